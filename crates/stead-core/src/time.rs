@@ -1,0 +1,78 @@
+//! A moment, as a value. This crate never asks what time it is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch, shown and stored as RFC 3339 in UTC with exactly three decimals, so that equal moments are
+/// equal texts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Timestamp(i64);
+
+/// A text that is no RFC 3339 time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an RFC 3339 time such as 2026-11-15T09:30:00Z")]
+pub struct InvalidTimestamp(String);
+
+impl Timestamp {
+    /// Years 1970 to 9999: what RFC 3339 can show and jiff can hold.
+    const MAX_MILLIS: i64 = 253_402_207_200_000;
+
+    /// The moment this many milliseconds after the epoch, held within what RFC 3339 can show.
+    pub fn from_millis(millis: i64) -> Self {
+        Self(millis.clamp(0, Self::MAX_MILLIS))
+    }
+
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    pub fn plus_seconds(self, seconds: u64) -> Self {
+        let added = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000);
+        Self::from_millis(self.0.saturating_add(added))
+    }
+
+    pub fn millis_since(self, earlier: Timestamp) -> u64 {
+        u64::try_from(self.0 - earlier.0).unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(moment) => write!(f, "{moment:.3}"),
+            Err(_) => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = InvalidTimestamp;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
+        let moment: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp(text.chars().take(80).collect()))?;
+        Ok(Self::from_millis(moment.as_millisecond()))
+    }
+}
+
+impl TryFrom<String> for Timestamp {
+    type Error = InvalidTimestamp;
+
+    fn try_from(text: String) -> Result<Self, InvalidTimestamp> {
+        text.parse()
+    }
+}
+
+impl From<Timestamp> for String {
+    fn from(moment: Timestamp) -> String {
+        moment.to_string()
+    }
+}
