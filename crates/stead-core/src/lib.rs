@@ -2,10 +2,35 @@
 //!
 //! Everything here is a pure function of its arguments: no I/O, no async, no clock, no randomness. Time, ids and
 //! the actor arrive as values. Start with [`command`] (everything anyone may ask), [`event`] (everything that can
-//! have happened) and [`session`] (`decide` and `apply`, the whole behaviour).
+//! have happened), [`mod@decide`] (what is allowed when) and [`session`] (`apply`: what the journal folds to).
 
+pub mod actor;
+pub mod canonical;
+pub mod capability;
+pub mod command;
+pub mod config;
+pub mod decide;
+pub mod env;
+pub mod event;
 pub mod id;
+pub mod parse;
+pub mod plan;
+pub mod policy;
+pub mod quantity;
+pub mod registry;
+pub mod rejection;
+pub mod repository;
+pub mod request;
+pub mod session;
+pub mod spec;
 pub mod time;
+pub mod tool;
 
+pub use actor::Actor;
+pub use command::{Command, Effect, Outcome, Step};
+pub use decide::{conclude, decide, next};
+pub use event::{Event, Recorded};
 pub use id::{CallId, Name, SessionId, WorkspaceId};
+pub use rejection::Rejection;
+pub use session::{Session, State, Status, apply};
 pub use time::Timestamp;

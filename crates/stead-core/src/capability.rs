@@ -1,0 +1,118 @@
+//! What a provider can do, as data, and whether that and the agent type's own capabilities suffice for a policy.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::ProviderName;
+use crate::parse::words;
+use crate::policy::PolicyKind;
+use crate::registry::{AgentCapabilities, Side};
+use crate::tool::ToolName;
+
+words!(
+    /// A resource a provider may be able to limit.
+    LimitKind, "limit", {
+        Cpu = "cpu",
+        Memory = "memory",
+        Disk = "disk",
+        Pids = "pids",
+    }
+);
+
+words!(
+    /// Where a workspace's files survive a restart of the server.
+    FileHome, "file home", {
+        /// In the journal: the tree is the fold of its recorded changes.
+        Journal = "journal",
+        /// On the host, beside or inside the box.
+        Host = "host",
+    }
+);
+
+/// What a provider reports of itself. Nobody asks which provider it is; they ask what it can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderCapabilities {
+    pub workspace_provider: Vec<Side>,
+    pub policies: Vec<PolicyKind>,
+    pub tools: Vec<ToolName>,
+    pub enforced_limits: Vec<LimitKind>,
+    pub setup_commands: bool,
+    pub files: FileHome,
+}
+
+/// Why a policy cannot be had: what it needs, who does not offer it, what they offer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Incompatible {
+    #[error(
+        "workspace policy '{policy}' needs capabilities.sandbox.workspace_provider to include {}, but the agent type declares {}",
+        quoted(.needs, " or "),
+        list(.declared)
+    )]
+    AgentType { policy: PolicyKind, needs: Vec<Side>, declared: Vec<Side> },
+    #[error(
+        "workspace policy '{policy}' needs a provider whose workspace_provider includes {}, but provider '{provider}' offers {}",
+        quoted(.needs, " or "),
+        list(.offered)
+    )]
+    ProviderSide { policy: PolicyKind, provider: ProviderName, needs: Vec<Side>, offered: Vec<Side> },
+    #[error("provider '{provider}' cannot make a workspace with policy '{policy}'; it can make: {}", words_of(.offered))]
+    ProviderPolicy { policy: PolicyKind, provider: ProviderName, offered: Vec<PolicyKind> },
+}
+
+fn quoted(sides: &[Side], separator: &str) -> String {
+    sides.iter().map(|side| format!("'{side}'")).collect::<Vec<_>>().join(separator)
+}
+
+fn list(sides: &[Side]) -> String {
+    if sides.is_empty() { "none".to_owned() } else { quoted(sides, ", ") }
+}
+
+fn words_of(kinds: &[PolicyKind]) -> String {
+    if kinds.is_empty() {
+        "none".to_owned()
+    } else {
+        kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The sides any one of which a policy needs.
+pub fn needed_sides(policy: PolicyKind) -> &'static [Side] {
+    match policy {
+        PolicyKind::Mount => &[Side::Host],
+        PolicyKind::Git => &[Side::Guest],
+        PolicyKind::Empty | PolicyKind::Bundle => &[Side::Host, Side::Guest],
+    }
+}
+
+/// Whether the agent type can work with the policy at all, whatever the provider.
+pub fn check_agent_type(policy: PolicyKind, agent: &AgentCapabilities) -> Result<(), Incompatible> {
+    let needs = needed_sides(policy);
+    match &agent.workspace_provider {
+        Some(declared) if !declared.iter().any(|side| needs.contains(side)) => {
+            Err(Incompatible::AgentType { policy, needs: needs.to_vec(), declared: declared.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether one provider can make it, on a side the agent type can use too.
+pub fn check_provider(
+    policy: PolicyKind,
+    agent: &AgentCapabilities,
+    provider: ProviderName,
+    offered: &ProviderCapabilities,
+) -> Result<(), Incompatible> {
+    let usable = |side: &Side| agent.workspace_provider.as_ref().is_none_or(|declared| declared.contains(side));
+    let needs: Vec<Side> = needed_sides(policy).iter().copied().filter(usable).collect();
+    if !offered.workspace_provider.iter().any(|side| needs.contains(side)) {
+        return Err(Incompatible::ProviderSide {
+            policy,
+            provider,
+            needs,
+            offered: offered.workspace_provider.clone(),
+        });
+    }
+    if !offered.policies.contains(&policy) {
+        return Err(Incompatible::ProviderPolicy { policy, provider, offered: offered.policies.clone() });
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Everything anyone may ask of a session, and everything that may come of it.
+//!
+//! A [`Command`] is a wish: [`crate::decide`] allows or refuses it. An [`Outcome`] is a fact about the world outside: it cannot be
+//! refused, [`crate::conclude`] only says what follows. An [`Effect`] is a complete order: whoever carries it out makes no choices.
+
+use serde_json::Value;
+
+use crate::capability::LimitKind;
+use crate::config::{ProviderName, ResourceLimits, ToolLimits};
+use crate::env::Env;
+use crate::event::{Answer, CloseReason, Failure, FileChange};
+use crate::plan::Action;
+use crate::spec::SessionSpec;
+use crate::tool::ToolName;
+use crate::{CallId, SessionId, WorkspaceId};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Legal once, before anything else.
+    Create { session: SessionId, spec: Box<SessionSpec> },
+    /// Legal while provisioning, when no attempt is under way.
+    Provision,
+    /// Legal while provisioning, when the box is there and the step before has ended.
+    RunStep,
+    /// Legal while active.
+    CallTool { call: CallId, tool: ToolName, arguments: Value },
+    /// Legal until the session has ended; asked again, it changes nothing.
+    Close { reason: CloseReason },
+    /// Legal when a workspace is to go: after a close, or before the next attempt.
+    Remove,
+}
+
+/// What a committed step hands out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    CreateWorkspace { provider: ProviderName, order: Box<CreateOrder> },
+    PerformAction { action: Action, env: Env },
+    CallTool { call: CallId, tool: ToolName, arguments: Value, limits: ToolLimits },
+    RemoveWorkspace { provider: ProviderName, workspace: WorkspaceId },
+}
+
+/// Everything a provider needs to make a box.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateOrder {
+    pub workspace: WorkspaceId,
+    pub session: SessionId,
+    pub limits: ResourceLimits,
+    pub env: Env,
+    pub base_image: Option<String>,
+}
+
+/// What became of an effect, or was found after a restart.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Created {
+        enforced_limits: Vec<LimitKind>,
+    },
+    CreateFailed(Failure),
+    StepFinished {
+        duration_ms: u64,
+        failure: Option<Failure>,
+    },
+    CallFinished {
+        call: CallId,
+        duration_ms: u64,
+        answer: Answer,
+        changes: Vec<FileChange>,
+        tree_hash: Option<String>,
+    },
+    Removed,
+    RemovalFailed {
+        reason: String,
+    },
+    /// The server began anew with this session open: whatever was under way has no outcome.
+    Restarted,
+    Adopted,
+    Lost {
+        reason: String,
+    },
+}
+
+/// What a decision allows: the events to record and, once they are durable, the effect to carry out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub events: Vec<crate::event::Event>,
+    pub effect: Option<Effect>,
+}

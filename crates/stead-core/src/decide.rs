@@ -1,0 +1,293 @@
+//! What is allowed when: every rule of a session's life in one place.
+//!
+//! [`decide`] answers wishes, [`conclude`] says what follows from facts, [`next`] names the work a session still has to do. All three
+//! look at the state alone, so the same journal always leads to the same decisions.
+
+use serde_json::Value;
+
+use crate::actor::Actor;
+use crate::command::{Command, CreateOrder, Effect, Outcome, Step};
+use crate::config::OnSetupFailure;
+use crate::event::{CloseReason, Event, Failure};
+use crate::rejection::Rejection;
+use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
+use crate::spec::{SessionSpec, WorkspaceSpec, unenforced};
+use crate::tool::ToolName;
+use crate::{CallId, SessionId};
+
+/// Whether a command is allowed now, and what happens if it is.
+pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {
+    if let Command::Create { session, spec } = command {
+        return if state.session.is_some() { Err(Rejection::Exists) } else { Ok(create(session, spec, actor)) };
+    }
+    let session = state.session.as_ref().ok_or(Rejection::OutOfTurn { what: "it does not exist" })?;
+    match command {
+        Command::Create { .. } => Err(Rejection::Exists),
+        Command::Provision => provision(session),
+        Command::RunStep => run_step(session),
+        Command::CallTool { call, tool, arguments } => call_tool(session, call, tool, arguments, actor),
+        Command::Close { reason } => Ok(close(session, reason, actor)),
+        Command::Remove => remove(session),
+    }
+}
+
+fn create(session: SessionId, spec: Box<SessionSpec>, actor: &Actor) -> Step {
+    let mut warnings = Vec::new();
+    for passed in spec.workspace.iter().flat_map(|workspace| &workspace.passed_over) {
+        warnings.push(warning("provider_passed_over", passed.reason.clone()));
+    }
+    let without_workspace = spec.workspace.is_none();
+    let mut events = vec![Event::SessionCreated { session, spec, actor: actor.clone() }];
+    events.extend(warnings);
+    if without_workspace {
+        events.push(Event::SessionActivated { degraded: false });
+    }
+    Step { events, effect: None }
+}
+
+fn provision(session: &Session) -> Result<Step, Rejection> {
+    let out_of_turn = Rejection::OutOfTurn { what: "no attempt is due" };
+    let due = next(session) == Some(Command::Provision);
+    let (Some(workspace), Some(spec)) = (session.workspace.as_ref().filter(|_| due), session.workspace_spec()) else {
+        return Err(out_of_turn);
+    };
+    let provider = untried(workspace, spec).ok_or(out_of_turn)?;
+    let order = CreateOrder {
+        workspace: spec.id,
+        session: session.id,
+        limits: spec.limits.clone(),
+        env: spec.plan.env.clone(),
+        base_image: spec.base_image.clone(),
+    };
+    Ok(Step {
+        events: vec![Event::ProvisionStarted { attempt: workspace.attempt + 1, provider }],
+        effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }),
+    })
+}
+
+/// The provider the next attempt would ask.
+fn untried(workspace: &Workspace, spec: &WorkspaceSpec) -> Option<crate::config::ProviderName> {
+    spec.providers.get(usize::try_from(workspace.attempt).ok()?).copied()
+}
+
+fn run_step(session: &Session) -> Result<Step, Rejection> {
+    let due = next(session) == Some(Command::RunStep);
+    let workspace = session.workspace.as_ref().filter(|_| due);
+    let action = workspace.zip(session.workspace_spec()).and_then(|(workspace, spec)| {
+        let action = spec.plan.actions.get(usize::try_from(workspace.steps_done).ok()?)?;
+        Some((workspace, action.clone(), spec.plan.env.clone()))
+    });
+    let (workspace, action, env) = action.ok_or(Rejection::OutOfTurn { what: "no step is due" })?;
+    let started = Event::InitStepStarted {
+        attempt: workspace.attempt,
+        step: workspace.steps_done + 1,
+        action: action.name().to_owned(),
+    };
+    Ok(Step { events: vec![started], effect: Some(Effect::PerformAction { action, env }) })
+}
+
+/// The gate every tool call passes: is there a workspace, is it ready, is the tool allowed. In that order, so that a caller learns the
+/// reason it can do something about.
+fn call_tool(
+    session: &Session,
+    call: CallId,
+    tool: ToolName,
+    arguments: Value,
+    actor: &Actor,
+) -> Result<Step, Rejection> {
+    let Some(spec) = session.workspace_spec() else {
+        return Err(Rejection::NoWorkspace { reason: "its agent type has workspaces switched off" });
+    };
+    if session.status != Status::Active {
+        return Err(Rejection::NotActive { status: session.status });
+    }
+    if session.degraded {
+        return Err(Rejection::NoWorkspace { reason: "it started degraded because no provider could make one" });
+    }
+    if !spec.tools.allows(tool) {
+        return Err(Rejection::ToolNotEnabled { tool });
+    }
+    let started = Event::ToolCallStarted { call, tool, arguments: arguments.clone(), actor: actor.clone() };
+    Ok(Step {
+        events: vec![started],
+        effect: Some(Effect::CallTool { call, tool, arguments, limits: spec.tool_limits }),
+    })
+}
+
+fn close(session: &Session, reason: CloseReason, actor: &Actor) -> Step {
+    if matches!(session.status, Status::Closing | Status::Closed) {
+        return Step { events: Vec::new(), effect: None };
+    }
+    let mut events = vec![Event::CloseRequested { reason, actor: actor.clone() }];
+    if !session.workspace.as_ref().is_some_and(Workspace::holds_something) {
+        events.push(Event::SessionClosed);
+    }
+    Step { events, effect: None }
+}
+
+fn remove(session: &Session) -> Result<Step, Rejection> {
+    let due = next(session) == Some(Command::Remove);
+    let provider = session.workspace.as_ref().filter(|_| due).and_then(|workspace| workspace.provider);
+    let (Some(provider), Some(spec)) = (provider, session.workspace_spec()) else {
+        return Err(Rejection::OutOfTurn { what: "nothing is to be removed" });
+    };
+    Ok(Step {
+        events: vec![Event::RemovalStarted { provider }],
+        effect: Some(Effect::RemoveWorkspace { provider, workspace: spec.id }),
+    })
+}
+
+/// The work that is due and that nobody has begun; `None` while an effect is under way or nothing is left.
+pub fn next(session: &Session) -> Option<Command> {
+    let workspace = session.workspace.as_ref()?;
+    let ending = matches!(session.status, Status::Closing | Status::Closed | Status::Failed);
+    match workspace.status {
+        WorkspaceStatus::Creating | WorkspaceStatus::Removing => None,
+        WorkspaceStatus::Condemned => Some(Command::Remove),
+        WorkspaceStatus::Pending | WorkspaceStatus::Removed => {
+            (session.status == Status::Provisioning).then_some(Command::Provision)
+        }
+        WorkspaceStatus::Preparing if workspace.step_running => None,
+        WorkspaceStatus::Preparing => Some(if ending { Command::Remove } else { Command::RunStep }),
+        WorkspaceStatus::Ready => ending.then_some(Command::Remove),
+        WorkspaceStatus::Lost => None,
+    }
+}
+
+/// What follows from a fact. Never refuses: it happened.
+pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
+    let Some(session) = &state.session else { return Vec::new() };
+    let (Some(workspace), Some(spec)) = (&session.workspace, session.workspace_spec()) else { return Vec::new() };
+    let attempt = workspace.attempt;
+    match outcome {
+        Outcome::Created { enforced_limits } => {
+            let mut events = vec![Event::WorkspaceCreated { attempt, enforced_limits: enforced_limits.clone() }];
+            let missing = unenforced(&spec.limits, &enforced_limits);
+            if !missing.is_empty() {
+                let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
+                let provider = workspace.provider.map_or("this provider", |provider| provider.as_str());
+                events.push(warning("limit_not_enforced", format!("provider '{provider}' does not enforce: {names}")));
+            }
+            if spec.plan.actions.is_empty() {
+                events.extend(ready(session, workspace));
+            }
+            events
+        }
+        Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
+        Outcome::StepFinished { duration_ms, failure } => step_finished(session, workspace, spec, duration_ms, failure),
+        Outcome::CallFinished { call, duration_ms, answer, changes, tree_hash } => {
+            vec![Event::ToolCallFinished { call, duration_ms, answer, changes, tree_hash }]
+        }
+        Outcome::Removed => removed(session, workspace, spec),
+        Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
+        Outcome::Restarted => restarted(session, workspace),
+        Outcome::Adopted => vec![Event::WorkspaceAdopted],
+        Outcome::Lost { reason } => {
+            let failure = Failure::new("workspace_lost", reason.clone());
+            let mut events = vec![Event::WorkspaceLost { reason }];
+            match session.status {
+                Status::Closing => events.push(Event::SessionClosed),
+                Status::Provisioning | Status::Active => events.push(Event::SessionFailed { failure }),
+                Status::Closed | Status::Failed => {}
+            }
+            events
+        }
+    }
+}
+
+fn warning(code: &str, message: String) -> Event {
+    Event::WarningRaised { code: code.to_owned(), message }
+}
+
+/// The end of provisioning, unless the session was closed meanwhile.
+fn ready(session: &Session, workspace: &Workspace) -> Vec<Event> {
+    match (session.status, workspace.provider) {
+        (Status::Provisioning, Some(provider)) => vec![
+            Event::WorkspaceReady { attempt: workspace.attempt, provider },
+            Event::SessionActivated { degraded: false },
+        ],
+        _ => Vec::new(),
+    }
+}
+
+fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {
+    let failed = |provider| Event::ProvisionFailed { attempt: workspace.attempt, provider, failure };
+    workspace.provider.map(failed).into_iter().collect()
+}
+
+fn step_finished(
+    session: &Session,
+    workspace: &Workspace,
+    spec: &WorkspaceSpec,
+    duration_ms: u64,
+    failure: Option<Failure>,
+) -> Vec<Event> {
+    let step = workspace.steps_done + 1;
+    let action = usize::try_from(workspace.steps_done).ok().and_then(|index| spec.plan.actions.get(index));
+    let last = usize::try_from(step).is_ok_and(|done| done >= spec.plan.actions.len());
+    let mut events =
+        vec![Event::InitStepFinished { attempt: workspace.attempt, step, duration_ms, failure: failure.clone() }];
+    match (failure, action.is_some_and(|action| action.is_setup())) {
+        (None, _) if last => events.extend(ready(session, workspace)),
+        (None, _) => {}
+        (Some(failure), false) => events.extend(provision_failed(workspace, failure)),
+        (Some(failure), true) => {
+            // The first failing setup command ends the setup; what it means for the session is the agent type's choice.
+            let message = format!("setup stopped: {}", failure.message);
+            match spec.on_setup_failure {
+                OnSetupFailure::Warn => {
+                    events.push(warning("setup_failed", message));
+                    events.extend(ready(session, workspace));
+                }
+                OnSetupFailure::Fail if session.status == Status::Provisioning => {
+                    events.push(Event::SessionFailed { failure: Failure::new("setup_failed", message) });
+                }
+                OnSetupFailure::Fail => {}
+            }
+        }
+    }
+    events
+}
+
+/// A workspace is gone: the close is complete, or the next provider's turn has come, or there is none left.
+fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Vec<Event> {
+    let mut events = vec![Event::WorkspaceRemoved];
+    match session.status {
+        Status::Closing => events.push(Event::SessionClosed),
+        Status::Provisioning if untried(workspace, spec).is_none() => {
+            let reasons = workspace
+                .failures
+                .iter()
+                .map(|attempt| format!("{}: {}", attempt.provider, attempt.failure.message))
+                .collect::<Vec<_>>()
+                .join("; ");
+            let message = format!("no provider could make the workspace ({reasons})");
+            if spec.require_workspace {
+                events.push(Event::SessionFailed { failure: Failure::new("workspace_unavailable", message) });
+            } else {
+                events.push(warning("workspace_unavailable", message));
+                events.push(Event::SessionActivated { degraded: true });
+            }
+        }
+        _ => {}
+    }
+    events
+}
+
+/// The server began anew: what was under way has no outcome and never will.
+fn restarted(session: &Session, workspace: &Workspace) -> Vec<Event> {
+    let reason = "the server stopped before the outcome was known";
+    let mut events: Vec<Event> = session
+        .open_calls
+        .keys()
+        .map(|call| Event::ToolCallInterrupted { call: *call, reason: reason.to_owned() })
+        .collect();
+    match workspace.status {
+        WorkspaceStatus::Creating | WorkspaceStatus::Preparing => {
+            events.push(Event::ProvisionInterrupted { attempt: workspace.attempt, reason: reason.to_owned() });
+        }
+        WorkspaceStatus::Removing => events.push(Event::RemovalFailed { reason: reason.to_owned() }),
+        _ => {}
+    }
+    events
+}

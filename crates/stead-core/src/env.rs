@@ -1,0 +1,71 @@
+//! Environment variables that a layer asks for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::parse::{Place, Read};
+
+/// Variables by name, in name order. The names are ones a POSIX shell can set.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Env(BTreeMap<String, String>);
+
+/// Variables that tell of a repository or open one. A workspace without a repository gets none of them, whoever asks.
+const REPOSITORY_PREFIXES: &[&str] =
+    &["STEAD_REPO_", "STEAD_GIT_", "TUIXIU_", "GIT_", "GH_", "GITHUB_", "GITLAB_", "GITEA_", "BITBUCKET_", "SSH_"];
+
+impl Env {
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// `over` wins where both speak.
+    pub fn overlaid_with(mut self, over: &Env) -> Env {
+        self.0.extend(over.0.iter().map(|(name, value)| (name.clone(), value.clone())));
+        self
+    }
+
+    /// Without anything that names a repository or opens one.
+    pub fn without_repository(mut self) -> Env {
+        self.0.retain(|name, _| {
+            let upper = name.to_ascii_uppercase();
+            !REPOSITORY_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+        });
+        self
+    }
+}
+
+impl Read for Env {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let variables = BTreeMap::<String, String>::read(value, at)?;
+        if variables.len() > 128 {
+            return at.fail("at most 128 variables");
+        }
+        for (name, text) in &variables {
+            let well_formed = !name.is_empty()
+                && name.len() <= 128
+                && !name.starts_with(|first: char| first.is_ascii_digit())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !well_formed {
+                let shown: String = name.chars().take(80).collect();
+                return at.fail(format!(
+                    "{shown:?} is not a variable name: use letters, digits and '_', not starting with a digit"
+                ));
+            }
+            if text.len() > 8192 {
+                return at.child(name).fail("a value has at most 8192 bytes");
+            }
+        }
+        Some(Self(variables))
+    }
+}

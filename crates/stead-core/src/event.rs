@@ -1,0 +1,208 @@
+//! Everything that can have happened in a session: the journal's vocabulary.
+//!
+//! This is a format. A variant is never removed and never comes to mean something else: journals written today must fold to the
+//! same state in ten years (`docs/spec/journal.md`, `fixtures/`).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::actor::Actor;
+use crate::capability::LimitKind;
+use crate::config::ProviderName;
+use crate::parse::words;
+use crate::spec::SessionSpec;
+use crate::tool::ToolName;
+use crate::{CallId, SessionId, Timestamp};
+
+/// An event in its place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    pub seq: u64,
+    pub at: Timestamp,
+    pub event: Event,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Event {
+    SessionCreated {
+        session: SessionId,
+        spec: Box<SessionSpec>,
+        actor: Actor,
+    },
+    /// A provider is about to be asked for the workspace.
+    ProvisionStarted {
+        attempt: u64,
+        provider: ProviderName,
+    },
+    WorkspaceCreated {
+        attempt: u64,
+        enforced_limits: Vec<LimitKind>,
+    },
+    InitStepStarted {
+        attempt: u64,
+        step: u64,
+        action: String,
+    },
+    InitStepFinished {
+        attempt: u64,
+        step: u64,
+        duration_ms: u64,
+        failure: Option<Failure>,
+    },
+    ProvisionFailed {
+        attempt: u64,
+        provider: ProviderName,
+        failure: Failure,
+    },
+    /// The server stopped in the middle; the attempt begins again.
+    ProvisionInterrupted {
+        attempt: u64,
+        reason: String,
+    },
+    WarningRaised {
+        code: String,
+        message: String,
+    },
+    WorkspaceReady {
+        attempt: u64,
+        provider: ProviderName,
+    },
+    SessionActivated {
+        degraded: bool,
+    },
+    SessionFailed {
+        failure: Failure,
+    },
+    ToolCallStarted {
+        call: CallId,
+        tool: ToolName,
+        arguments: Value,
+        actor: Actor,
+    },
+    ToolCallFinished {
+        call: CallId,
+        duration_ms: u64,
+        answer: Answer,
+        changes: Vec<FileChange>,
+        tree_hash: Option<String>,
+    },
+    /// The server stopped before the outcome was known.
+    ToolCallInterrupted {
+        call: CallId,
+        reason: String,
+    },
+    ToolCallRefused {
+        tool: ToolName,
+        code: String,
+        message: String,
+        actor: Actor,
+    },
+    CloseRequested {
+        reason: CloseReason,
+        actor: Actor,
+    },
+    /// The provider is about to be asked to remove the workspace.
+    RemovalStarted {
+        provider: ProviderName,
+    },
+    WorkspaceRemoved,
+    RemovalFailed {
+        reason: String,
+    },
+    /// After a restart the workspace was found alive and taken up again.
+    WorkspaceAdopted,
+    /// After a restart the workspace could not be found or rebuilt.
+    WorkspaceLost {
+        reason: String,
+    },
+    SessionClosed,
+}
+
+impl Event {
+    /// The variant's name: the journal's type column and the `event:` field of the stream.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::SessionCreated { .. } => "SessionCreated",
+            Self::ProvisionStarted { .. } => "ProvisionStarted",
+            Self::WorkspaceCreated { .. } => "WorkspaceCreated",
+            Self::InitStepStarted { .. } => "InitStepStarted",
+            Self::InitStepFinished { .. } => "InitStepFinished",
+            Self::ProvisionFailed { .. } => "ProvisionFailed",
+            Self::ProvisionInterrupted { .. } => "ProvisionInterrupted",
+            Self::WarningRaised { .. } => "WarningRaised",
+            Self::WorkspaceReady { .. } => "WorkspaceReady",
+            Self::SessionActivated { .. } => "SessionActivated",
+            Self::SessionFailed { .. } => "SessionFailed",
+            Self::ToolCallStarted { .. } => "ToolCallStarted",
+            Self::ToolCallFinished { .. } => "ToolCallFinished",
+            Self::ToolCallInterrupted { .. } => "ToolCallInterrupted",
+            Self::ToolCallRefused { .. } => "ToolCallRefused",
+            Self::CloseRequested { .. } => "CloseRequested",
+            Self::RemovalStarted { .. } => "RemovalStarted",
+            Self::WorkspaceRemoved => "WorkspaceRemoved",
+            Self::RemovalFailed { .. } => "RemovalFailed",
+            Self::WorkspaceAdopted => "WorkspaceAdopted",
+            Self::WorkspaceLost { .. } => "WorkspaceLost",
+            Self::SessionClosed => "SessionClosed",
+        }
+    }
+}
+
+/// Why something did not work, for machines and people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub code: String,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into() }
+    }
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    pub result: Option<Value>,
+    pub error: Option<ToolFailure>,
+    /// One sentence for the agent.
+    pub message: String,
+}
+
+/// A tool that ran and failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFailure {
+    pub code: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// One change of a workspace whose files live in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum FileChange {
+    Wrote { path: String, content: Content },
+    MadeDirectory { path: String },
+    Removed { path: String },
+    Renamed { from: String, to: String },
+}
+
+/// The bytes of a written file: here if they are text and few, else in the blob store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    Text(String),
+    Blob(String),
+}
+
+words!(
+    /// Why a session ends.
+    CloseReason, "close reason", {
+        Requested = "requested",
+        Expired = "expired",
+        Idle = "idle",
+    }
+);

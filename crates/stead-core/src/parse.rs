@@ -1,0 +1,268 @@
+//! Reading JSON that somebody else wrote.
+//!
+//! Every body that reaches Stead is read through [`Fields`]: each problem names its field by path and says what would be
+//! valid, all problems of a body are reported together, and a field nobody asked for is a problem too. What comes out is
+//! valid by type, so nothing further in checks again. (What Stead itself wrote is read back with plain serde.)
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// One thing wrong with a body, at one place in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// Where, as a path: `repo_source.url`, `mounts[0].host_path`.
+    pub field: String,
+    pub message: String,
+}
+
+/// Everything wrong with a body.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", summary(.errors))]
+pub struct Invalid {
+    pub errors: Vec<FieldError>,
+}
+
+impl Invalid {
+    pub fn at(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { errors: vec![FieldError { field: field.into(), message: message.into() }] }
+    }
+}
+
+fn summary(errors: &[FieldError]) -> String {
+    let mut text = String::new();
+    for (position, error) in errors.iter().enumerate() {
+        let separator = if position == 0 { "" } else { "; " };
+        let colon = if error.field.is_empty() { "" } else { ": " };
+        let _ = write!(text, "{separator}{}{colon}{}", error.field, error.message);
+    }
+    text
+}
+
+/// A value that can be read from untrusted JSON.
+pub trait Read: Sized {
+    /// Reads the value or reports why not. `None` means at least one problem was reported.
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self>;
+}
+
+/// Reads a whole body.
+pub fn read<T: Read>(value: Value) -> Result<T, Invalid> {
+    let mut errors = Vec::new();
+    let parsed = T::read(value, &mut Place { path: String::new(), errors: &mut errors });
+    match parsed {
+        Some(parsed) if errors.is_empty() => Ok(parsed),
+        _ => Err(Invalid { errors }),
+    }
+}
+
+/// Where in the body we are, and where problems go.
+pub struct Place<'a> {
+    path: String,
+    errors: &'a mut Vec<FieldError>,
+}
+
+impl Place<'_> {
+    pub fn fail<T>(&mut self, message: impl Into<String>) -> Option<T> {
+        self.errors.push(FieldError { field: self.path.clone(), message: message.into() });
+        None
+    }
+
+    pub fn child(&mut self, key: &str) -> Place<'_> {
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        Place { path, errors: self.errors }
+    }
+
+    fn element(&mut self, index: usize) -> Place<'_> {
+        Place { path: format!("{}[{index}]", self.path), errors: self.errors }
+    }
+
+    fn expected<T>(&mut self, what: &str, found: &Value) -> Option<T> {
+        let found = match found {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        };
+        self.fail(format!("expected {what}, found {found}"))
+    }
+}
+
+/// The fields of one object, taken one by one. `null` is the same as absent.
+pub struct Fields<'a, 'b> {
+    map: Map<String, Value>,
+    known: Vec<&'static str>,
+    place: &'a mut Place<'b>,
+}
+
+impl<'a, 'b> Fields<'a, 'b> {
+    pub fn of(value: Value, place: &'a mut Place<'b>) -> Option<Self> {
+        match value {
+            Value::Object(map) => Some(Self { map, known: Vec::new(), place }),
+            other => place.expected("an object", &other),
+        }
+    }
+
+    pub fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
+        self.known.push(key);
+        let value = self.map.remove(key).filter(|value| !value.is_null())?;
+        T::read(value, &mut self.place.child(key))
+    }
+
+    pub fn or<T: Read>(&mut self, key: &'static str, default: T) -> T {
+        self.optional(key).unwrap_or(default)
+    }
+
+    pub fn required<T: Read>(&mut self, key: &'static str) -> Option<T> {
+        self.known.push(key);
+        match self.map.remove(key) {
+            Some(value) => T::read(value, &mut self.place.child(key)),
+            None => self.place.child(key).fail("is required"),
+        }
+    }
+
+    /// A whole number within bounds, or the default.
+    pub fn number_or(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>, default: u64) -> u64 {
+        let Some(number) = self.optional::<u64>(key) else { return default };
+        if !range.contains(&number) {
+            self.fail(key, format!("must be between {} and {}, not {number}", range.start(), range.end()));
+        }
+        number
+    }
+
+    pub fn fail(&mut self, key: &str, message: impl Into<String>) {
+        let _: Option<()> = self.place.child(key).fail(message);
+    }
+
+    /// Must be called last: whatever is left was asked for by nobody.
+    pub fn done(self) {
+        for key in self.map.keys() {
+            let shown: String = key.chars().take(80).collect();
+            let valid = self.known.join(", ");
+            let _: Option<()> = self.place.child(&shown).fail(format!("unknown field (valid: {valid})"));
+        }
+    }
+}
+
+impl Read for Value {
+    fn read(value: Value, _: &mut Place<'_>) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Read for bool {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        value.as_bool().or_else(|| at.expected("true or false", &value))
+    }
+}
+
+impl Read for u64 {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        match value.as_u64() {
+            // JSON numbers are doubles to most readers; past 2^53 they would read back another number.
+            Some(number) if number <= 1 << 53 => Some(number),
+            _ => at.expected("a whole number of 0 or more", &value),
+        }
+    }
+}
+
+impl Read for String {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        match value {
+            Value::String(text) if text.contains('\0') => at.fail("must not contain a NUL character"),
+            Value::String(text) => Some(text),
+            other => at.expected("a string", &other),
+        }
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let Value::Array(items) = value else { return at.expected("an array", &value) };
+        let read: Vec<Option<T>> =
+            items.into_iter().enumerate().map(|(index, item)| T::read(item, &mut at.element(index))).collect();
+        read.into_iter().collect()
+    }
+}
+
+impl<T: Read> Read for BTreeMap<String, T> {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let Value::Object(map) = value else { return at.expected("an object", &value) };
+        let read: Vec<Option<(String, T)>> =
+            map.into_iter().map(|(key, item)| T::read(item, &mut at.child(&key)).map(|item| (key, item))).collect();
+        read.into_iter().collect()
+    }
+}
+
+/// Reads a string and parses it; the parse error is the message.
+pub fn read_text<T>(value: Value, at: &mut Place<'_>) -> Option<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    let text = String::read(value, at)?;
+    match text.parse() {
+        Ok(parsed) => Some(parsed),
+        Err(error) => at.fail(error.to_string()),
+    }
+}
+
+macro_rules! read_as_text {
+    ($($name:ty),+) => {
+        $(impl $crate::parse::Read for $name {
+            fn read(value: serde_json::Value, at: &mut $crate::parse::Place<'_>) -> Option<Self> {
+                $crate::parse::read_text(value, at)
+            }
+        })+
+    };
+}
+pub(crate) use read_as_text;
+
+read_as_text!(crate::Name, crate::Timestamp);
+
+/// A closed set of words: an enum whose text form, parser, error text and list of valid words come from one table.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $what:literal, { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $text)] $variant),+
+        }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// Every valid word, for error texts.
+            pub fn valid() -> String {
+                Self::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(", ")
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| {
+                    let shown: String = text.chars().take(80).collect();
+                    format!("unknown {} {shown:?} (valid: {})", $what, Self::valid())
+                })
+            }
+        }
+
+        $crate::parse::read_as_text!($name);
+    };
+}
+pub(crate) use words;

@@ -1,0 +1,173 @@
+//! The init plan: what turns a bare box into the workspace the policy asks for.
+//!
+//! A plan is data: ordered actions and an environment, nothing left to choose. It is what `sessions:plan` shows and what a
+//! session executes, action by action, each an event. A plan for `empty` holds no creation and no clone action and no
+//! variable that names a repository: the runtime ensures the directory for every policy.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::{HostMount, RepoSourceType, WorkspaceConfig};
+use crate::env::Env;
+use crate::policy::{MountMode, PolicyKind, ResolvedPolicy, WorkspacePolicy};
+use crate::registry::{Platform, Project};
+use crate::repository::{GitRef, RepositoryUrl};
+use crate::request::{Task, TaskContext};
+
+/// The directory every workspace has.
+pub const WORKSPACE_ROOT: &str = "/workspace";
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    CreateWorkspace,
+    CloneRepository { url: RepositoryUrl, reference: Option<GitRef>, depth: Option<u64> },
+    UnpackBundle { source: Value, digest: Option<String> },
+    MountDirectory { host_path: String, mode: MountMode },
+    HydrateMount { mount: HostMount },
+    WriteTaskContext { context: TaskContext },
+    RunSetupCommand { number: u64, command: String, timeout_seconds: u64 },
+}
+
+impl Action {
+    /// The action's name, as it stands in the plan.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CreateWorkspace => "create_workspace",
+            Self::CloneRepository { .. } => "clone_repository",
+            Self::UnpackBundle { .. } => "unpack_bundle",
+            Self::MountDirectory { .. } => "mount_directory",
+            Self::HydrateMount { .. } => "hydrate_mount",
+            Self::WriteTaskContext { .. } => "write_task_context",
+            Self::RunSetupCommand { .. } => "run_setup_command",
+        }
+    }
+
+    pub fn is_setup(&self) -> bool {
+        matches!(self, Self::RunSetupCommand { .. })
+    }
+}
+
+/// Ordered actions and the environment they and the agent see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InitPlan {
+    pub actions: Vec<Action>,
+    pub env: Env,
+}
+
+/// A policy that does not say enough to be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("workspace policy '{policy}' from the {layer} layer says too little: {missing}")]
+pub struct Incomplete {
+    pub policy: PolicyKind,
+    pub layer: crate::policy::Layer,
+    pub missing: &'static str,
+}
+
+/// Everything a plan is made from.
+pub struct PlanInputs<'a> {
+    pub config: &'a WorkspaceConfig,
+    pub policy: &'a ResolvedPolicy,
+    pub task: &'a Task,
+    pub project: Option<&'a Project>,
+    pub platform: &'a Platform,
+    pub role_env: &'a Env,
+}
+
+/// The repository a session works on, if any: `fixed` ignores the task, `none` has none, `task_context` takes the task's. A task's branch
+/// beats the config's.
+pub fn repository(config: &WorkspaceConfig, task: &TaskContext) -> Option<(RepositoryUrl, Option<GitRef>)> {
+    let source = &config.repo_source;
+    match source.kind {
+        RepoSourceType::None => None,
+        RepoSourceType::Fixed => source.url.clone().map(|url| (url, source.branch.clone())),
+        RepoSourceType::TaskContext => {
+            let url = task.repository_url.clone()?;
+            Some((url, task.branch.clone().or_else(|| source.branch.clone())))
+        }
+    }
+}
+
+/// Makes the plan. Pure: the same inputs give the same plan.
+pub fn plan(inputs: &PlanInputs<'_>) -> Result<InitPlan, Incomplete> {
+    let mut actions = Vec::new();
+    let kind = inputs.policy.policy.kind();
+    let mut cloned = None;
+    match (&inputs.policy.policy, kind) {
+        (_, PolicyKind::Empty) => {}
+        (_, PolicyKind::Git) => {
+            actions.push(Action::CreateWorkspace);
+            cloned = clone_action(inputs);
+            actions.extend(cloned.clone().filter(|_| inputs.config.checkout_on_start));
+        }
+        (WorkspacePolicy::Mount { host_path, mode }, _) => {
+            actions.push(Action::CreateWorkspace);
+            actions.push(Action::MountDirectory { host_path: host_path.clone(), mode: *mode });
+        }
+        (WorkspacePolicy::Bundle { source, digest }, _) => {
+            let policy = Value::from(WorkspacePolicy::Bundle { source: source.clone(), digest: None });
+            let source = policy.get("source").cloned().unwrap_or(Value::Null);
+            actions.push(Action::CreateWorkspace);
+            actions.push(Action::UnpackBundle { source, digest: digest.clone() });
+        }
+        (_, PolicyKind::Mount) => return Err(incomplete(inputs, "give {\"type\": \"mount\", \"host_path\": …}")),
+        (_, PolicyKind::Bundle) => return Err(incomplete(inputs, "give {\"type\": \"bundle\", \"source\": …}")),
+    }
+    actions.extend(inputs.config.mounts.iter().map(|mount| Action::HydrateMount { mount: mount.clone() }));
+    if inputs.task.context != TaskContext::default() {
+        actions.push(Action::WriteTaskContext { context: visible_context(&inputs.task.context, kind) });
+    }
+    actions.extend(inputs.config.setup_commands.iter().zip(1..).map(|(command, number)| Action::RunSetupCommand {
+        number,
+        command: command.clone(),
+        timeout_seconds: inputs.config.setup_timeout_seconds,
+    }));
+    Ok(InitPlan { env: environment(inputs, cloned.as_ref()), actions })
+}
+
+fn incomplete(inputs: &PlanInputs<'_>, missing: &'static str) -> Incomplete {
+    Incomplete { policy: inputs.policy.policy.kind(), layer: inputs.policy.source, missing }
+}
+
+/// A task's repository stays out of a workspace that is to know of none; its pull request and branches do not.
+fn visible_context(context: &TaskContext, kind: PolicyKind) -> TaskContext {
+    let repository_url = context.repository_url.clone().filter(|_| kind != PolicyKind::Empty);
+    TaskContext { repository_url, ..context.clone() }
+}
+
+/// The clone a `git` policy makes, or none where there is no repository: then the workspace starts empty.
+fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
+    if let WorkspacePolicy::Git { url, reference, depth } = &inputs.policy.policy {
+        return Some(Action::CloneRepository { url: url.clone(), reference: reference.clone(), depth: *depth });
+    }
+    if let Some((url, reference)) = repository(inputs.config, &inputs.task.context) {
+        return Some(Action::CloneRepository { url, reference, depth: None });
+    }
+    let project = inputs.project.filter(|_| inputs.config.repo_source.kind == RepoSourceType::TaskContext)?;
+    let reference = inputs.task.context.branch.clone().or_else(|| project.default_branch.clone());
+    Some(Action::CloneRepository { url: project.repository_url.clone()?, reference, depth: None })
+}
+
+/// Platform under project under role under task, under what Stead itself says.
+fn environment(inputs: &PlanInputs<'_>, cloned: Option<&Action>) -> Env {
+    let no_env = Env::default();
+    let mut env = (inputs.platform.env.clone())
+        .overlaid_with(inputs.project.map_or(&no_env, |project| &project.env))
+        .overlaid_with(inputs.role_env)
+        .overlaid_with(&inputs.task.env);
+    if inputs.policy.policy.kind() == PolicyKind::Empty {
+        env = env.without_repository();
+    }
+    env.set("STEAD_WORKSPACE", WORKSPACE_ROOT);
+    if let Some(id) = &inputs.task.id {
+        env.set("STEAD_TASK_ID", id.clone());
+    }
+    if let Some(Action::CloneRepository { url, reference, .. }) = cloned {
+        env.set("STEAD_REPO_URL", url.as_str());
+        if let Some(reference) = reference {
+            env.set("STEAD_GIT_REF", reference.as_str());
+        }
+    }
+    env
+}

@@ -1,0 +1,218 @@
+//! How a workspace gets its files, and who decided.
+//!
+//! Four layers may name a policy: task over role (the agent type) over project over platform. The one that wins is recorded
+//! with what every layer said, so that a later reader can see why.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::parse::{Fields, Place, Read, words};
+use crate::repository::{GitRef, RepositoryUrl};
+
+words!(
+    /// The four ways a workspace gets its files.
+    PolicyKind, "workspace policy", {
+        Git = "git",
+        Mount = "mount",
+        Empty = "empty",
+        Bundle = "bundle",
+    }
+);
+
+words!(
+    /// How a mounted host directory may be written.
+    MountMode, "mount mode", {
+        /// Writes go to the session's own copy; the host's files stay as they are.
+        Overlay = "overlay",
+        ReadOnly = "ro",
+        ReadWrite = "rw",
+    }
+);
+
+words!(
+    /// Who said so, strongest first.
+    Layer, "layer", {
+        Task = "task",
+        Role = "role",
+        Project = "project",
+        Platform = "platform",
+        /// Nobody named a policy: it follows from the repository the session has or has not.
+        Default = "default",
+    }
+);
+
+/// A policy as a layer gives it: a word, or an object with the particulars.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum WorkspacePolicy {
+    /// Only the kind; the particulars come from the agent type, the project and the task.
+    Kind(PolicyKind),
+    Git {
+        url: RepositoryUrl,
+        reference: Option<GitRef>,
+        depth: Option<u64>,
+    },
+    Mount {
+        host_path: String,
+        mode: MountMode,
+    },
+    Bundle {
+        source: BundleSource,
+        digest: Option<String>,
+    },
+}
+
+/// Where a bundle's bytes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BundleSource {
+    Blob(String),
+    Path(String),
+    Content(String),
+}
+
+impl WorkspacePolicy {
+    pub fn kind(&self) -> PolicyKind {
+        match self {
+            Self::Kind(kind) => *kind,
+            Self::Git { .. } => PolicyKind::Git,
+            Self::Mount { .. } => PolicyKind::Mount,
+            Self::Bundle { .. } => PolicyKind::Bundle,
+        }
+    }
+}
+
+impl Read for WorkspacePolicy {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        if value.is_string() {
+            return PolicyKind::read(value, at).map(Self::Kind);
+        }
+        let mut fields = Fields::of(value, at)?;
+        let kind = fields.required::<PolicyKind>("type")?;
+        let policy = match kind {
+            PolicyKind::Empty => Some(Self::Kind(PolicyKind::Empty)),
+            PolicyKind::Git => {
+                let (url, reference) = (fields.required("url"), fields.optional("ref"));
+                let depth = fields.optional::<u64>("depth");
+                if depth == Some(0) {
+                    fields.fail("depth", "must be 1 or more");
+                }
+                url.map(|url| Self::Git { url, reference, depth })
+            }
+            PolicyKind::Mount => {
+                let host_path = fields.required::<HostPathText>("host_path");
+                let mode = fields.or("mode", MountMode::Overlay);
+                host_path.map(|path| Self::Mount { host_path: path.0, mode })
+            }
+            PolicyKind::Bundle => {
+                let (source, digest) = (fields.required("source"), fields.optional::<DigestText>("digest"));
+                source.map(|source| Self::Bundle { source, digest: digest.map(|digest| digest.0) })
+            }
+        };
+        fields.done();
+        policy
+    }
+}
+
+impl Read for BundleSource {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let blob = fields.optional::<DigestText>("blob").map(|digest| Self::Blob(digest.0));
+        let path = fields.optional::<HostPathText>("path").map(|path| Self::Path(path.0));
+        let content = fields.optional::<String>("content").map(Self::Content);
+        fields.done();
+        let mut given = [blob, path, content].into_iter().flatten();
+        match (given.next(), given.next()) {
+            (Some(source), None) => Some(source),
+            _ => at.fail("give exactly one of blob, path, content"),
+        }
+    }
+}
+
+/// An absolute path on the host, as text: it is resolved and judged by the kernel, later.
+struct HostPathText(String);
+
+impl Read for HostPathText {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let text = String::read(value, at)?;
+        if text.starts_with('/') && text.len() <= 4096 {
+            Some(Self(text))
+        } else {
+            at.fail("must be an absolute path of at most 4096 bytes")
+        }
+    }
+}
+
+struct DigestText(String);
+
+impl Read for DigestText {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let text = String::read(value, at)?;
+        let hex = text.strip_prefix("sha256:").unwrap_or_default();
+        let well_formed = hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if well_formed { Some(Self(text)) } else { at.fail("must be \"sha256:\" and 64 lower-case hexadecimal digits") }
+    }
+}
+
+impl TryFrom<Value> for WorkspacePolicy {
+    type Error = crate::parse::Invalid;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        crate::parse::read(value)
+    }
+}
+
+impl From<WorkspacePolicy> for Value {
+    fn from(policy: WorkspacePolicy) -> Value {
+        let object = match policy {
+            WorkspacePolicy::Kind(kind) => return Value::from(kind.as_str()),
+            WorkspacePolicy::Git { url, reference, depth } => {
+                json!({"type": "git", "url": url, "ref": reference, "depth": depth})
+            }
+            WorkspacePolicy::Mount { host_path, mode } => {
+                json!({"type": "mount", "host_path": host_path, "mode": mode})
+            }
+            WorkspacePolicy::Bundle { source, digest } => {
+                let source = match source {
+                    BundleSource::Blob(digest) => json!({"blob": digest}),
+                    BundleSource::Path(path) => json!({"path": path}),
+                    BundleSource::Content(name) => json!({"content": name}),
+                };
+                json!({"type": "bundle", "source": source, "digest": digest})
+            }
+        };
+        let Value::Object(fields) = object else { return object };
+        Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect())
+    }
+}
+
+/// What each layer said, strongest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PolicyChain {
+    pub task: Option<WorkspacePolicy>,
+    pub role: Option<WorkspacePolicy>,
+    pub project: Option<WorkspacePolicy>,
+    pub platform: Option<WorkspacePolicy>,
+}
+
+/// The policy of a session and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResolvedPolicy {
+    pub policy: WorkspacePolicy,
+    pub source: Layer,
+    pub chain: PolicyChain,
+}
+
+impl PolicyChain {
+    /// Task over role over project over platform; `otherwise` if none of them speaks.
+    pub fn resolve(self, otherwise: PolicyKind) -> ResolvedPolicy {
+        let layers = [
+            (Layer::Task, &self.task),
+            (Layer::Role, &self.role),
+            (Layer::Project, &self.project),
+            (Layer::Platform, &self.platform),
+        ];
+        let strongest = layers.into_iter().find_map(|(layer, policy)| Some((layer, policy.clone()?)));
+        let (source, policy) = strongest.unwrap_or((Layer::Default, WorkspacePolicy::Kind(otherwise)));
+        ResolvedPolicy { policy, source, chain: self }
+    }
+}

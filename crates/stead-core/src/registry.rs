@@ -1,0 +1,206 @@
+//! What operators declare: agent types (roles), projects, the platform.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::{Bounded, ProviderName, ResourceLimits, WorkspaceConfig};
+use crate::env::Env;
+use crate::parse::{Fields, Place, Read, words};
+use crate::policy::WorkspacePolicy;
+use crate::repository::{GitRef, RepositoryUrl};
+use crate::{Name, Timestamp};
+
+words!(
+    /// On which side of the wall a workspace's files are made.
+    Side, "workspace_provider", {
+        /// The host brings them: a directory that is already there.
+        Host = "host",
+        /// The box brings them: a checkout made for it.
+        Guest = "guest",
+    }
+);
+
+/// What an agent type is able to work in.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AgentCapabilities {
+    /// `None`: the agent type says nothing, so the provider alone decides. An empty list allows neither side.
+    pub workspace_provider: Option<Vec<Side>>,
+}
+
+impl Read for AgentCapabilities {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let sandbox = fields.optional::<SandboxCapabilities>("sandbox");
+        fields.done();
+        Some(Self { workspace_provider: sandbox.and_then(|sandbox| sandbox.workspace_provider) })
+    }
+}
+
+struct SandboxCapabilities {
+    workspace_provider: Option<Vec<Side>>,
+}
+
+impl Read for SandboxCapabilities {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let sides = fields.optional::<OneOrMore<Side>>("workspace_provider");
+        fields.done();
+        Some(Self { workspace_provider: sides.map(|sides| sides.0) })
+    }
+}
+
+struct OneOrMore<T>(Vec<T>);
+
+impl<T: Read> Read for OneOrMore<T> {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        if value.is_array() { Vec::read(value, at).map(Self) } else { T::read(value, at).map(|one| Self(vec![one])) }
+    }
+}
+
+/// Which content a session works with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentBinding {
+    pub workspace: Name,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_pack: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_catalog: Option<String>,
+}
+
+impl Read for ContentBinding {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let (workspace, version) = (fields.required("workspace"), fields.optional("version"));
+        let prompt_pack = fields.optional::<Bounded<0, 256>>("prompt_pack").map(|text| text.0);
+        let tool_catalog = fields.optional::<Bounded<0, 256>>("tool_catalog").map(|text| text.0);
+        fields.done();
+        workspace.map(|workspace| Self { workspace, version, prompt_pack, tool_catalog })
+    }
+}
+
+/// A kind of agent: what its sessions get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentType {
+    pub id: Name,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub workspace: WorkspaceConfig,
+    pub capabilities: AgentCapabilities,
+    pub content: Option<ContentBinding>,
+    pub env: Env,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// An agent type as a client declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentTypeDeclaration {
+    pub id: Name,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub workspace: WorkspaceConfig,
+    pub capabilities: AgentCapabilities,
+    pub content: Option<ContentBinding>,
+    pub env: Env,
+}
+
+impl Read for AgentTypeDeclaration {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let id = fields.required("id");
+        let name = fields.optional::<Bounded<0, 256>>("name").map(|text| text.0);
+        let description = fields.optional::<Bounded<0, 8192>>("description").map(|text| text.0);
+        let workspace = fields.or("workspace", WorkspaceConfig::default());
+        let capabilities = fields.or("capabilities", AgentCapabilities::default());
+        let (content, env) = (fields.optional("content"), fields.or("env", Env::default()));
+        fields.done();
+        id.map(|id| Self { id, name, description, workspace, capabilities, content, env })
+    }
+}
+
+impl AgentTypeDeclaration {
+    pub fn at(self, now: Timestamp) -> AgentType {
+        let Self { id, name, description, workspace, capabilities, content, env } = self;
+        AgentType { id, name, description, workspace, capabilities, content, env, created_at: now, updated_at: now }
+    }
+}
+
+/// What the sessions of one project share.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Project {
+    pub workspace_policy: Option<WorkspacePolicy>,
+    pub repository_url: Option<RepositoryUrl>,
+    pub default_branch: Option<GitRef>,
+    pub env: Env,
+}
+
+impl Read for Project {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let project = Self {
+            workspace_policy: fields.optional("workspace_policy"),
+            repository_url: fields.optional("repository_url"),
+            default_branch: fields.optional("default_branch"),
+            env: fields.or("env", Env::default()),
+        };
+        fields.done();
+        Some(project)
+    }
+}
+
+/// What every session shares. Absent lists allow nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Platform {
+    pub workspace_policy: Option<WorkspacePolicy>,
+    pub allowed_host_roots: Vec<String>,
+    pub allowed_git_hosts: Vec<String>,
+    pub env: Env,
+    pub defaults: PlatformDefaults,
+}
+
+/// What an agent type gets where it says nothing; over the server's own `WORKSPACE_DEFAULT_*`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PlatformDefaults {
+    pub provider: Option<ProviderName>,
+    pub resource_limits: ResourceLimits,
+}
+
+impl Read for PlatformDefaults {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let defaults = Self {
+            provider: fields.optional("provider"),
+            resource_limits: fields.or("resource_limits", ResourceLimits::default()),
+        };
+        fields.done();
+        Some(defaults)
+    }
+}
+
+impl Read for Platform {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let platform = Self {
+            workspace_policy: fields.optional("workspace_policy"),
+            allowed_host_roots: fields
+                .or("allowed_host_roots", Vec::<Bounded<1, 4096>>::new())
+                .into_iter()
+                .map(|text| text.0)
+                .collect(),
+            allowed_git_hosts: fields
+                .or("allowed_git_hosts", Vec::<Bounded<1, 255>>::new())
+                .into_iter()
+                .map(|text| text.0)
+                .collect(),
+            env: fields.or("env", Env::default()),
+            defaults: fields.or("defaults", PlatformDefaults::default()),
+        };
+        if platform.allowed_host_roots.iter().any(|root| !root.starts_with('/')) {
+            fields.fail("allowed_host_roots", "every root must be an absolute path");
+        }
+        fields.done();
+        Some(platform)
+    }
+}

@@ -1,0 +1,39 @@
+//! Why a command is refused. A refusal is a value with a stable code, not an exception.
+
+use crate::capability::Incompatible;
+use crate::plan::Incomplete;
+use crate::session::Status;
+use crate::tool::ToolName;
+
+/// A command that may not be carried out now, or by this caller, or at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error(transparent)]
+    Incompatible(#[from] Incompatible),
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
+    #[error("this session has no workspace: {reason}")]
+    NoWorkspace { reason: &'static str },
+    #[error("the session is {status}, not active")]
+    NotActive { status: Status },
+    #[error("Tool '{tool}' is not enabled for this agent type")]
+    ToolNotEnabled { tool: ToolName },
+    #[error("the session has no such work to do: {what}")]
+    OutOfTurn { what: &'static str },
+    #[error("a session with this id exists already")]
+    Exists,
+}
+
+impl Rejection {
+    /// Stable, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Incompatible(_) => "policy_incompatible",
+            Self::Incomplete(_) => "policy_incomplete",
+            Self::NoWorkspace { .. } => "no_workspace",
+            Self::NotActive { .. } => "session_not_active",
+            Self::ToolNotEnabled { .. } => "tool_not_enabled",
+            Self::OutOfTurn { .. } | Self::Exists => "conflict",
+        }
+    }
+}

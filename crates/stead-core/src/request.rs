@@ -1,0 +1,97 @@
+//! What a client asks for when it starts a session.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::Name;
+use crate::config::Bounded;
+use crate::env::Env;
+use crate::parse::{Fields, Place, Read};
+use crate::policy::WorkspacePolicy;
+use crate::registry::ContentBinding;
+use crate::repository::{GitRef, RepositoryUrl};
+
+/// The largest `metadata` object, as JSON text.
+const METADATA_BYTES: usize = 16 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRequest {
+    pub agent_type: Name,
+    pub project: Option<Name>,
+    pub task: Task,
+    pub content: Option<ContentBinding>,
+    pub metadata: Map<String, Value>,
+}
+
+impl Read for SessionRequest {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let (agent_type, project) = (fields.required("agent_type"), fields.optional("project"));
+        let (task, content) = (fields.or("task", Task::default()), fields.optional("content"));
+        let metadata = match fields.optional::<Value>("metadata") {
+            None => Map::new(),
+            Some(Value::Object(map)) if Value::Object(map.clone()).to_string().len() <= METADATA_BYTES => map,
+            Some(Value::Object(_)) => {
+                fields.fail("metadata", format!("at most {METADATA_BYTES} bytes of JSON"));
+                Map::new()
+            }
+            Some(_) => {
+                fields.fail("metadata", "expected an object");
+                Map::new()
+            }
+        };
+        fields.done();
+        agent_type.map(|agent_type| Self { agent_type, project, task, content, metadata })
+    }
+}
+
+/// The work a session is for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Task {
+    pub id: Option<String>,
+    pub prompt: Option<String>,
+    pub context: TaskContext,
+    pub workspace_policy: Option<WorkspacePolicy>,
+    pub env: Env,
+}
+
+impl Read for Task {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let task = Self {
+            id: fields.optional::<Bounded<1, 256>>("id").map(|text| text.0),
+            prompt: fields.optional::<Bounded<0, 1_048_576>>("prompt").map(|text| text.0),
+            context: fields.or("context", TaskContext::default()),
+            workspace_policy: fields.optional("workspace_policy"),
+            env: fields.or("env", Env::default()),
+        };
+        fields.done();
+        Some(task)
+    }
+}
+
+/// The repository a task is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TaskContext {
+    pub repository_url: Option<RepositoryUrl>,
+    pub branch: Option<GitRef>,
+    pub pull_request_number: Option<u64>,
+    pub base_branch: Option<GitRef>,
+}
+
+impl Read for TaskContext {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let context = Self {
+            repository_url: fields.optional("repository_url"),
+            branch: fields.optional("branch"),
+            pull_request_number: fields.optional("pull_request_number"),
+            base_branch: fields.optional("base_branch"),
+        };
+        if context.pull_request_number == Some(0) {
+            fields.fail("pull_request_number", "must be 1 or more");
+        }
+        fields.done();
+        Some(context)
+    }
+}

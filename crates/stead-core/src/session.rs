@@ -1,0 +1,294 @@
+//! The state of a session: what the journal folds to.
+//!
+//! [`apply`] is total and pure: an event that was recorded cannot be refused. [`Session::canonical`] is the state as canonical bytes, so
+//! two folds are the same exactly if their bytes are.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::capability::LimitKind;
+use crate::config::ProviderName;
+use crate::event::{CloseReason, Event, Failure, Recorded};
+use crate::parse::words;
+use crate::spec::{SessionSpec, WorkspaceSpec};
+use crate::tool::ToolName;
+use crate::{CallId, SessionId, Timestamp};
+
+words!(
+    Status, "session status", {
+        Provisioning = "provisioning",
+        Active = "active",
+        Closing = "closing",
+        Closed = "closed",
+        Failed = "failed",
+    }
+);
+
+words!(
+    WorkspaceStatus, "workspace status", {
+        /// Nobody has been asked yet, or the next provider is to be asked.
+        Pending = "pending",
+        Creating = "creating",
+        /// The box is there; the init plan runs.
+        Preparing = "preparing",
+        Ready = "ready",
+        /// To be removed, by a close or before another attempt.
+        Condemned = "condemned",
+        Removing = "removing",
+        Removed = "removed",
+        /// Found gone after a restart.
+        Lost = "lost",
+    }
+);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    pub code: String,
+    pub message: String,
+}
+
+/// One provider's failure to make the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    pub provider: ProviderName,
+    pub failure: Failure,
+}
+
+/// A call without an outcome yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    pub tool: ToolName,
+    pub started_at: Timestamp,
+}
+
+/// The workspace's part of the state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    pub status: WorkspaceStatus,
+    /// Counts from 1; each asks the provider at this place of the spec's list.
+    pub attempt: u64,
+    /// Who was asked last, and so who holds whatever there is.
+    pub provider: Option<ProviderName>,
+    pub steps_done: u64,
+    pub step_running: bool,
+    pub setup_failed: bool,
+    pub enforced_limits: Vec<LimitKind>,
+    pub failures: Vec<FailedAttempt>,
+    pub tree_hash: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    pub spec: Box<SessionSpec>,
+    pub status: Status,
+    pub degraded: bool,
+    pub warnings: Vec<Warning>,
+    pub workspace: Option<Workspace>,
+    pub open_calls: BTreeMap<CallId, OpenCall>,
+    pub calls: u64,
+    pub refusals: u64,
+    pub failure: Option<Failure>,
+    pub close_reason: Option<CloseReason>,
+    pub created_at: Timestamp,
+    pub active_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A session at a point of its journal; `None` before its first event.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct State {
+    pub seq: u64,
+    pub session: Option<Session>,
+}
+
+impl State {
+    /// The state as RFC 8785 bytes. Equal bytes, equal state.
+    pub fn canonical(&self) -> Vec<u8> {
+        crate::canonical::bytes(self)
+    }
+
+    pub fn hash(&self) -> String {
+        crate::canonical::hash(self)
+    }
+
+    /// The fold of a journal.
+    pub fn replay<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> State {
+        let mut state = State::default();
+        for recorded in events {
+            apply(&mut state, recorded);
+        }
+        state
+    }
+}
+
+impl Session {
+    pub fn workspace_spec(&self) -> Option<&WorkspaceSpec> {
+        self.spec.workspace.as_ref()
+    }
+
+    /// Whether the session holds, or may still hold, anything on the host.
+    pub fn live(&self) -> bool {
+        let holds_workspace = self.workspace.as_ref().is_some_and(|workspace| workspace.holds_something());
+        !matches!(self.status, Status::Closed | Status::Failed) || holds_workspace
+    }
+
+    /// When it ends by itself, if nothing happens before.
+    pub fn due_at(&self) -> Option<(Timestamp, CloseReason)> {
+        if !matches!(self.status, Status::Provisioning | Status::Active) {
+            return None;
+        }
+        let idle_at = self.active_at.plus_seconds(self.spec.idle_seconds);
+        let busy = self.status == Status::Provisioning || !self.open_calls.is_empty();
+        if busy || self.expires_at <= idle_at {
+            Some((self.expires_at, CloseReason::Expired))
+        } else {
+            Some((idle_at, CloseReason::Idle))
+        }
+    }
+
+    fn warn(&mut self, code: &str, message: &str) {
+        self.warnings.push(Warning { code: code.to_owned(), message: message.to_owned() });
+    }
+}
+
+impl Workspace {
+    fn new() -> Self {
+        Self {
+            status: WorkspaceStatus::Pending,
+            attempt: 0,
+            provider: None,
+            steps_done: 0,
+            step_running: false,
+            setup_failed: false,
+            enforced_limits: Vec::new(),
+            failures: Vec::new(),
+            tree_hash: None,
+        }
+    }
+
+    pub fn holds_something(&self) -> bool {
+        !matches!(self.status, WorkspaceStatus::Pending | WorkspaceStatus::Removed | WorkspaceStatus::Lost)
+    }
+}
+
+/// Folds one event into the state.
+pub fn apply(state: &mut State, recorded: &Recorded) {
+    state.seq = recorded.seq;
+    if let Event::SessionCreated { session, spec, .. } = &recorded.event {
+        state.session = Some(born(*session, spec.clone(), recorded.at));
+        return;
+    }
+    let Some(session) = state.session.as_mut() else { return };
+    match &recorded.event {
+        Event::SessionCreated { .. } => {}
+        Event::WarningRaised { code, message } => session.warn(code, message),
+        Event::SessionActivated { degraded } => {
+            session.status = Status::Active;
+            session.degraded = *degraded;
+            session.active_at = recorded.at;
+        }
+        Event::SessionFailed { failure } => {
+            session.status = Status::Failed;
+            session.failure = Some(failure.clone());
+            session.ended_at = Some(recorded.at);
+        }
+        Event::ToolCallStarted { call, tool, .. } => {
+            session.open_calls.insert(*call, OpenCall { tool: *tool, started_at: recorded.at });
+            session.calls += 1;
+            session.active_at = recorded.at;
+        }
+        Event::ToolCallFinished { call, tree_hash, .. } => {
+            session.open_calls.remove(call);
+            session.active_at = recorded.at;
+            if let (Some(workspace), Some(hash)) = (&mut session.workspace, tree_hash) {
+                workspace.tree_hash = Some(hash.clone());
+            }
+        }
+        Event::ToolCallInterrupted { call, .. } => {
+            session.open_calls.remove(call);
+        }
+        Event::ToolCallRefused { .. } => session.refusals += 1,
+        Event::CloseRequested { reason, .. } => {
+            session.close_reason = Some(*reason);
+            session.status = Status::Closing;
+            if let Some(workspace) = session.workspace.as_mut().filter(|workspace| workspace.holds_something()) {
+                // An attempt under way is condemned when it reports; until then it is still being made.
+                if workspace.status == WorkspaceStatus::Ready {
+                    workspace.status = WorkspaceStatus::Condemned;
+                }
+            }
+        }
+        Event::SessionClosed => {
+            session.status = Status::Closed;
+            session.ended_at = Some(recorded.at);
+        }
+        workspace_event => {
+            if let Some(workspace) = session.workspace.as_mut() {
+                apply_to_workspace(workspace, workspace_event);
+            }
+        }
+    }
+}
+
+fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
+    Session {
+        id,
+        status: Status::Provisioning,
+        degraded: false,
+        warnings: Vec::new(),
+        workspace: spec.workspace.is_some().then(Workspace::new),
+        open_calls: BTreeMap::new(),
+        calls: 0,
+        refusals: 0,
+        failure: None,
+        close_reason: None,
+        created_at: at,
+        active_at: at,
+        expires_at: at.plus_seconds(spec.ttl_seconds),
+        ended_at: None,
+        spec,
+    }
+}
+
+fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
+    match event {
+        Event::ProvisionStarted { attempt, provider } => {
+            workspace.status = WorkspaceStatus::Creating;
+            workspace.attempt = *attempt;
+            workspace.provider = Some(*provider);
+            workspace.steps_done = 0;
+            workspace.step_running = false;
+            workspace.setup_failed = false;
+        }
+        Event::WorkspaceCreated { enforced_limits, .. } => {
+            workspace.status = WorkspaceStatus::Preparing;
+            workspace.enforced_limits = enforced_limits.clone();
+        }
+        Event::InitStepStarted { .. } => workspace.step_running = true,
+        Event::InitStepFinished { step, failure, .. } => {
+            workspace.step_running = false;
+            workspace.steps_done = *step;
+            workspace.setup_failed |= failure.is_some();
+        }
+        Event::ProvisionFailed { provider, failure, .. } => {
+            workspace.failures.push(FailedAttempt { provider: *provider, failure: failure.clone() });
+            workspace.status = WorkspaceStatus::Condemned;
+            workspace.step_running = false;
+        }
+        Event::ProvisionInterrupted { attempt, .. } => {
+            // The same attempt again: being interrupted says nothing about the provider.
+            workspace.attempt = attempt.saturating_sub(1);
+            workspace.status = WorkspaceStatus::Condemned;
+            workspace.step_running = false;
+        }
+        Event::WorkspaceReady { .. } | Event::WorkspaceAdopted => workspace.status = WorkspaceStatus::Ready,
+        Event::RemovalStarted { .. } => workspace.status = WorkspaceStatus::Removing,
+        Event::WorkspaceRemoved => workspace.status = WorkspaceStatus::Removed,
+        Event::RemovalFailed { .. } => workspace.status = WorkspaceStatus::Condemned,
+        Event::WorkspaceLost { .. } => workspace.status = WorkspaceStatus::Lost,
+        _ => {}
+    }
+}

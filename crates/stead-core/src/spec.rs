@@ -1,0 +1,202 @@
+//! From a request to everything a session will be: resolved once, recorded whole.
+//!
+//! [`specify`] is where the four layers, the capabilities and the defaults meet. Its result is frozen in the first event of
+//! the journal, so a later change of an agent type changes nothing in a running session.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::capability::{self, Incompatible, LimitKind, ProviderCapabilities};
+use crate::config::{OnSetupFailure, ProviderName, ResourceLimits, ToolLimits};
+use crate::plan::{self, InitPlan, PlanInputs};
+use crate::policy::{PolicyChain, PolicyKind, ResolvedPolicy};
+use crate::registry::{AgentType, ContentBinding, Platform, Project};
+use crate::rejection::Rejection;
+use crate::request::{SessionRequest, Task};
+use crate::tool::ToolSet;
+use crate::{Name, WorkspaceId};
+
+/// Everything a session will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSpec {
+    pub agent_type: Name,
+    pub project: Option<Name>,
+    pub task: Task,
+    pub content: Option<ContentBinding>,
+    pub metadata: Map<String, Value>,
+    pub ttl_seconds: u64,
+    pub idle_seconds: u64,
+    /// `None`: the agent type has its workspace switched off.
+    pub workspace: Option<WorkspaceSpec>,
+}
+
+/// Everything a workspace will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceSpec {
+    pub id: WorkspaceId,
+    /// Who may make it, in order of preference.
+    pub providers: Vec<ProviderName>,
+    /// Who was asked for and cannot, with the reason.
+    pub passed_over: Vec<PassedOver>,
+    pub policy: ResolvedPolicy,
+    pub plan: InitPlan,
+    pub limits: ResourceLimits,
+    pub tools: ToolSet,
+    pub tool_limits: ToolLimits,
+    pub base_image: Option<String>,
+    pub require_workspace: bool,
+    pub on_setup_failure: OnSetupFailure,
+    /// Over everything above that shapes the files and the box.
+    pub fingerprint: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedOver {
+    pub provider: ProviderName,
+    pub reason: String,
+}
+
+/// What the server itself contributes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFacts {
+    pub default_provider: ProviderName,
+    pub default_limits: ResourceLimits,
+    /// The providers this server has, with what each can do.
+    pub providers: BTreeMap<ProviderName, ProviderCapabilities>,
+}
+
+/// The declared things a request refers to.
+pub struct Declared<'a> {
+    pub agent_type: &'a AgentType,
+    pub project: Option<&'a Project>,
+    pub platform: &'a Platform,
+}
+
+/// Resolves a request, or refuses it before anything has happened.
+pub fn specify(
+    request: SessionRequest,
+    workspace_id: WorkspaceId,
+    declared: &Declared<'_>,
+    server: &ServerFacts,
+) -> Result<SessionSpec, Rejection> {
+    let config = &declared.agent_type.workspace;
+    let workspace = match config.enabled {
+        false => None,
+        true => Some(specify_workspace(&request.task, workspace_id, declared, server)?),
+    };
+    Ok(SessionSpec {
+        agent_type: request.agent_type,
+        project: request.project,
+        task: request.task,
+        content: request.content.or_else(|| declared.agent_type.content.clone()),
+        metadata: request.metadata,
+        ttl_seconds: config.ttl_seconds,
+        idle_seconds: config.idle_seconds,
+        workspace,
+    })
+}
+
+fn specify_workspace(
+    task: &Task,
+    id: WorkspaceId,
+    declared: &Declared<'_>,
+    server: &ServerFacts,
+) -> Result<WorkspaceSpec, Rejection> {
+    let Declared { agent_type, project, platform } = declared;
+    let config = &agent_type.workspace;
+    let policy = resolve_policy(task, declared);
+    capability::check_agent_type(policy.policy.kind(), &agent_type.capabilities)?;
+    let (providers, passed_over) = choose_providers(policy.policy.kind(), declared, server)?;
+    let plan = plan::plan(&PlanInputs {
+        config,
+        policy: &policy,
+        task,
+        project: *project,
+        platform,
+        role_env: &agent_type.env,
+    })?;
+    let limits = config.resource_limits.or(&platform.defaults.resource_limits).or(&server.default_limits);
+    let mut spec = WorkspaceSpec {
+        id,
+        providers,
+        passed_over,
+        policy,
+        plan,
+        limits,
+        tools: config.tools.clone().unwrap_or_else(ToolSet::all),
+        tool_limits: config.limits,
+        base_image: config.base_image.clone(),
+        require_workspace: config.require_workspace,
+        on_setup_failure: config.on_setup_failure,
+        fingerprint: String::new(),
+    };
+    spec.fingerprint = fingerprint(&spec);
+    Ok(spec)
+}
+
+/// Without a word from any layer the policy follows from the repository: there is one, or there is none.
+fn resolve_policy(task: &Task, declared: &Declared<'_>) -> ResolvedPolicy {
+    let config = &declared.agent_type.workspace;
+    let chain = PolicyChain {
+        task: task.workspace_policy.clone(),
+        role: config.workspace_policy.clone(),
+        project: declared.project.and_then(|project| project.workspace_policy.clone()),
+        platform: declared.platform.workspace_policy.clone(),
+    };
+    let has_repository = plan::repository(config, &task.context).is_some();
+    chain.resolve(if has_repository { PolicyKind::Git } else { PolicyKind::Empty })
+}
+
+/// The wanted providers that can do it. One this server does not have stays in the list: its absence is a provisioning failure,
+/// which the fallback and the degraded start are for. One that is here and cannot do it is passed over.
+fn choose_providers(
+    policy: PolicyKind,
+    declared: &Declared<'_>,
+    server: &ServerFacts,
+) -> Result<(Vec<ProviderName>, Vec<PassedOver>), Rejection> {
+    let config = &declared.agent_type.workspace;
+    let first = config.provider.or(declared.platform.defaults.provider).unwrap_or(server.default_provider);
+    let second = config.fallback_provider.filter(|fallback| *fallback != first);
+    let (mut able, mut passed_over) = (Vec::new(), Vec::new());
+    let mut refusal: Option<Incompatible> = None;
+    for provider in std::iter::once(first).chain(second) {
+        let verdict = match server.providers.get(&provider) {
+            Some(offered) => capability::check_provider(policy, &declared.agent_type.capabilities, provider, offered),
+            None => Ok(()),
+        };
+        match verdict {
+            Ok(()) => able.push(provider),
+            Err(incompatible) => {
+                passed_over.push(PassedOver { provider, reason: incompatible.to_string() });
+                refusal.get_or_insert(incompatible);
+            }
+        }
+    }
+    match refusal {
+        Some(incompatible) if able.is_empty() => Err(incompatible.into()),
+        _ => Ok((able, passed_over)),
+    }
+}
+
+/// Equal for equal, different with every field that shapes the workspace; the id is left out.
+fn fingerprint(spec: &WorkspaceSpec) -> String {
+    let shape = serde_json::json!({
+        "providers": spec.providers, "policy": spec.policy.policy, "plan": spec.plan, "limits": spec.limits,
+        "tools": spec.tools, "tool_limits": spec.tool_limits, "base_image": spec.base_image,
+    });
+    crate::canonical::hash(&shape)
+}
+
+/// The limits that were asked for and are not enforced.
+pub fn unenforced(limits: &ResourceLimits, enforced: &[LimitKind]) -> Vec<LimitKind> {
+    let asked = [
+        (LimitKind::Cpu, limits.cpu.is_some()),
+        (LimitKind::Memory, limits.memory.is_some()),
+        (LimitKind::Disk, limits.disk.is_some()),
+        (LimitKind::Pids, limits.pids.is_some()),
+    ];
+    let missing = |kind: &LimitKind| !enforced.contains(kind);
+    asked.into_iter().filter(|(_, given)| *given).map(|(kind, _)| kind).filter(missing).collect()
+}
