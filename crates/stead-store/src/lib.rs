@@ -1,1 +1,40 @@
+//! What must survive a crash: the per-session journal, registry documents, audit, idempotency, settings and blobs.
+//!
+//! Invariant: an `Ok` from any write means that the write, and everything in the same request (events, projection,
+//! audit), is on disk together; an `Err` other than [`StoreError::OutcomeUnknown`] means that none of it is. The
+//! store knows no rules: events are opaque JSON text with a type name.
+//!
+//! Start with [`Store`] (every operation), [`Commit`] (the journal's only write) and [`chain`] (the hash chain, usable
+//! without a database). `sql.rs` is the only file that sees two databases; `writer.rs` is SQLite's group commit.
 
+mod audit;
+mod backend;
+pub mod blobs;
+pub mod chain;
+mod commit;
+mod database;
+mod directory;
+mod document;
+mod error;
+mod failpoints;
+mod idempotency;
+mod open;
+mod operation;
+mod session;
+mod setting;
+mod sql;
+mod store;
+mod verify;
+mod writer;
+
+pub use audit::{AuditEntry, AuditQuery, AuditRow};
+pub use blobs::{BlobError, Blobs, Digest, InvalidDigest, OpenBlob};
+pub use chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
+pub use commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
+pub use database::{Database, InvalidDatabase};
+pub use document::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode};
+pub use error::{BoxedSource, OpenError, StoreError};
+pub use idempotency::{IdempotencyKey, IdempotencyRow};
+pub use session::{SessionQuery, SessionRow};
+pub use store::Store;
+pub use verify::ChainVerdict;

@@ -1,0 +1,99 @@
+//! Audit rows: who was allowed or refused what. Written with the change they tell of, in its transaction, and never changed.
+
+use stead_core::{SessionId, Timestamp};
+
+use crate::error::StoreError;
+use crate::failpoints;
+use crate::operation::Operation;
+use crate::sql::{Conn, values};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    pub at: Timestamp,
+    pub kind: String,
+    /// Who did it, as the server names them.
+    pub actor: String,
+    pub session: Option<SessionId>,
+    /// JSON, opaque here.
+    pub body: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    pub id: i64,
+    pub entry: AuditEntry,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditQuery {
+    pub session: Option<SessionId>,
+    pub kind: Option<String>,
+    /// The last id of the previous page, 0 for the first. On PostgreSQL two transactions that commit at the same moment may
+    /// show their rows in either order, so a reader that follows the end of the log looks back over the last few ids.
+    pub after: i64,
+    pub limit: u32,
+}
+
+/// Inserts rows in the transaction of whatever they tell of.
+pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Result<(), StoreError> {
+    for entry in entries {
+        failpoints::audit()?;
+        conn.execute(
+            "write the audit log",
+            "INSERT INTO audit (at, kind, actor, session, body) VALUES ($1, $2, $3, $4, $5)",
+            values![
+                entry.at,
+                entry.kind.clone(),
+                entry.actor.clone(),
+                entry.session.map(|id| id.to_string()),
+                entry.body.clone()
+            ],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// Audit on its own: a refusal changes nothing else.
+pub(crate) struct RecordAudit(pub(crate) Vec<AuditEntry>);
+
+impl Operation for RecordAudit {
+    type Output = ();
+    type Error = StoreError;
+
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        insert(conn, &self.0).await
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: i64,
+    at: i64,
+    kind: String,
+    actor: String,
+    session: Option<String>,
+    body: String,
+}
+
+pub(crate) async fn select(conn: &mut Conn<'_>, query: &AuditQuery) -> Result<Vec<AuditRow>, StoreError> {
+    let rows: Vec<Row> = conn
+        .all(
+            "read the audit log",
+            "SELECT id, at, kind, actor, session, body FROM audit \
+             WHERE id > $1 AND ($2 IS NULL OR session = $2) AND ($3 IS NULL OR kind = $3) ORDER BY id LIMIT $4",
+            values![query.after, query.session.map(|id| id.to_string()), query.kind.clone(), query.limit],
+        )
+        .await?;
+    rows.into_iter().map(Row::read).collect()
+}
+
+impl Row {
+    fn read(self) -> Result<AuditRow, StoreError> {
+        let session = self.session.map(|id| id.parse()).transpose();
+        let session = session.map_err(|error| StoreError::corrupt("session id", error))?;
+        let at = Timestamp::from_millis(self.at);
+        let entry = AuditEntry { at, kind: self.kind, actor: self.actor, session, body: self.body };
+        Ok(AuditRow { id: self.id, entry })
+    }
+}

@@ -1,0 +1,95 @@
+//! Content-addressed blobs as files: `sha256/ab/<64 hex digits>` under one directory.
+//!
+//! Invariant: a file under its final name is whole and durable (written beside, fsynced, renamed, directory fsynced), and bytes are
+//! given out by [`Blobs::get`] only if they still have the digest they are asked by. A blob never changes; putting the same
+//! bytes again changes nothing, unless the file was damaged: then it is mended.
+
+mod digest;
+mod error;
+mod files;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+pub use digest::{Digest, InvalidDigest};
+pub use error::BlobError;
+
+use files::Files;
+
+/// How much of a stream is held in memory.
+const CHUNK: usize = 256 * 1024;
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    files: Arc<Files>,
+}
+
+/// A blob opened for streaming. Its content is *not* checked against the digest: whoever cannot live with a damaged file uses
+/// [`Blobs::get`], or hashes while reading.
+#[derive(Debug)]
+pub struct OpenBlob {
+    pub file: tokio::fs::File,
+    pub len: u64,
+}
+
+impl Blobs {
+    /// Opens or makes the directory, and removes what interrupted writes left.
+    pub async fn at(root: &Path) -> Result<Blobs, BlobError> {
+        let root = root.to_owned();
+        let files = blocking(move || Files::open(&root)).await?;
+        Ok(Blobs { files: Arc::new(files) })
+    }
+
+    /// On return the bytes are on disk under their digest.
+    pub async fn put(&self, bytes: impl Into<Bytes>) -> Result<Digest, BlobError> {
+        let (files, bytes) = (Arc::clone(&self.files), bytes.into());
+        blocking(move || files.put(&bytes)).await
+    }
+
+    /// Like [`Blobs::put`] for content that may not fit in memory. Returns the digest and the length.
+    pub async fn put_stream(&self, mut content: impl AsyncRead + Unpin) -> Result<(Digest, u64), BlobError> {
+        let files = Arc::clone(&self.files);
+        let mut draft = blocking(move || files.draft()).await?;
+        let mut chunk = Vec::with_capacity(CHUNK);
+        loop {
+            chunk.clear();
+            let read = (&mut content).take(CHUNK as u64).read_to_end(&mut chunk).await;
+            if read.map_err(|source| BlobError::Source { source })? == 0 {
+                break;
+            }
+            (draft, chunk) = blocking(move || draft.write(&chunk).map(|()| (draft, chunk))).await?;
+        }
+        let files = Arc::clone(&self.files);
+        blocking(move || files.keep(draft)).await
+    }
+
+    /// The whole blob, checked against its digest; `None` if there is none.
+    pub async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, BlobError> {
+        let (files, digest) = (Arc::clone(&self.files), *digest);
+        blocking(move || files.get(&digest)).await
+    }
+
+    pub async fn contains(&self, digest: &Digest) -> Result<bool, BlobError> {
+        let (files, digest) = (Arc::clone(&self.files), *digest);
+        blocking(move || files.contains(&digest)).await
+    }
+
+    /// For streaming out; see [`OpenBlob`] for what is not promised.
+    pub async fn open(&self, digest: &Digest) -> Result<Option<OpenBlob>, BlobError> {
+        let (files, digest) = (Arc::clone(&self.files), *digest);
+        let opened = blocking(move || files.open_file(&digest)).await?;
+        Ok(opened.map(|(file, len)| OpenBlob { file: file.into(), len }))
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
+) -> Result<T, BlobError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|stopped| Err(BlobError::Source { source: io::Error::other(stopped) }))
+}

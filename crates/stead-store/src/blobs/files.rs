@@ -1,0 +1,171 @@
+//! The blocking half of the blob store: names, drafts, fsyncs.
+//!
+//! Drafts live in `tmp/` on the same filesystem, so that a rename is atomic. Every open store holds a shared lock on `tmp/.lock`;
+//! leftovers are swept only by one that finds itself alone, so a draft being written is never taken for a leftover.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::{BlobError, CHUNK, Digest};
+use crate::directory;
+
+static NEXT_DRAFT: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Debug)]
+pub(super) struct Files {
+    root: PathBuf,
+    /// Held, not read: the lock goes with it.
+    _lock: File,
+}
+
+/// A blob on its way in: a file that vanishes unless it is kept.
+#[derive(Debug)]
+pub(super) struct Draft {
+    path: PathBuf,
+    file: File,
+    hasher: Sha256,
+    len: u64,
+}
+
+impl Files {
+    pub(super) fn open(root: &Path) -> Result<Self, BlobError> {
+        let drafts = root.join("tmp");
+        directory::create_all(&drafts).map_err(failed("make", &drafts))?;
+        let path = drafts.join(".lock");
+        let mut options = OpenOptions::new();
+        let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = lock.map_err(failed("open", &path))?;
+        if lock.try_lock().is_ok() {
+            sweep(&drafts).map_err(failed("sweep", &drafts))?;
+            lock.unlock().map_err(failed("unlock", &path))?;
+        }
+        lock.lock_shared().map_err(failed("lock", &path))?;
+        Ok(Self { root: root.to_owned(), _lock: lock })
+    }
+
+    pub(super) fn put(&self, bytes: &[u8]) -> Result<Digest, BlobError> {
+        let digest = Digest::of(bytes);
+        let path = self.path(&digest);
+        if self.is_sound(&digest)? {
+            // Whoever renamed it may not have synced the directory yet, and our caller must not depend on them.
+            let shelf = directory::parent(&path);
+            directory::sync(shelf).map_err(failed("sync", shelf))?;
+            return Ok(digest);
+        }
+        let mut draft = self.draft()?;
+        draft.write(bytes)?;
+        self.keep(draft).map(|(digest, _)| digest)
+    }
+
+    pub(super) fn draft(&self) -> Result<Draft, BlobError> {
+        let number = NEXT_DRAFT.fetch_add(1, Ordering::Relaxed);
+        loop {
+            // Two machines on one network filesystem may share a process id: the clock and `create_new` settle it.
+            let nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
+            let path = self.root.join("tmp").join(format!("{}-{number}-{nanos}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => return Ok(Draft { path, file, hasher: Sha256::new(), len: 0 }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed("make", &path)(error)),
+            }
+        }
+    }
+
+    /// Gives a draft its final name. A file already there is replaced: it holds the same bytes, or it is damaged.
+    pub(super) fn keep(&self, draft: Draft) -> Result<(Digest, u64), BlobError> {
+        let digest = Digest::finish(draft.hasher.clone());
+        let path = self.path(&digest);
+        let shelf = directory::parent(&path);
+        directory::create_all(shelf).map_err(failed("make", shelf))?;
+        draft.file.sync_all().map_err(failed("sync", &draft.path))?;
+        fs::rename(&draft.path, &path).map_err(failed("rename a new blob to", &path))?;
+        directory::sync(shelf).map_err(failed("sync", shelf))?;
+        Ok((digest, draft.len))
+    }
+
+    pub(super) fn get(&self, digest: &Digest) -> Result<Option<Bytes>, BlobError> {
+        let path = self.path(digest);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("read", &path)(error)),
+        };
+        let found = Digest::of(&bytes);
+        if found != *digest {
+            return Err(BlobError::Damaged { digest: *digest, found });
+        }
+        Ok(Some(bytes.into()))
+    }
+
+    pub(super) fn contains(&self, digest: &Digest) -> Result<bool, BlobError> {
+        let path = self.path(digest);
+        path.try_exists().map_err(failed("look for", &path))
+    }
+
+    pub(super) fn open_file(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
+        let path = self.path(digest);
+        match File::open(&path) {
+            Ok(file) => {
+                let len = file.metadata().map_err(failed("read", &path))?.len();
+                Ok(Some((file, len)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("open", &path)(error)),
+        }
+    }
+
+    /// Whether the blob is there and undamaged.
+    fn is_sound(&self, digest: &Digest) -> Result<bool, BlobError> {
+        let Some((mut file, _)) = self.open_file(digest)? else { return Ok(false) };
+        let mut hasher = Sha256::new();
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match file.read(&mut chunk).map_err(failed("read", &self.path(digest)))? {
+                0 => return Ok(Digest::finish(hasher) == *digest),
+                read => hasher.update(&chunk[..read]),
+            }
+        }
+    }
+
+    fn path(&self, digest: &Digest) -> PathBuf {
+        let hex = digest.to_hex();
+        self.root.join("sha256").join(&hex[..2]).join(&hex)
+    }
+}
+
+impl Draft {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        self.file.write_all(bytes).map_err(failed("write", &self.path))?;
+        self.hasher.update(bytes);
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After a rename there is nothing under this name; otherwise what cannot be removed now is swept on the next start.
+        fs::remove_file(&self.path).unwrap_or(());
+    }
+}
+
+fn sweep(drafts: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(drafts)? {
+        let entry = entry?;
+        if entry.file_name() != ".lock" && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BlobError {
+    let path = path.to_owned();
+    move |source| BlobError::File { doing, path, source }
+}

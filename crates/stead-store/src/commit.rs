@@ -1,0 +1,243 @@
+//! The journal's only write: events, the session's projection, audit and the idempotency claim in one transaction.
+//!
+//! Invariant: all of a [`Commit`] is there, or none. The order inside is fixed (key, admission, session row, events, audit), so
+//! that concurrent commits on PostgreSQL take their locks in one order and cannot deadlock.
+
+use stead_core::{SessionId, Timestamp};
+
+use crate::audit::{self, AuditEntry};
+use crate::chain::{self, Hash};
+use crate::error::StoreError;
+use crate::idempotency::{self, IdempotencyKey, IdempotencyRow};
+use crate::operation::{Failure, Operation};
+use crate::session::{read_hash, read_seq};
+use crate::sql::{Conn, values};
+
+/// The advisory lock that makes counting live sessions and adding one a single step on PostgreSQL ("stead" in ASCII).
+const ADMISSION_LOCK: i64 = 0x73_74_65_61_64;
+
+#[derive(Debug, Clone)]
+pub struct Commit {
+    pub session: SessionId,
+    /// The head the events were decided on; `None` appends at the end whatever it is (outcomes of effects). Not looked at
+    /// when the commit creates the session.
+    pub expected_seq: Option<u64>,
+    /// The session must not exist yet, rather than must exist.
+    pub create: bool,
+    pub at: Timestamp,
+    /// May be empty: then only the projection and the audit are written.
+    pub events: Vec<NewEvent>,
+    pub head: Head,
+    pub audit: Vec<AuditEntry>,
+    pub admission: Option<Admission>,
+    pub idempotency: Option<IdempotencyClaim>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEvent {
+    pub kind: String,
+    /// JSON, opaque here, kept byte for byte.
+    pub payload: String,
+}
+
+/// The projection of the session's state after the events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub status: String,
+    pub live: bool,
+    pub agent_type: String,
+    pub project: Option<String>,
+    pub due_at: Option<Timestamp>,
+}
+
+/// The commit is refused if `max_live` other sessions are live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    pub max_live: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyClaim {
+    pub key: IdempotencyKey,
+    pub body_hash: Hash,
+    pub target: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// With no events, one more than `last_seq`.
+    pub first_seq: u64,
+    pub last_seq: u64,
+    pub head_hash: Hash,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    #[error("the session moved on: expected sequence number {expected}, found {actual}")]
+    Conflict { expected: u64, actual: u64 },
+    #[error("{live} sessions are live and at most {max} may be")]
+    Full { live: u64, max: u32 },
+    #[error("the session exists already")]
+    Exists,
+    #[error("there is no such session")]
+    UnknownSession,
+    /// The same key with the same body: somebody already made `target`.
+    #[error("the idempotency key was used by the same request, which made {}", .0.target)]
+    IdempotencyReplay(IdempotencyRow),
+    #[error("the idempotency key was used by a different request, which made {}", .0.target)]
+    IdempotencyMismatch(IdempotencyRow),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Failure for CommitError {
+    fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Operation for Commit {
+    type Output = Committed;
+    type Error = CommitError;
+
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<Committed, CommitError> {
+        if let Some(claim) = &self.idempotency {
+            idempotency::claim(conn, claim, self.at).await?;
+        }
+        if let Some(admission) = self.admission {
+            self.admit(conn, admission).await?;
+        }
+        let (seq, prev) = if self.create { (0, chain::genesis(self.session)) } else { self.lock_head(conn).await? };
+        let links = self.links(seq, prev);
+        let last_seq = seq + links.len() as u64;
+        let head_hash = links.last().map_or(prev, |link| link.hash);
+        if self.create {
+            self.insert_session(conn, last_seq, head_hash).await?;
+        } else {
+            self.update_session(conn, seq, last_seq, head_hash).await?;
+        }
+        for link in links {
+            self.insert_event(conn, link).await?;
+        }
+        audit::insert(conn, &self.audit).await?;
+        Ok(Committed { first_seq: seq + 1, last_seq, head_hash })
+    }
+}
+
+/// An event with its place in the chain.
+struct Link<'a> {
+    event: &'a NewEvent,
+    seq: u64,
+    prev: Hash,
+    hash: Hash,
+}
+
+impl Commit {
+    fn links(&self, mut seq: u64, mut prev: Hash) -> Vec<Link<'_>> {
+        let mut links = Vec::with_capacity(self.events.len());
+        for event in &self.events {
+            seq += 1;
+            let hash = chain::link(&prev, seq, self.at, &event.kind, &event.payload);
+            links.push(Link { event, seq, prev, hash });
+            prev = hash;
+        }
+        links
+    }
+
+    async fn admit(&self, conn: &mut Conn<'_>, admission: Admission) -> Result<(), CommitError> {
+        if let Conn::Postgres(_) = conn {
+            // Held until the transaction ends: the next one counts what this one added. SQLite has one writer anyway.
+            conn.execute("wait for admission", "SELECT pg_advisory_xact_lock($1)", values![ADMISSION_LOCK]).await?;
+        }
+        let row: Option<(i64,)> = conn
+            .optional(
+                "count live sessions",
+                "SELECT COUNT(*) FROM sessions WHERE live = 1 AND id <> $1",
+                values![self.session],
+            )
+            .await?;
+        let live = row.map_or(Ok(0), |(count,)| read_seq(count))?;
+        if live >= u64::from(admission.max_live) {
+            return Err(CommitError::Full { live, max: admission.max_live });
+        }
+        Ok(())
+    }
+
+    /// Reads the head and, on PostgreSQL, keeps everybody else from moving it until this transaction ends.
+    async fn lock_head(&self, conn: &mut Conn<'_>) -> Result<(u64, Hash), CommitError> {
+        let sql = conn.either(
+            "SELECT seq, head_hash FROM sessions WHERE id = $1",
+            "SELECT seq, head_hash FROM sessions WHERE id = $1 FOR UPDATE",
+        );
+        let row: Option<(i64, Vec<u8>)> = conn.optional("read a session's head", sql, values![self.session]).await?;
+        let (seq, hash) = row.ok_or(CommitError::UnknownSession)?;
+        let (actual, hash) = (read_seq(seq)?, read_hash(&hash)?);
+        match self.expected_seq {
+            Some(expected) if expected != actual => Err(CommitError::Conflict { expected, actual }),
+            _ => Ok((actual, hash)),
+        }
+    }
+
+    async fn insert_session(&self, conn: &mut Conn<'_>, seq: u64, hash: Hash) -> Result<(), CommitError> {
+        let head = &self.head;
+        let inserted = conn
+            .execute(
+                "create a session",
+                "INSERT INTO sessions \
+                 (id, seq, head_hash, status, live, agent_type, project, due_at, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) ON CONFLICT (id) DO NOTHING",
+                values![
+                    self.session,
+                    seq,
+                    hash,
+                    head.status.clone(),
+                    head.live,
+                    head.agent_type.clone(),
+                    head.project.clone(),
+                    head.due_at.map(Timestamp::millis),
+                    self.at
+                ],
+            )
+            .await?;
+        if inserted == 1 { Ok(()) } else { Err(CommitError::Exists) }
+    }
+
+    async fn update_session(&self, conn: &mut Conn<'_>, from: u64, to: u64, hash: Hash) -> Result<(), CommitError> {
+        let head = &self.head;
+        let updated = conn
+            .execute(
+                "move a session's head",
+                "UPDATE sessions SET seq = $3, head_hash = $4, status = $5, live = $6, agent_type = $7, project = $8, \
+                 due_at = $9, updated_at = $10 WHERE id = $1 AND seq = $2",
+                values![
+                    self.session,
+                    from,
+                    to,
+                    hash,
+                    head.status.clone(),
+                    head.live,
+                    head.agent_type.clone(),
+                    head.project.clone(),
+                    head.due_at.map(Timestamp::millis),
+                    self.at
+                ],
+            )
+            .await?;
+        // Cannot happen while the lock holds; the sequence in WHERE is what makes it a compare-and-set and not a hope.
+        if updated == 1 { Ok(()) } else { Err(CommitError::Conflict { expected: from, actual: to }) }
+    }
+
+    async fn insert_event(&self, conn: &mut Conn<'_>, link: Link<'_>) -> Result<(), CommitError> {
+        let Link { event, seq, prev, hash } = link;
+        conn.execute(
+            "append to a journal",
+            "INSERT INTO events (session, seq, at, kind, payload, prev_hash, hash) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            values![self.session, seq, self.at, event.kind.clone(), event.payload.clone(), prev, hash],
+        )
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Where the journal is kept: a file or a PostgreSQL server.
+//!
+//! Invariant: no text this type gives out (`Display`, `Debug`, errors) holds a password.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use sqlx::postgres::PgConnectOptions;
+
+#[derive(Clone, PartialEq, Eq)]
+pub enum Database {
+    Sqlite(PathBuf),
+    /// The URL as it was given, password included: shown only through `Display`, which leaves it out.
+    Postgres(String),
+}
+
+/// A text that names no database. It does not repeat the text, which may hold a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this is not a database: {reason}; write sqlite:PATH or postgres://USER@HOST/NAME")]
+pub struct InvalidDatabase {
+    reason: &'static str,
+}
+
+impl FromStr for Database {
+    type Err = InvalidDatabase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDatabase> {
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            // sqlite:///var/lib/x is how other programs write it; an empty authority means this machine.
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if path.is_empty() || path.contains(['?', '\0']) || path == ":memory:" {
+                return Err(InvalidDatabase { reason: "sqlite: wants the path of a file and no parameters" });
+            }
+            return Ok(Self::Sqlite(PathBuf::from(path)));
+        }
+        if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+            return Err(InvalidDatabase { reason: "it starts neither with sqlite: nor with postgres://" });
+        }
+        match PgConnectOptions::from_str(text) {
+            Ok(_) => Ok(Self::Postgres(text.to_owned())),
+            Err(_) => Err(InvalidDatabase { reason: "the postgres:// URL cannot be parsed" }),
+        }
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = match self {
+            Self::Sqlite(path) => return write!(f, "sqlite:{}", path.display()),
+            Self::Postgres(url) => url,
+        };
+        // Rebuilt from the parts that are no secret, not cut out of the text: a password has many places in a URL.
+        let Ok(options) = PgConnectOptions::from_str(url) else { return f.write_str("postgres://(unparsable)") };
+        let host = options.get_socket().map_or(options.get_host().to_owned(), |socket| socket.display().to_string());
+        write!(f, "postgres://{}@{}:{}", options.get_username(), host, options.get_port())?;
+        options.get_database().map_or(Ok(()), |name| write!(f, "/{name}"))
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, shown: Result<&str, &str>) {
+        let parsed = text.parse::<Database>();
+        match shown {
+            Ok(shown) => {
+                let database = parsed.unwrap();
+                assert_eq!(database.to_string(), shown);
+                assert_eq!(format!("{database:?}"), shown);
+            }
+            Err(reason) => assert!(parsed.unwrap_err().to_string().contains(reason), "{text}"),
+        }
+    }
+
+    #[test]
+    fn a_database_is_shown_without_its_password() {
+        check("sqlite:/var/lib/stead.db", Ok("sqlite:/var/lib/stead.db"));
+        check("sqlite:///var/lib/stead.db", Ok("sqlite:/var/lib/stead.db"));
+        check("postgres://ann:s3cret@db:5433/stead", Ok("postgres://ann@db:5433/stead"));
+        check("postgresql://ann@db/stead?password=s3cret", Ok("postgres://ann@db:5432/stead"));
+    }
+
+    #[test]
+    fn a_text_that_names_no_database_is_refused_without_repeating_it() {
+        check("sqlite:", Err("path of a file"));
+        check("sqlite::memory:", Err("path of a file"));
+        check("mysql://root:s3cret@db", Err("neither"));
+        check("postgres://ann:s3cret@db:port/x", Err("cannot be parsed"));
+        assert!(!"mysql://root:s3cret@db".parse::<Database>().unwrap_err().to_string().contains("s3cret"));
+    }
+}

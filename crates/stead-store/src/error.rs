@@ -1,0 +1,108 @@
+//! What can go wrong with the database, and which of it is worth trying again.
+//!
+//! Callers meet three kinds: the database cannot be reached now (`Unavailable`, `Closed`), it did not say whether a
+//! commit happened (`OutcomeUnknown`), and something is wrong with the data or with us (`Query`, `Corrupt`). Refusals
+//! that belong to one operation (a conflict, a full house) are in that operation's own error. No sqlx type is public.
+
+use std::path::PathBuf;
+
+/// The cause, kept for logs; its type is nobody's business.
+pub type BoxedSource = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing was written. Worth trying again later: disk full, connection lost, database locked for too long.
+    #[error("the database is unavailable while trying to {doing}")]
+    Unavailable {
+        doing: &'static str,
+        #[source]
+        source: BoxedSource,
+    },
+    /// `COMMIT` was sent and not confirmed: the write may or may not be there. Read before trying again.
+    #[error("the database did not confirm the commit; it may or may not have happened")]
+    OutcomeUnknown {
+        #[source]
+        source: BoxedSource,
+    },
+    /// The store was closed, by [`crate::Store::close`] or because its runtime is going down.
+    #[error("the store is closed")]
+    Closed,
+    /// The database refused a statement: a bug here, or a schema somebody changed.
+    #[error("the database refused a statement while trying to {doing}")]
+    Query {
+        doing: &'static str,
+        #[source]
+        source: BoxedSource,
+    },
+    /// A stored value is not what this crate writes there.
+    #[error("the database holds a {what} that cannot be read")]
+    Corrupt {
+        what: &'static str,
+        #[source]
+        source: BoxedSource,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot prepare {path} for the store")]
+    Files {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot connect to the database {database}")]
+    Connect {
+        database: String,
+        #[source]
+        source: BoxedSource,
+    },
+    #[error(
+        "the database {database} has schema version {found}, and this program knows only up to {known}; \
+         run the version of stead that wrote it, or a newer one"
+    )]
+    NewerSchema { database: String, found: i64, known: i64 },
+    #[error("cannot bring the schema of the database {database} up to date")]
+    Migrate {
+        database: String,
+        #[source]
+        source: BoxedSource,
+    },
+    #[error("cannot open the blob directory")]
+    Blobs {
+        #[source]
+        source: crate::BlobError,
+    },
+}
+
+impl StoreError {
+    /// Sorts a driver's error by what a caller can do about it.
+    pub(crate) fn from_driver(doing: &'static str, error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::PoolClosed => Self::Closed,
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_) => {
+                Self::Corrupt { what: "row", source: error.into() }
+            }
+            sqlx::Error::Database(cause) if !is_outage(cause.as_ref()) => Self::Query { doing, source: error.into() },
+            _ => Self::Unavailable { doing, source: error.into() },
+        }
+    }
+
+    pub(crate) fn corrupt(what: &'static str, source: impl Into<BoxedSource>) -> Self {
+        Self::Corrupt { what, source: source.into() }
+    }
+}
+
+/// Whether the database itself says that it, and not the statement, is the problem.
+fn is_outage(error: &dyn sqlx::error::DatabaseError) -> bool {
+    let code = error.code().unwrap_or_default();
+    if error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
+        // The low byte of an extended result code is its class: PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR,
+        // CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
+        let class = code.parse::<i32>().map_or(0, |code| code & 0xff);
+        return matches!(class, 3 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 26);
+    }
+    // SQLSTATE classes: connection exception, transaction rollback, insufficient resources, operator intervention,
+    // system error; and a server that turned read-only (a failover).
+    ["08", "40", "53", "57", "58"].iter().any(|class| code.starts_with(class)) || code == "25006" || code == "55P03"
+}

@@ -1,0 +1,105 @@
+//! Opening a database: files with the right modes, connections with the right settings, the schema brought up to date.
+//!
+//! Durability is set here and nowhere else: WAL with `synchronous=FULL` on SQLite, `synchronous_commit=on` on PostgreSQL, both
+//! said explicitly because a server's or a build's default may differ.
+
+use std::fs::{OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, Connection as _};
+
+use crate::backend::Backend;
+use crate::database::Database;
+use crate::directory;
+use crate::error::OpenError;
+use crate::writer::Writer;
+
+static SQLITE_SCHEMA: Migrator = sqlx::migrate!("migrations/sqlite");
+static POSTGRES_SCHEMA: Migrator = sqlx::migrate!("migrations/postgres");
+
+/// How long to wait for another process that holds the database, and for a free connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SQLITE_READERS: u32 = 4;
+const POSTGRES_CONNECTIONS: u32 = 16;
+
+pub(crate) async fn backend(database: &Database) -> Result<Backend, OpenError> {
+    match database {
+        Database::Sqlite(path) => sqlite(database, path).await,
+        Database::Postgres(url) => postgres(database, url).await,
+    }
+}
+
+async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> {
+    // A few system calls at start; not worth a thread.
+    prepare_file(path).map_err(|source| OpenError::Files { path: path.to_owned(), source })?;
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(PATIENCE)
+        .disable_statement_logging();
+    let mut connection = options.connect().await.map_err(|error| cannot_connect(database, error))?;
+    migrate(database, &SQLITE_SCHEMA, &mut connection).await?;
+    let readers = SqlitePoolOptions::new()
+        .max_connections(SQLITE_READERS)
+        .acquire_timeout(PATIENCE)
+        // One way to write: whatever a bug sends to a reader, it cannot bypass the writer's queue.
+        .connect_lazy_with(options.clone().pragma("query_only", "ON"));
+    Ok(Backend::Sqlite { readers, writer: Writer::start(connection, options) })
+}
+
+/// The file is made here, not by SQLite, to be private from its first moment; `-wal` and `-shm` take its mode.
+fn prepare_file(path: &Path) -> io::Result<()> {
+    let parent = directory::parent(path);
+    directory::create_all(parent)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    directory::sync(parent)
+}
+
+async fn postgres(database: &Database, url: &str) -> Result<Backend, OpenError> {
+    let options = PgConnectOptions::from_str(url).map_err(|error| cannot_connect(database, error))?;
+    let options = options.application_name("stead").disable_statement_logging();
+    let mut connection = options.connect().await.map_err(|error| cannot_connect(database, error))?;
+    migrate(database, &POSTGRES_SCHEMA, &mut connection).await?;
+    // Closing is a courtesy to the server; it notices a dropped connection as well.
+    connection.close().await.unwrap_or(());
+    let pool = PgPoolOptions::new()
+        .max_connections(POSTGRES_CONNECTIONS)
+        .acquire_timeout(PATIENCE)
+        .after_connect(|connection, _| {
+            Box::pin(async move {
+                // Our locking is written for READ COMMITTED: after a lock, the next statement sees what its holder did.
+                sqlx::query("SET synchronous_commit = on").execute(&mut *connection).await?;
+                sqlx::query("SET default_transaction_isolation = 'read committed'").execute(&mut *connection).await?;
+                Ok(())
+            })
+        })
+        .connect_lazy_with(options);
+    Ok(Backend::Postgres(pool))
+}
+
+async fn migrate<C: Migrate>(database: &Database, schema: &Migrator, connection: &mut C) -> Result<(), OpenError> {
+    let known = schema.iter().map(|migration| migration.version).max().unwrap_or(0);
+    // `run_direct` is `run` without a generic bound that async code cannot meet.
+    schema.run_direct(None, connection, false).await.map_err(|error| match error {
+        MigrateError::VersionMissing(found) if found > known => {
+            OpenError::NewerSchema { database: database.to_string(), found, known }
+        }
+        source => OpenError::Migrate { database: database.to_string(), source: source.into() },
+    })
+}
+
+fn cannot_connect(database: &Database, error: sqlx::Error) -> OpenError {
+    OpenError::Connect { database: database.to_string(), source: error.into() }
+}

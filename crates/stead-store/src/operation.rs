@@ -1,0 +1,35 @@
+//! A write: something that runs inside one transaction and is wholly there or wholly not.
+//!
+//! An operation never begins, commits or rolls back: on PostgreSQL `backend.rs` gives it a transaction of its own, on SQLite
+//! `writer.rs` gives it a savepoint in a shared one. `run` may be called again after a rollback, so it changes nothing but
+//! the database.
+
+use std::future::Future;
+
+use crate::error::StoreError;
+use crate::sql::Conn;
+
+pub(crate) trait Operation: Send + Sync + 'static {
+    type Output: Send + 'static;
+    type Error: Failure;
+
+    fn run(&self, conn: &mut Conn<'_>) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
+}
+
+/// An operation's error: a refusal of its own, or the database's.
+pub(crate) trait Failure: From<StoreError> + Send + 'static {
+    fn store_error(&self) -> Option<&StoreError>;
+}
+
+impl Failure for StoreError {
+    fn store_error(&self) -> Option<&StoreError> {
+        Some(self)
+    }
+}
+
+/// Whether PostgreSQL gave this transaction up in favour of another and asks for it to be run again.
+pub(crate) fn is_transient(error: &impl Failure) -> bool {
+    let Some(StoreError::Unavailable { source, .. }) = error.store_error() else { return false };
+    let Some(sqlx::Error::Database(cause)) = source.downcast_ref::<sqlx::Error>() else { return false };
+    matches!(cause.code().as_deref(), Some("40001" | "40P01"))
+}

@@ -1,0 +1,187 @@
+//! One SQL text, two databases.
+//!
+//! Every statement of this crate is in the subset both understand (`$n`, `ON CONFLICT`, `RETURNING`, TEXT, BIGINT, bytes) and
+//! runs through [`Conn`], the only place with an arm per driver. Times are i64 milliseconds, booleans 0 or 1.
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{FromRow, Postgres, Sqlite};
+
+use crate::error::StoreError;
+
+/// A connection to either database, borrowed for one operation.
+pub(crate) enum Conn<'c> {
+    Sqlite(&'c mut SqliteConnection),
+    Postgres(&'c mut PgConnection),
+}
+
+/// A bound parameter.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Text(String),
+    OptionalText(Option<String>),
+    Integer(i64),
+    OptionalInteger(Option<i64>),
+    Bytes(Vec<u8>),
+}
+
+/// A row both drivers can decode: a tuple, or a struct that derives `FromRow`, of `String`, `i64`, `Vec<u8>` and options of them.
+pub(crate) trait Record:
+    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + 'static
+{
+}
+
+impl<T> Record for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + 'static {}
+
+macro_rules! bind {
+    ($query:expr, $values:expr) => {{
+        let mut query = $query;
+        for value in $values {
+            query = match value {
+                Value::Text(text) => query.bind(text),
+                Value::OptionalText(text) => query.bind(text),
+                Value::Integer(integer) => query.bind(integer),
+                Value::OptionalInteger(integer) => query.bind(integer),
+                Value::Bytes(bytes) => query.bind(bytes),
+            };
+        }
+        query
+    }};
+}
+
+impl Conn<'_> {
+    /// Runs a statement and returns how many rows it changed.
+    pub(crate) async fn execute(
+        &mut self,
+        doing: &'static str,
+        sql: &'static str,
+        values: Vec<Value>,
+    ) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(connection) => bind!(sqlx::query::<Sqlite>(sql), values)
+                .execute(&mut **connection)
+                .await
+                .map(|done| done.rows_affected()),
+            Self::Postgres(connection) => bind!(sqlx::query::<Postgres>(sql), values)
+                .execute(&mut **connection)
+                .await
+                .map(|done| done.rows_affected()),
+        }
+        .map_err(|error| StoreError::from_driver(doing, error))
+    }
+
+    pub(crate) async fn all<R: Record>(
+        &mut self,
+        doing: &'static str,
+        sql: &'static str,
+        values: Vec<Value>,
+    ) -> Result<Vec<R>, StoreError> {
+        match self {
+            Self::Sqlite(connection) => {
+                bind!(sqlx::query_as::<Sqlite, R>(sql), values).fetch_all(&mut **connection).await
+            }
+            Self::Postgres(connection) => {
+                bind!(sqlx::query_as::<Postgres, R>(sql), values).fetch_all(&mut **connection).await
+            }
+        }
+        .map_err(|error| StoreError::from_driver(doing, error))
+    }
+
+    pub(crate) async fn optional<R: Record>(
+        &mut self,
+        doing: &'static str,
+        sql: &'static str,
+        values: Vec<Value>,
+    ) -> Result<Option<R>, StoreError> {
+        match self {
+            Self::Sqlite(connection) => {
+                bind!(sqlx::query_as::<Sqlite, R>(sql), values).fetch_optional(&mut **connection).await
+            }
+            Self::Postgres(connection) => {
+                bind!(sqlx::query_as::<Postgres, R>(sql), values).fetch_optional(&mut **connection).await
+            }
+        }
+        .map_err(|error| StoreError::from_driver(doing, error))
+    }
+
+    /// Picks between the texts of the few statements that cannot be one: SQLite has one writer and no row locks.
+    pub(crate) fn either(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
+        match self {
+            Self::Sqlite(_) => sqlite,
+            Self::Postgres(_) => postgres,
+        }
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(text: Option<String>) -> Self {
+        Self::OptionalText(text)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(integer: i64) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(integer: Option<i64>) -> Self {
+        Self::OptionalInteger(integer)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Integer(i64::from(flag))
+    }
+}
+
+/// A sequence number or a limit; what does not fit is beyond any row there can be.
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Integer(i64::from(number))
+    }
+}
+
+impl From<stead_core::Timestamp> for Value {
+    fn from(moment: stead_core::Timestamp) -> Self {
+        Self::Integer(moment.millis())
+    }
+}
+
+impl From<stead_core::SessionId> for Value {
+    fn from(id: stead_core::SessionId) -> Self {
+        Self::Text(id.to_string())
+    }
+}
+
+impl From<crate::Hash> for Value {
+    fn from(hash: crate::Hash) -> Self {
+        Self::Bytes(hash.as_bytes().to_vec())
+    }
+}
+
+/// `values![a, b]`: the parameters of a statement, in order.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { vec![$($crate::sql::Value::from($value)),*] };
+}
+pub(crate) use values;

@@ -1,0 +1,142 @@
+//! Every operation of the store, in one place to read. Each is a line or two; the work is in the file of its noun.
+//!
+//! A write whose future is dropped may still happen: it was queued. Whoever needs to know reads again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stead_core::{SessionId, Timestamp};
+
+use crate::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
+use crate::backend::Backend;
+use crate::blobs::Blobs;
+use crate::chain::StoredEvent;
+use crate::commit::{Commit, CommitError, Committed};
+use crate::database::Database;
+use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
+use crate::error::{OpenError, StoreError};
+use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
+use crate::open;
+use crate::session::{self, SessionQuery, SessionRow};
+use crate::setting::SettingOrInsert;
+use crate::sql::values;
+use crate::verify::{self, ChainVerdict};
+
+/// Cheap to clone: all clones share the connections.
+#[derive(Debug, Clone)]
+pub struct Store {
+    backend: Arc<Backend>,
+    blobs: Blobs,
+}
+
+impl Store {
+    /// Opens or creates the database and the blob directory and brings the schema up to date. A database written by a newer
+    /// version is refused ([`OpenError::NewerSchema`]) and left as it is.
+    pub async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
+        let backend = Arc::new(open::backend(database).await?);
+        let blobs = Blobs::at(blobs).await.map_err(|source| OpenError::Blobs { source })?;
+        Ok(Store { backend, blobs })
+    }
+
+    /// Finishes what was handed in and closes the connections; later calls on any clone get [`StoreError::Closed`].
+    pub async fn close(&self) {
+        self.backend.close().await;
+    }
+
+    /// Appends events and writes everything that goes with them, all or nothing.
+    pub async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        self.backend.write(commit).await
+    }
+
+    /// The events after `after`, in order.
+    pub async fn events(&self, session: SessionId, after: u64, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
+        session::events(&mut self.backend.reader().await?.conn(), session, after, limit).await
+    }
+
+    pub async fn head(&self, session: SessionId) -> Result<Option<SessionRow>, StoreError> {
+        session::head(&mut self.backend.reader().await?.conn(), session).await
+    }
+
+    /// Newest first: ids sort by creation.
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>, StoreError> {
+        session::list(&mut self.backend.reader().await?.conn(), &query).await
+    }
+
+    /// Oldest first.
+    pub async fn live_sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
+        session::live(&mut self.backend.reader().await?.conn()).await
+    }
+
+    /// Live sessions whose `due_at` is not after `now`, the most overdue first.
+    pub async fn due_sessions(&self, now: Timestamp, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
+        session::due(&mut self.backend.reader().await?.conn(), now, limit).await
+    }
+
+    /// Checks the whole journal of a session against its hash chain; memory does not grow with its length.
+    pub async fn verify(&self, session: SessionId) -> Result<ChainVerdict, StoreError> {
+        verify::verify(&mut self.backend.reader().await?.conn(), session).await
+    }
+
+    pub async fn document(&self, kind: DocumentKind, id: &str) -> Result<Option<Document>, StoreError> {
+        document::select(&mut self.backend.reader().await?.conn(), kind, id).await
+    }
+
+    /// Sorted by id, after the id `after`.
+    pub async fn documents(
+        &self,
+        kind: DocumentKind,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Document>, StoreError> {
+        document::list(&mut self.backend.reader().await?.conn(), kind, after, limit).await
+    }
+
+    pub async fn write_document(&self, write: DocumentWrite) -> Result<Document, WriteError> {
+        self.backend.write(write).await
+    }
+
+    /// `false` if there was none; the audit rows are written only if there was one.
+    pub async fn delete_document(
+        &self,
+        kind: DocumentKind,
+        id: &str,
+        audit: Vec<AuditEntry>,
+    ) -> Result<bool, StoreError> {
+        self.backend.write(DeleteDocument { kind, id: id.to_owned(), audit }).await
+    }
+
+    pub async fn record_audit(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        self.backend.write(RecordAudit(entries)).await
+    }
+
+    /// In the order of their ids.
+    pub async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditRow>, StoreError> {
+        audit::select(&mut self.backend.reader().await?.conn(), &query).await
+    }
+
+    pub async fn idempotent(&self, key: &IdempotencyKey) -> Result<Option<IdempotencyRow>, StoreError> {
+        idempotency::select(&mut self.backend.reader().await?.conn(), key).await
+    }
+
+    /// Returns how many keys were forgotten.
+    pub async fn forget_idempotency_before(&self, at: Timestamp) -> Result<u64, StoreError> {
+        self.backend.write(ForgetBefore(at)).await
+    }
+
+    /// The value that is there, or `value` if there was none; the same answer to everybody.
+    pub async fn setting_or_insert(&self, key: &str, value: &str) -> Result<String, StoreError> {
+        self.backend.write(SettingOrInsert { key: key.to_owned(), value: value.to_owned() }).await
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let mut reader = self.backend.reader().await?;
+        let _: Option<(i64,)> =
+            reader.conn().optional("ping", "SELECT COUNT(*) FROM settings WHERE key = ''", values![]).await?;
+        Ok(())
+    }
+
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+}

@@ -1,0 +1,165 @@
+//! SQLite's group commit: one task owns the one writing connection.
+//!
+//! Writes queue up while the disk is busy; the task drains the queue into one transaction with a savepoint per write, so that a
+//! refused write takes back only itself, and one fsync serves them all. Invariant: nobody is answered `Ok` before `COMMIT`
+//! returned. A batch whose transaction is lost (disk full, I/O error) fails whole; the connection is thrown away and the next
+//! batch opens another, so a disk that recovers is a store that recovers.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::StoreError;
+use crate::failpoints;
+use crate::operation::Operation;
+use crate::sql::Conn;
+
+mod job;
+
+use job::{Job, Queued, Standing};
+
+/// Enough to share an fsync among everybody who waits, few enough that nobody waits for a long transaction.
+const BATCH: usize = 256;
+/// Beyond this, callers wait to queue: memory stays bounded.
+const QUEUE: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Message>,
+}
+
+enum Message {
+    Write(Box<dyn Job>),
+    Close(oneshot::Sender<()>),
+}
+
+impl Writer {
+    /// Starts the task. `connection` is open and migrated; `options` open another like it.
+    pub(crate) fn start(connection: SqliteConnection, options: SqliteConnectOptions) -> Self {
+        let (queue, messages) = mpsc::channel(QUEUE);
+        tokio::spawn(work(Some(connection), options, messages));
+        Self { queue }
+    }
+
+    pub(crate) async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, O::Error> {
+        let (job, answer) = Queued::new(operation);
+        if self.queue.send(Message::Write(Box::new(job))).await.is_err() {
+            return Err(StoreError::Closed.into());
+        }
+        // The task answers every job it took, even when it panicked; silence means that the runtime is going down.
+        answer.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown { source: "the writer stopped".into() }.into()))
+    }
+
+    /// Finishes what is queued, then closes the connection.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.queue.send(Message::Close(done)).await.is_ok() {
+            // An error means the task is gone, which is closed too.
+            closed.await.unwrap_or(());
+        }
+    }
+}
+
+async fn work(
+    mut connection: Option<SqliteConnection>,
+    options: SqliteConnectOptions,
+    mut messages: mpsc::Receiver<Message>,
+) {
+    let mut received = Vec::with_capacity(BATCH);
+    let mut closing = Vec::new();
+    while messages.recv_many(&mut received, BATCH).await > 0 {
+        let mut batch = Vec::with_capacity(received.len());
+        for message in received.drain(..) {
+            match message {
+                Message::Write(job) => batch.push(job),
+                Message::Close(done) => closing.push(done),
+            }
+        }
+        if !closing.is_empty() {
+            messages.close();
+        }
+        if !batch.is_empty() {
+            connection = perform(connection, &options, batch).await;
+        }
+    }
+    if let Some(connection) = connection
+        && let Err(error) = connection.close().await
+    {
+        tracing::warn!(%error, "the database did not close cleanly; its WAL is kept and read on the next start");
+    }
+    for done in closing {
+        // Whoever asked may have stopped waiting.
+        done.send(()).unwrap_or(());
+    }
+}
+
+/// Runs one batch and answers all of it. Returns the connection if it is still good.
+async fn perform(
+    connection: Option<SqliteConnection>,
+    options: &SqliteConnectOptions,
+    mut batch: Vec<Box<dyn Job>>,
+) -> Option<SqliteConnection> {
+    let mut connection = match connection {
+        Some(connection) => connection,
+        None => match options.connect().await {
+            Ok(connection) => connection,
+            Err(error) => {
+                let error = StoreError::from_driver("open the database again", error);
+                answer(batch, Err(error));
+                return None;
+            }
+        },
+    };
+    // A panic is a bug; it must not leave the store without its writer.
+    let outcome = AssertUnwindSafe(transact(&mut connection, &mut batch)).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown { source: "the writer panicked".into() }));
+    match outcome {
+        Ok(()) => {
+            answer(batch, Ok(()));
+            Some(connection)
+        }
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                writes = batch.len(),
+                "a batch of writes was lost"
+            );
+            // Closing rolls back what is open. Only then are the callers told, so that their retry meets no old lock.
+            if let Err(error) = connection.close().await {
+                tracing::warn!(%error, "the lost connection did not close cleanly");
+            }
+            answer(batch, Err(error));
+            None
+        }
+    }
+}
+
+async fn transact(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+    let mut conn = Conn::Sqlite(connection);
+    conn.execute("begin a transaction", "BEGIN IMMEDIATE", vec![]).await?;
+    for job in batch.iter_mut() {
+        conn.execute("begin a write", "SAVEPOINT write", vec![]).await?;
+        if job.run(&mut conn).await == Standing::Refused {
+            // Fails when SQLite already rolled back everything (disk full, I/O error): then the whole batch is lost.
+            conn.execute("take back a refused write", "ROLLBACK TO write", vec![]).await?;
+        }
+        conn.execute("end a write", "RELEASE write", vec![]).await?;
+    }
+    failpoints::before_commit()?;
+    // Even when it fails, the frames may have reached the WAL: a crash now could still bring them back.
+    conn.execute("commit", "COMMIT", vec![])
+        .await
+        .map_err(|error| StoreError::OutcomeUnknown { source: error.into() })?;
+    failpoints::after_commit()
+}
+
+/// Tells everybody: their own answer, or that the batch was lost. The cause is shared as text, one error cannot be owned twice.
+fn answer(batch: Vec<Box<dyn Job>>, outcome: Result<(), StoreError>) {
+    match outcome {
+        Ok(()) => batch.into_iter().for_each(|job| job.answer()),
+        Err(error) => batch.into_iter().for_each(|job| job.lost(job::copy(&error))),
+    }
+}
