@@ -1,0 +1,29 @@
+//! `cargo xtask nightly`: the tests that get better with time, given more of it.
+
+use anyhow::Result;
+
+use crate::process::{cargo, run as run_command};
+use crate::steps::{self, Step};
+use crate::{crash, python, schemathesis, setup};
+
+const STEPS: &[Step] = &[
+    Step { name: "setup", about: "install missing system packages", run: setup::ensure },
+    Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
+    Step { name: "properties", about: "every property test with many more cases", run: properties },
+    Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },
+    Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
+];
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    steps::run("nightly", STEPS, args)
+}
+
+/// `PROPTEST_CASES` is proptest's own variable; `STEAD_FS_OPS` is how many operations the file layer's model test does.
+fn properties() -> Result<()> {
+    run_command(
+        cargo()
+            .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+            .env("PROPTEST_CASES", "4096")
+            .env("STEAD_FS_OPS", "200000"),
+    )
+}

@@ -1,0 +1,135 @@
+//! Running other programs: from the workspace root, without stdin, with errors that name the command line.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// The workspace root: the directory above this crate.
+pub(crate) fn root() -> &'static Path {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest)
+}
+
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Where chores keep what they install and cache; removed by `cargo clean` like everything built.
+pub(crate) fn cache() -> PathBuf {
+    target().join("xtask")
+}
+
+/// A command in the workspace root with an empty stdin: nothing a chore starts may wait for a person.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root()).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(set_by_cargo_run) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+pub(crate) fn cargo() -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// `cargo run` describes *this* crate in the environment. Build scripts that watch those variables (ring's does)
+/// would be rebuilt whenever a plain `cargo` and a chore alternate, so children do not see them.
+fn set_by_cargo_run(name: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"].iter().any(|prefix| name.starts_with(prefix))
+        || matches!(name, "CARGO_PRIMARY_PACKAGE" | "OUT_DIR" | "LD_LIBRARY_PATH")
+}
+
+/// Runs to the end, output streamed through.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
+    check(command, status)
+}
+
+/// As [`run`], but the program is killed and the call fails once `limit` has passed.
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
+    match wait_within(&mut child, limit)? {
+        Some(status) => check(command, status),
+        None => {
+            child.kill()?;
+            child.wait()?;
+            bail!("{} took longer than {} s and was killed", line(command), limit.as_secs())
+        }
+    }
+}
+
+/// Runs to the end and returns what it printed; stderr is streamed through.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output =
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {}", line(command)))?;
+    check(command, output.status)?;
+    String::from_utf8(output.stdout).with_context(|| format!("{} printed something that is not UTF-8", line(command)))
+}
+
+/// Whether a probe command exists and succeeds; its output is nobody's business.
+pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
+    command(program)
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+pub(crate) fn wait_within(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() > limit {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn check(command: &Command, status: ExitStatus) -> Result<()> {
+    if status.success() { Ok(()) } else { bail!("{} failed: {status}", line(command)) }
+}
+
+/// The command as one would type it from the workspace root.
+fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let program = program.strip_prefix(root()).unwrap_or(program).display().to_string();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    format!("`{}`", std::iter::once(program).chain(args).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_command_line() {
+        let error = run(command("sh").args(["-c", "exit 3"])).unwrap_err().to_string();
+        assert_eq!(error, "`sh -c exit 3` failed: exit status: 3");
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let start = Instant::now();
+        let error = run_within(command("sleep").arg("60"), Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(error.contains("took longer"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn children_keep_cargo_settings_but_not_this_crates_description() {
+        assert!(set_by_cargo_run("CARGO_PKG_NAME"));
+        assert!(set_by_cargo_run("CARGO_MANIFEST_DIR"));
+        assert!(!set_by_cargo_run("CARGO_HOME"));
+        assert!(!set_by_cargo_run("CARGO_TARGET_DIR"));
+        assert!(!set_by_cargo_run("CARGO_BUILD_JOBS"));
+    }
+}

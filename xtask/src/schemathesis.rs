@@ -1,0 +1,46 @@
+//! The `schemathesis` step: requests generated from the served API document, valid and invalid, alone and in sequences,
+//! against a real server. Which checks and phases run is in `tests/api/schemathesis.toml`.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process::{command, root, run_within};
+use crate::python;
+use crate::server::Server;
+
+pub(crate) fn check() -> Result<()> {
+    fuzz(20, Duration::from_secs(300))
+}
+
+pub(crate) fn check_long() -> Result<()> {
+    fuzz(1000, Duration::from_secs(3 * 3600))
+}
+
+fn fuzz(examples: u32, limit: Duration) -> Result<()> {
+    let st = python::program("st");
+    ensure!(st.exists(), "schemathesis is not installed; run `cargo xtask test --only python`");
+    let folder = tempfile::tempdir()?;
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home)?;
+    let mut server = Server::start(&home, &folder.path().join("server.log"))?;
+    server.wait_ready()?;
+    let token = server.client()?.token.context("the server has no token")?;
+
+    let result = run_within(
+        command(st)
+            // Where it would leave caches, if it left any.
+            .current_dir(folder.path())
+            .arg("--config-file")
+            .arg(root().join("tests/api/schemathesis.toml"))
+            .args(["run", "--max-examples", &examples.to_string()])
+            .arg(format!("http://{}/openapi.json", server.address()))
+            // Read by the configuration: a secret does not belong in an argument.
+            .env("STEAD_TOKEN", token),
+        limit,
+    );
+    result.with_context(|| server.log_tail())?;
+    let took = server.stop()?;
+    println!("server stopped in {} ms", took.as_millis());
+    Ok(())
+}

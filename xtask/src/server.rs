@@ -1,0 +1,140 @@
+//! A real `stead serve` as a child process: started on a free loopback port, stopped or killed by its own id.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::http::Client;
+use crate::process::{command, target, wait_within};
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+
+/// The binary the `build` step (or `cargo build`) made.
+pub(crate) fn binary() -> Result<PathBuf> {
+    let path = target().join("debug/stead");
+    if !path.exists() {
+        bail!("{} is missing; build it with `cargo xtask test --only build`", path.display());
+    }
+    Ok(path)
+}
+
+/// `stead` with this home and no other setting from the caller's environment.
+pub(crate) fn stead(home: &Path) -> Result<Command> {
+    let mut stead = command(binary()?);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("STEAD_") || name.starts_with("WORKSPACE_")) {
+            stead.env_remove(name);
+        }
+    }
+    stead.env("STEAD_HOME", home);
+    Ok(stead)
+}
+
+pub(crate) struct Server {
+    child: Child,
+    address: SocketAddr,
+    home: PathBuf,
+    log: PathBuf,
+    started: Instant,
+}
+
+impl Server {
+    /// Starts the process and returns at once; its output goes to `log`, one file per start.
+    pub(crate) fn start(home: &Path, log: &Path) -> Result<Self> {
+        let address = free_address()?;
+        let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+        let child = stead(home)?
+            .args(["serve", "--listen", &address.to_string()])
+            // Above what the chores ever keep open at once: they test crashes and inputs, not the capacity limit.
+            .env("WORKSPACE_MAX_CONCURRENT", "1000")
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("cannot start `stead serve`")?;
+        Ok(Self { child, address, home: home.to_owned(), log: log.to_owned(), started: Instant::now() })
+    }
+
+    /// Waits for `/readyz` and returns how long the start took.
+    pub(crate) fn wait_ready(&mut self) -> Result<Duration> {
+        let probe = Client { address: self.address, token: None };
+        loop {
+            if probe.get("/readyz").is_ok_and(|response| response.status == 200) {
+                return Ok(self.started.elapsed());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("`stead serve` ended while starting: {status}\n{}", self.log_tail());
+            }
+            if self.started.elapsed() > START_LIMIT {
+                bail!("`stead serve` is not ready after {} s\n{}", START_LIMIT.as_secs(), self.log_tail());
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A client with the admin token that the first start wrote.
+    pub(crate) fn client(&self) -> Result<Client> {
+        let file = self.home.join("token");
+        let token = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        Ok(Client { address: self.address, token: Some(token.trim().to_owned()) })
+    }
+
+    /// SIGKILL: the crash under test. The server ending by itself before that is a failure.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("`stead serve` ended by itself: {status}\n{}", self.log_tail());
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// SIGTERM, and a clean end within the limit.
+    pub(crate) fn stop(mut self) -> Result<Duration> {
+        let start = Instant::now();
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        match wait_within(&mut self.child, STOP_LIMIT)? {
+            Some(status) if status.success() => Ok(start.elapsed()),
+            Some(status) if status.signal() == Some(Signal::TERM.as_raw()) => {
+                bail!("`stead serve` died of SIGTERM instead of ending in order\n{}", self.log_tail())
+            }
+            Some(status) => bail!("`stead serve` ended badly after SIGTERM: {status}\n{}", self.log_tail()),
+            None => {
+                bail!("`stead serve` still runs {} s after SIGTERM\n{}", STOP_LIMIT.as_secs(), self.log_tail())
+            }
+        }
+    }
+
+    /// The end of what the server printed, for the person who reads a failure.
+    pub(crate) fn log_tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(30)..];
+        format!("--- the server's last lines ---\n{}", tail.join("\n"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Only a server that nobody ended: a failed check must not leave one behind. Errors mean it is gone.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+    }
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

@@ -1,0 +1,67 @@
+//! The `setup` step: what the tests need from the system, found by trying it, installed only when missing.
+
+use anyhow::{Result, bail};
+
+use crate::process::{command, run, succeeds};
+
+struct Need {
+    what: &'static str,
+    package: &'static str,
+    present: fn() -> bool,
+}
+
+const NEEDS: &[Need] = &[
+    Need { what: "a C compiler", package: "build-essential", present: || succeeds("cc", &["--version"]) },
+    Need { what: "git", package: "git", present: || succeeds("git", &["--version"]) },
+    Need {
+        what: "python3 with venv",
+        package: "python3-venv",
+        present: || succeeds("python3", &["-c", "import venv, ensurepip"]),
+    },
+    Need { what: "a PostgreSQL server", package: "postgresql", present: has_postgresql },
+];
+
+/// Debian keeps `initdb` out of PATH, one directory per major version.
+fn has_postgresql() -> bool {
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    debian.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.exists())
+        || succeeds("initdb", &["--version"])
+}
+
+pub(crate) fn ensure() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        println!("all present: {}", list(&NEEDS.iter().collect::<Vec<_>>(), |need| need.what));
+        return Ok(());
+    }
+    println!("missing: {}", list(&missing, |need| need.what));
+    let packages = list(&missing, |need| need.package).replace(',', "");
+    if !rustix::process::geteuid().is_root() {
+        bail!("the tests need packages that only root can install. Run: sudo apt-get install {packages}");
+    }
+    if !succeeds("apt-get", &["--version"]) {
+        bail!("this system has no apt-get. Install what is called on Debian: {packages}");
+    }
+    run(apt().arg("update"))?;
+    run(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages.split(' ')))?;
+    let still = self::missing();
+    if !still.is_empty() {
+        bail!("installed {packages}, but still missing: {}", list(&still, |need| need.what));
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| !(need.present)()).collect()
+}
+
+fn apt() -> std::process::Command {
+    let mut apt = command("apt-get");
+    // Another apt may be at work on a machine that has just started.
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "-o", "DPkg::Lock::Timeout=120"]);
+    apt
+}
+
+fn list(needs: &[&Need], field: fn(&Need) -> &'static str) -> String {
+    needs.iter().map(|need| field(need)).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask test`: everything that has to pass, in the order in which a failure is cheapest to find.
+//!
+//! One feature set: `build` and `test` both compile the whole workspace with its tests, so the binary that
+//! `openapi`, `schemathesis` and `crash` run is the one that was tested, and nothing is compiled twice.
+
+use anyhow::Result;
+
+use crate::process::{cargo, run as run_command};
+use crate::steps::{self, Step};
+use crate::{crash, deny, openapi, python, schemathesis, setup, tidy};
+
+const STEPS: &[Step] = &[
+    Step { name: "setup", about: "install missing system packages", run: setup::ensure },
+    Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
+    Step { name: "fmt", about: "the code is formatted", run: fmt },
+    Step { name: "tidy", about: "sizes, names, dependency direction, documents", run: tidy::check },
+    Step { name: "clippy", about: "no warnings", run: clippy },
+    Step { name: "build", about: "the workspace and its tests", run: build },
+    Step { name: "test", about: "unit, integration, property and documentation tests", run: test },
+    Step { name: "openapi", about: "the committed API document is the generated one", run: openapi::check },
+    Step { name: "schemathesis", about: "generated requests against a running server", run: schemathesis::check },
+    Step { name: "crash", about: "kill -9 under load, 20 times", run: crash::check },
+    Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },
+];
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    steps::run("test", STEPS, args)
+}
+
+fn fmt() -> Result<()> {
+    run_command(cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Result<()> {
+    run_command(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+}
+
+fn build() -> Result<()> {
+    run_command(cargo().args(["build", "--workspace", "--bins", "--tests", "--locked"]))
+}
+
+fn test() -> Result<()> {
+    run_command(cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))
+}

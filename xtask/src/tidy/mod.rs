@@ -1,0 +1,68 @@
+//! `cargo xtask tidy`: the habits of the repository that no compiler holds, each a small function over the file tree.
+//!
+//! A rule returns findings, sentences that begin with the path; an empty list is a pass. Rules only read what they are given, so
+//! their tests make up trees and show that each rule can fail.
+
+mod documents;
+mod leftovers;
+mod manifests;
+mod names;
+mod sizes;
+mod test_layout;
+mod unsafe_code;
+
+use anyhow::{Result, bail};
+
+use crate::tree::Tree;
+
+/// One sentence per thing to mend.
+type Findings = Vec<String>;
+
+struct Rule {
+    name: &'static str,
+    check: fn(&Tree) -> Findings,
+}
+
+const RULES: &[Rule] = &[
+    Rule { name: "file sizes", check: sizes::check },
+    Rule { name: "names that say something", check: names::check },
+    Rule { name: "dependency direction", check: manifests::direction },
+    Rule { name: "stead-core stays pure", check: manifests::core_is_pure },
+    Rule { name: "shared lints", check: manifests::lints },
+    Rule { name: "paths named in documents exist", check: documents::paths },
+    Rule { name: "every crate is on the map", check: documents::crates_named },
+    Rule { name: "document lengths", check: documents::lengths },
+    Rule { name: "nothing left open", check: leftovers::check },
+    Rule { name: "one test binary per crate", check: test_layout::check },
+    Rule { name: "unsafe only in stead-box", check: unsafe_code::check },
+];
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    if !args.is_empty() {
+        bail!("usage: cargo xtask tidy");
+    }
+    check()
+}
+
+pub(crate) fn check() -> Result<()> {
+    let tree = Tree::load()?;
+    let mut failed = 0;
+    for rule in RULES {
+        let findings = (rule.check)(&tree);
+        println!("{} {}", if findings.is_empty() { "ok  " } else { "FAIL" }, rule.name);
+        for finding in &findings {
+            println!("     {finding}");
+        }
+        failed += findings.len();
+    }
+    println!("{}", sizes::summary(&tree));
+    if failed > 0 {
+        bail!("{failed} things to tidy");
+    }
+    Ok(())
+}
+
+/// The text as a TOML table; what does not parse is a finding of the caller's rule.
+fn toml(path: &str, text: &str) -> Result<toml::Table, String> {
+    text.parse().map_err(|error: toml::de::Error| format!("{path}: {}", error.message()))
+}

@@ -1,0 +1,47 @@
+//! `unsafe` lives in `crates/stead-box` alone. The lint forbids it elsewhere; this rule also finds the lint being lifted.
+
+use super::Findings;
+use crate::tree::Tree;
+
+const HOME: &str = "crates/stead-box/";
+/// Written in two halves so that this file passes its own rule.
+const MARKS: &[&str] = &[
+    concat!("un", "safe {"),
+    concat!("un", "safe fn"),
+    concat!("un", "safe impl"),
+    concat!("un", "safe trait"),
+    concat!("un", "safe extern"),
+    concat!("#[un", "safe("),
+    concat!("allow(un", "safe_code"),
+    concat!("expect(un", "safe_code"),
+];
+
+pub(super) fn check(tree: &Tree) -> Findings {
+    let mut findings = Vec::new();
+    for (path, text) in tree.rust().filter(|(path, _)| !path.starts_with(HOME)) {
+        for (index, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or(line);
+            if let Some(mark) = MARKS.iter().find(|mark| code.contains(**mark)) {
+                findings.push(format!("{path}:{}: '{mark}' outside {HOME}", index + 1));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mark_is_found_outside_the_box_only() {
+        for mark in MARKS {
+            let text = format!("// {mark}\n    {mark}\n");
+            assert_eq!(
+                check(&Tree::of(&[("crates/a/src/lib.rs", &text)])),
+                [format!("crates/a/src/lib.rs:2: '{mark}' outside crates/stead-box/")]
+            );
+            assert!(check(&Tree::of(&[("crates/stead-box/src/clone.rs", &text)])).is_empty());
+        }
+    }
+}
