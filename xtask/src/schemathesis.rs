@@ -39,7 +39,7 @@ fn fuzz(examples: u32, limit: Duration) -> Result<()> {
             .env("STEAD_TOKEN", token),
         limit,
     );
-    result.with_context(|| server.log_tail())?;
+    result.inspect_err(|_| println!("{}", server.log_tail()))?;
     let took = server.stop()?;
     println!("server stopped in {} ms", took.as_millis());
     Ok(())

@@ -119,7 +119,7 @@ impl Campaign {
             }
             let server = self.start_ready()?;
             check::after_restart(&server.client()?, &mut self.workers, &mut self.random)
-                .with_context(|| server.log_tail())?;
+                .inspect_err(|_| println!("{}", server.log_tail()))?;
             self.load_until_killed(server)?;
             if told.elapsed() > Duration::from_secs(5) {
                 println!("  {}", self.summary());
@@ -167,7 +167,7 @@ impl Campaign {
             .and_then(|()| finale::compare_replays(&client, &self.home, &self.workers, &mut self.random))
             .and_then(|()| finale::close_all(&client, &mut self.workers))
             .and_then(|()| finale::no_strangers(&client, &self.workers));
-        closed.with_context(|| server.log_tail())?;
+        closed.inspect_err(|_| println!("{}", server.log_tail()))?;
         server.stop()?;
         finale::verify_offline(&self.home)?;
         finale::nothing_left(&self.home, &self.workers)
