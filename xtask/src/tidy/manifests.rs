@@ -49,9 +49,9 @@ pub(super) fn direction(tree: &Tree) -> Findings {
                 findings.push(format!("{path}: {name} may not depend on {dependency}"));
             }
         }
-        // Tests may also use the kit, which knows everything.
+        // Tests may also use the kit, which knows everything, and their own crate again, to turn its test features on.
         for dependency in dependencies(&manifest, &["dev-dependencies"]).iter().filter(|d| ours(d)) {
-            if !allowed.contains(&dependency.as_str()) && dependency != "stead-testkit" {
+            if !allowed.contains(&dependency.as_str()) && *dependency != "stead-testkit" && *dependency != name {
                 findings.push(format!("{path}: the tests of {name} may not depend on {dependency}"));
             }
         }
@@ -153,7 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_the_kit_and_only_the_kit() {
+    fn tests_may_use_the_kit_and_their_own_crate() {
+        assert!(check(direction, "stead-store", "[dev-dependencies]\nstead-store = { path = '.' }").is_empty());
         assert!(check(direction, "stead-engine", "[dev-dependencies]\nstead-testkit.workspace = true").is_empty());
         assert_eq!(check(direction, "stead-engine", "[dev-dependencies]\nstead-server.workspace = true").len(), 1);
         assert_eq!(check(direction, "stead-engine", "[dependencies]\nstead-testkit.workspace = true").len(), 1);
