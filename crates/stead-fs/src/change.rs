@@ -1,0 +1,98 @@
+//! A mutation as data, so that it can be kept in a journal and applied again.
+//!
+//! The invariant: [`MemoryFs`](crate::MemoryFs) mutates only by applying a `Change`, so the same changes in the same order with
+//! the same times give the same tree, hash and versions.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::entry::Permission;
+use crate::path::WorkspacePath;
+
+/// One thing that happened to a tree. Missing parent directories are made by the change that needs them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Change {
+    /// The file now holds exactly this.
+    Wrote {
+        path: WorkspacePath,
+        #[serde(with = "content")]
+        content: Bytes,
+    },
+    /// This was put after what the file held.
+    Appended {
+        path: WorkspacePath,
+        #[serde(with = "content")]
+        content: Bytes,
+    },
+    MadeDirectory {
+        path: WorkspacePath,
+    },
+    Linked {
+        path: WorkspacePath,
+        #[serde(with = "content")]
+        target: Bytes,
+    },
+    SetPermission {
+        path: WorkspacePath,
+        permission: Permission,
+    },
+    Removed {
+        path: WorkspacePath,
+    },
+    Renamed {
+        from: WorkspacePath,
+        to: WorkspacePath,
+    },
+}
+
+impl Change {
+    /// The path that is different now.
+    pub const fn path(&self) -> &WorkspacePath {
+        match self {
+            Self::Wrote { path, .. }
+            | Self::Appended { path, .. }
+            | Self::MadeDirectory { path }
+            | Self::Linked { path, .. }
+            | Self::SetPermission { path, .. }
+            | Self::Removed { path }
+            | Self::Renamed { to: path, .. } => path,
+        }
+    }
+}
+
+/// Bytes in JSON: a string where they are UTF-8, `{"hex": …}` where they are not.
+mod content {
+    use super::{Bytes, Deserialize, Serialize};
+    use serde::{Deserializer, Serializer, de::Error};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Text(String),
+        Binary { hex: String },
+    }
+
+    pub(super) fn serialize<S: Serializer>(content: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(content) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => {
+                let hex = content.iter().map(|byte| format!("{byte:02x}")).collect();
+                Form::Binary { hex }.serialize(serializer)
+            }
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let hex = match Form::deserialize(deserializer)? {
+            Form::Text(text) => return Ok(text.into()),
+            Form::Binary { hex } => hex,
+        };
+        let byte = |pair: &[u8]| {
+            let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
+            u8::from_str_radix(text, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(byte).collect();
+        bytes.map(Bytes::from).ok_or_else(|| D::Error::custom("hex is not pairs of hex digits"))
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a filesystem operation did not happen. Each variant has a stable [`FsError::code`]; the tools pass it on.
+
+use std::io;
+
+use crate::path::{PathError, WorkspacePath};
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FsError {
+    #[error("no such file or directory: {path}")]
+    NotFound { path: WorkspacePath },
+    #[error("already exists: {path}")]
+    Exists { path: WorkspacePath },
+    #[error("is a directory: {path}")]
+    IsDirectory { path: WorkspacePath },
+    #[error("not a directory: {path}")]
+    NotDirectory { path: WorkspacePath },
+    #[error("directory not empty: {path}")]
+    DirectoryNotEmpty { path: WorkspacePath },
+    #[error("the root directory cannot be written, renamed or removed")]
+    Root,
+    #[error("path escapes the root directory: {path}")]
+    Escapes { path: WorkspacePath },
+    #[error("too many levels of symbolic links: {path}")]
+    LinkLoop { path: WorkspacePath },
+    #[error("neither a file nor a directory (a FIFO, socket or device): {path}")]
+    Special { path: WorkspacePath },
+    #[error("not a symbolic link: {path}")]
+    NotLink { path: WorkspacePath },
+    #[error("a directory cannot be moved into itself: {from} to {to}")]
+    IntoItself { from: WorkspacePath, to: WorkspacePath },
+    #[error("deeper than {limit} directories: {path}")]
+    TooDeep { path: WorkspacePath, limit: usize },
+    #[error("{path} has {size} bytes, more than the {limit} that are read at once; read it as a stream")]
+    TooLarge { path: WorkspacePath, size: u64, limit: u64 },
+    #[error("Invalid glob pattern: {reason}")]
+    Glob { reason: String },
+    #[error("Invalid regular expression: {reason}")]
+    Regex { reason: String },
+    #[error("this snapshot is of another kind of filesystem")]
+    ForeignSnapshot,
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error("cannot {action} {path}")]
+    Io {
+        action: &'static str,
+        path: WorkspacePath,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl FsError {
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "not_found",
+            Self::Exists { .. } => "exists",
+            Self::IsDirectory { .. } => "is_directory",
+            Self::NotDirectory { .. } => "not_directory",
+            Self::DirectoryNotEmpty { .. } => "not_empty",
+            Self::Escapes { .. } => "escapes",
+            Self::LinkLoop { .. } => "link_loop",
+            Self::Special { .. } => "special_file",
+            Self::TooLarge { .. } => "too_large",
+            Self::Root
+            | Self::NotLink { .. }
+            | Self::IntoItself { .. }
+            | Self::TooDeep { .. }
+            | Self::Glob { .. }
+            | Self::Regex { .. }
+            | Self::ForeignSnapshot
+            | Self::Path(_) => "invalid_argument",
+            Self::Io { .. } => "io",
+        }
+    }
+
+    /// The sentence with its cause, for those who show one line.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Io { source, .. } => format!("{self}: {source}"),
+            other => other.to_string(),
+        }
+    }
+}

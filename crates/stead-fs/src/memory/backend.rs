@@ -1,0 +1,172 @@
+//! The contract, kept in memory: lookups, and changes made through [`MemoryFs::apply`].
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::MemoryFs;
+use super::tree::{Directory, Node};
+use super::writer::MemoryWriter;
+use crate::change::Change;
+use crate::digest::Digest;
+use crate::entry::{Entry, Kind, Listing, Permission, Stat, Written};
+use crate::error::FsError;
+use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Snapshot, Walk, Walked, WriteMode};
+use crate::order;
+use crate::path::WorkspacePath;
+use crate::resolve::LastLink;
+
+impl Filesystem for MemoryFs {
+    fn stat(&self, path: &WorkspacePath) -> Result<Stat, FsError> {
+        Ok(self.node(path, LastLink::Followed)?.1.stat())
+    }
+
+    fn stat_entry(&self, path: &WorkspacePath) -> Result<Stat, FsError> {
+        Ok(self.node(path, LastLink::Kept)?.1.stat())
+    }
+
+    fn resolve(&self, path: &WorkspacePath) -> Result<WorkspacePath, FsError> {
+        self.resolved(path, LastLink::Followed)
+    }
+
+    fn read_bytes(&self, path: &WorkspacePath) -> Result<Bytes, FsError> {
+        Ok(self.file(path)?.content.clone())
+    }
+
+    fn open_read(&self, path: &WorkspacePath) -> Result<Content, FsError> {
+        Ok(Content::Bytes(self.read_bytes(path)?))
+    }
+
+    fn open_walked(&self, path: &WorkspacePath) -> Result<Content, FsError> {
+        match self.node(path, LastLink::Kept)?.1 {
+            Node::File(file) => Ok(Content::Bytes(file.content.clone())),
+            _ => Err(FsError::NotFound { path: path.clone() }),
+        }
+    }
+
+    fn hash(&self, path: &WorkspacePath) -> Result<Digest, FsError> {
+        Ok(self.file(path)?.hash())
+    }
+
+    fn read_link(&self, path: &WorkspacePath) -> Result<Vec<u8>, FsError> {
+        match self.node(path, LastLink::Kept)?.1 {
+            Node::Link(link) => Ok(link.target.to_vec()),
+            _ => Err(FsError::NotLink { path: path.clone() }),
+        }
+    }
+
+    fn list(&self, path: &WorkspacePath, limit: usize) -> Result<Listing, FsError> {
+        let (_, directory) = self.directory(path)?;
+        let entry = |(name, node): (&std::sync::Arc<[u8]>, &Node)| Entry { path: path.joined(name), stat: node.stat() };
+        let entries = directory.entries.iter().take(limit).map(entry).collect();
+        Ok(Listing { entries, total: directory.entries.len() })
+    }
+
+    fn walk(
+        &self,
+        path: &WorkspacePath,
+        visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
+    ) -> Result<(), FsError> {
+        let (_, directory) = self.directory(path)?;
+        let mut ahead = Vec::new();
+        push_children(&mut ahead, path, &directory);
+        while let Some((path, node)) = ahead.pop() {
+            let walked = Walked { path, kind: node.kind() };
+            match visit(&walked) {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(Walk::Skip) => {}
+                ControlFlow::Continue(Walk::Continue) => {
+                    if let Node::Directory(directory) = &node {
+                        push_children(&mut ahead, &walked.path, directory);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_bytes(
+        &mut self,
+        path: &WorkspacePath,
+        content: Bytes,
+        mode: WriteMode,
+        at_millis: i64,
+    ) -> Result<Written, FsError> {
+        let path = self.resolved(path, LastLink::Followed)?;
+        let bytes = content.len() as u64;
+        if mode == WriteMode::Create
+            && let Ok(stat) = self.stat_entry(&path)
+        {
+            let directory = stat.kind == Kind::Directory;
+            return Err(if directory { FsError::IsDirectory { path } } else { FsError::Exists { path } });
+        }
+        let change = match mode {
+            WriteMode::Append => Change::Appended { path: path.clone(), content },
+            WriteMode::Create | WriteMode::Overwrite => Change::Wrote { path: path.clone(), content },
+        };
+        self.apply(&change, at_millis)?;
+        let file = self.file(&path)?;
+        Ok(Written { path, bytes, hash: file.hash(), version: Some(file.version) })
+    }
+
+    fn open_write<'a>(
+        &'a mut self,
+        path: &WorkspacePath,
+        mode: WriteMode,
+        at_millis: i64,
+    ) -> Result<Box<dyn FileWriter + 'a>, FsError> {
+        Ok(Box::new(MemoryWriter { fs: self, path: path.clone(), mode, at_millis, content: Vec::new() }))
+    }
+
+    fn mkdir(&mut self, path: &WorkspacePath, at_millis: i64) -> Result<(), FsError> {
+        self.apply(&Change::MadeDirectory { path: path.clone() }, at_millis)
+    }
+
+    fn symlink(&mut self, path: &WorkspacePath, target: &[u8], at_millis: i64) -> Result<(), FsError> {
+        let target = Bytes::copy_from_slice(target);
+        self.apply(&Change::Linked { path: path.clone(), target }, at_millis)
+    }
+
+    fn set_permission(&mut self, path: &WorkspacePath, permission: Permission, at_millis: i64) -> Result<(), FsError> {
+        self.apply(&Change::SetPermission { path: path.clone(), permission }, at_millis)
+    }
+
+    fn delete(&mut self, path: &WorkspacePath, recursion: Recursion) -> Result<u64, FsError> {
+        let (path, node) = self.node(path, LastLink::Kept)?;
+        if let Node::Directory(directory) = &node
+            && recursion == Recursion::EmptyOnly
+            && !directory.entries.is_empty()
+        {
+            return Err(FsError::DirectoryNotEmpty { path });
+        }
+        self.apply(&Change::Removed { path }, 0)?;
+        Ok(node.extent().entries)
+    }
+
+    fn rename(&mut self, from: &WorkspacePath, to: &WorkspacePath, at_millis: i64) -> Result<(), FsError> {
+        self.apply(&Change::Renamed { from: from.clone(), to: to.clone() }, at_millis)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, FsError> {
+        Ok(Snapshot::Memory(self.clone()))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), FsError> {
+        let Snapshot::Memory(tree) = snapshot;
+        *self = tree.clone();
+        Ok(())
+    }
+
+    fn tree_hash(&self) -> Result<Digest, FsError> {
+        Ok(self.root.hash())
+    }
+}
+
+/// Puts a directory's entries on the stack so that they come off in the order of their paths.
+fn push_children(ahead: &mut Vec<(WorkspacePath, Node)>, path: &WorkspacePath, directory: &Directory) {
+    let start = ahead.len();
+    ahead.extend(directory.entries.iter().map(|(name, node)| (path.joined(name), node.clone())));
+    ahead[start..].sort_by(|(a, a_node), (b, b_node)| {
+        order::by_path((b.as_bytes(), b_node.kind()), (a.as_bytes(), a_node.kind()))
+    });
+}

@@ -1,0 +1,92 @@
+//! The nodes of the tree. Each is behind an `Arc` and is copied only by a change on the way to it.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use imbl::OrdMap;
+
+use crate::digest::Digest;
+use crate::entry::{Kind, Permission, Stat};
+
+#[derive(Clone)]
+pub(super) struct File {
+    pub(super) content: Bytes,
+    pub(super) permission: Permission,
+    pub(super) version: u64,
+    pub(super) created_at: i64,
+    pub(super) updated_at: i64,
+    pub(super) hash: OnceLock<Digest>,
+}
+
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) target: Bytes,
+    pub(super) created_at: i64,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Directory {
+    pub(super) entries: OrdMap<Arc<[u8]>, Node>,
+    pub(super) created_at: i64,
+    /// Dropped by whoever takes this directory to change something in or below it.
+    pub(super) hash: OnceLock<Digest>,
+}
+
+#[derive(Clone)]
+pub(super) enum Node {
+    File(Arc<File>),
+    Directory(Arc<Directory>),
+    Link(Arc<Link>),
+}
+
+impl Node {
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::File(_) => Kind::File,
+            Self::Directory(_) => Kind::Directory,
+            Self::Link(_) => Kind::Symlink,
+        }
+    }
+
+    pub(super) fn stat(&self) -> Stat {
+        let bare = |kind, size, at| Stat {
+            kind,
+            size,
+            permission: Permission::Plain,
+            version: None,
+            created_at_millis: Some(at),
+            updated_at_millis: at,
+        };
+        match self {
+            Self::File(file) => Stat {
+                kind: Kind::File,
+                size: file.content.len() as u64,
+                permission: file.permission,
+                version: Some(file.version),
+                created_at_millis: Some(file.created_at),
+                updated_at_millis: file.updated_at,
+            },
+            Self::Directory(directory) => bare(Kind::Directory, 0, directory.created_at),
+            Self::Link(link) => bare(Kind::Symlink, link.target.len() as u64, link.created_at),
+        }
+    }
+
+    /// Entries in this subtree with itself, and how many directories it is high.
+    pub(super) fn extent(&self) -> Extent {
+        let mut extent = Extent { entries: 0, height: 0 };
+        let mut ahead = vec![(self, 1)];
+        while let Some((node, depth)) = ahead.pop() {
+            extent.entries += 1;
+            extent.height = extent.height.max(depth);
+            if let Node::Directory(directory) = node {
+                ahead.extend(directory.entries.values().map(|child| (child, depth + 1)));
+            }
+        }
+        extent
+    }
+}
+
+pub(super) struct Extent {
+    pub(super) entries: u64,
+    pub(super) height: usize,
+}

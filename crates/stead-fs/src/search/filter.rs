@@ -1,0 +1,68 @@
+//! Which files a search looks at.
+
+use std::ops::ControlFlow;
+
+use super::Hidden;
+use super::gitignore::GitIgnores;
+use super::pattern::{Pattern, is_hidden};
+use crate::entry::Kind;
+use crate::error::FsError;
+use crate::filesystem::{Filesystem, Ignoring, Walk, Walked};
+use crate::path::WorkspacePath;
+
+pub(super) struct Filter<'a> {
+    pub(super) path: &'a WorkspacePath,
+    pub(super) pattern: Option<&'a Pattern>,
+    pub(super) hidden: Hidden,
+    pub(super) ignoring: Ignoring,
+}
+
+impl Filter<'_> {
+    /// Calls `found` for each file and link below the path that passes, in the order of their paths.
+    pub(super) fn walk<F: Filesystem + ?Sized>(
+        &self,
+        fs: &F,
+        mut found: impl FnMut(&Walked) -> ControlFlow<()>,
+    ) -> Result<(), FsError> {
+        let hidden = match self.pattern {
+            Some(pattern) if pattern.names_hidden() => Hidden::Included,
+            _ => self.hidden,
+        };
+        let start = self.start(fs);
+        let mut ignores = (self.ignoring == Ignoring::GitIgnore).then(|| GitIgnores::new(fs, &start));
+        let walked = fs.walk(&start, &mut |walked| {
+            let skipped = hidden == Hidden::Skipped && walked.path.name().is_some_and(is_hidden);
+            if skipped || ignores.as_mut().is_some_and(|ignores| ignores.ignores(walked)) {
+                return ControlFlow::Continue(Walk::Skip);
+            }
+            let wanted = matches!(walked.kind, Kind::File | Kind::Symlink) && self.matches(&walked.path);
+            if wanted {
+                found(walked)?;
+            }
+            ControlFlow::Continue(Walk::Continue)
+        });
+        match walked {
+            // The pattern spelled out directories that are not there: no match, not an error.
+            Err(FsError::NotFound { .. } | FsError::NotDirectory { .. }) if start != *self.path => Ok(()),
+            other => other,
+        }
+    }
+
+    fn matches(&self, path: &WorkspacePath) -> bool {
+        match (self.pattern, path.below(self.path)) {
+            (Some(pattern), Some(below)) => pattern.matches(&below),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        }
+    }
+
+    /// The deepest directory that holds every match. Links are not followed by a walk, so they are not followed here either.
+    fn start<F: Filesystem + ?Sized>(&self, fs: &F) -> WorkspacePath {
+        let fixed = self.pattern.and_then(Pattern::fixed_prefix).filter(|prefix| !prefix.is_root());
+        let gitignored = self.ignoring == Ignoring::GitIgnore;
+        let Some(prefix) = fixed.filter(|_| !gitignored) else { return self.path.clone() };
+        let start = self.path.descend(&prefix);
+        let (Ok(from), Ok(to)) = (fs.resolve(self.path), fs.resolve(&start)) else { return self.path.clone() };
+        if to == from.descend(&prefix) { start } else { self.path.clone() }
+    }
+}

@@ -1,0 +1,207 @@
+//! Lines by pattern, in parallel.
+//!
+//! One thread walks and hands out batches of files in the order of their paths; the others search. A batch that was begun is
+//! finished, and none is begun after enough was found, so what was searched is always a prefix of the walk and the cap cuts
+//! the same lines every time.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+
+use super::filter::Filter;
+use super::line::FileSearcher;
+use super::{Hidden, Pattern};
+use crate::entry::Kind;
+use crate::error::FsError;
+use crate::filesystem::{Content, Filesystem, Ignoring};
+use crate::path::WorkspacePath;
+
+/// Files one thread takes at a time.
+const BATCH: usize = 32;
+/// What a compiled pattern may weigh; a repetition of repetitions is refused instead of built.
+const REGEX_BYTES: usize = 10 << 20;
+const MAX_THREADS: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Case {
+    #[default]
+    Sensitive,
+    Insensitive,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrepQuery {
+    /// A directory to search below, or one file.
+    pub path: WorkspacePath,
+    /// A regular expression without look-around.
+    pub pattern: String,
+    /// Only files whose path matches; without a `/` it is about names at any depth.
+    pub glob: Option<String>,
+    pub hidden: Hidden,
+    pub ignoring: Ignoring,
+    pub case: Case,
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrepMatch {
+    pub path: WorkspacePath,
+    /// From 1.
+    pub line: u64,
+    /// Of the first match in the line, in characters from 1.
+    pub column: u64,
+    /// The line without its end; a long line is cut around the match.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GrepFound {
+    pub matches: Vec<GrepMatch>,
+    /// There are more.
+    pub truncated: bool,
+}
+
+type Batch = (usize, Vec<WorkspacePath>);
+
+pub(crate) fn grep<F: Filesystem + ?Sized>(fs: &F, query: &GrepQuery) -> Result<GrepFound, FsError> {
+    let matcher = compile(query)?;
+    let glob = query.glob.as_deref().map(Pattern::floating).transpose()?;
+    let search = Search { fs, matcher: &matcher, limit: query.limit, found: AtomicUsize::new(0) };
+    if fs.stat(&query.path)?.kind != Kind::Directory {
+        let mut searcher = FileSearcher::new(&matcher, query.limit + 1);
+        let matches = searcher.search(&query.path, fs.open_read(&query.path)?).unwrap_or_default();
+        return Ok(search.cut(vec![(0, matches)]));
+    }
+    let filter = Filter { path: &query.path, pattern: glob.as_ref(), hidden: query.hidden, ignoring: query.ignoring };
+    search.run(&filter)
+}
+
+fn compile(query: &GrepQuery) -> Result<RegexMatcher, FsError> {
+    RegexMatcherBuilder::new()
+        .case_insensitive(query.case == Case::Insensitive)
+        .crlf(true)
+        .size_limit(REGEX_BYTES)
+        .dfa_size_limit(REGEX_BYTES)
+        .build(&query.pattern)
+        .map_err(|error| FsError::Regex { reason: error.to_string() })
+}
+
+struct Search<'a, F: Filesystem + ?Sized> {
+    fs: &'a F,
+    matcher: &'a RegexMatcher,
+    limit: usize,
+    /// Matches so far; past the limit no new batch is begun.
+    found: AtomicUsize,
+}
+
+impl<F: Filesystem + ?Sized> Search<'_, F> {
+    fn run(&self, filter: &Filter<'_>) -> Result<GrepFound, FsError> {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let (sender, receiver) = sync_channel::<Batch>(threads * 4);
+        let receiver = Mutex::new(receiver);
+        let results = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            let mut workers = 0;
+            let mut spawn = || {
+                if workers < threads {
+                    workers += 1;
+                    scope.spawn(|| self.work(&receiver, &results));
+                }
+            };
+            // Threads start when there is a full batch for them: a small tree is searched by this one.
+            let handed_out = self.hand_out(filter, &sender, &mut spawn);
+            drop(sender);
+            self.work(&receiver, &results);
+            handed_out
+        })?;
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_unstable_by_key(|(index, _)| *index);
+        Ok(self.cut(results))
+    }
+
+    /// Sends every file away, in order.
+    fn hand_out(
+        &self,
+        filter: &Filter<'_>,
+        sender: &SyncSender<Batch>,
+        spawn: &mut impl FnMut(),
+    ) -> Result<(), FsError> {
+        let mut batch: Batch = (0, Vec::with_capacity(BATCH));
+        filter.walk(self.fs, |walked| {
+            if walked.kind != Kind::File {
+                return ControlFlow::Continue(());
+            }
+            batch.1.push(walked.path.clone());
+            if batch.1.len() == BATCH {
+                let next = (batch.0 + 1, Vec::with_capacity(BATCH));
+                let full = std::mem::replace(&mut batch, next);
+                spawn();
+                if self.enough() || sender.send(full).is_err() {
+                    batch.1.clear();
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        // Room for it: either a thread empties the channel, or nothing was sent yet.
+        let _ = sender.send(batch);
+        Ok(())
+    }
+
+    fn enough(&self) -> bool {
+        self.found.load(Ordering::Relaxed) > self.limit
+    }
+
+    fn work(&self, receiver: &Mutex<Receiver<Batch>>, results: &Mutex<Vec<(usize, Vec<GrepMatch>)>>) {
+        let mut searcher = FileSearcher::new(self.matcher, self.limit + 1);
+        loop {
+            let batch = {
+                // Asked under the lock: no batch is begun after a later one was dropped.
+                let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+                let Ok(batch) = receiver.recv() else { return };
+                if self.enough() {
+                    continue;
+                }
+                batch
+            };
+            self.search_batch(&mut searcher, batch, results);
+        }
+    }
+
+    fn search_batch(
+        &self,
+        searcher: &mut FileSearcher<'_>,
+        (index, files): Batch,
+        results: &Mutex<Vec<(usize, Vec<GrepMatch>)>>,
+    ) {
+        let mut matches = Vec::new();
+        for path in &files {
+            if matches.len() > self.limit {
+                break;
+            }
+            // A file that vanished or cannot be read has no lines.
+            let Ok(content) = self.fs.open_walked(path) else { continue };
+            if let Content::Bytes(bytes) = &content
+                && bytes.is_empty()
+            {
+                continue;
+            }
+            matches.extend(searcher.search(path, content).unwrap_or_default());
+        }
+        if !matches.is_empty() {
+            self.found.fetch_add(matches.len(), Ordering::Relaxed);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, matches));
+        }
+    }
+
+    fn cut(&self, results: Vec<(usize, Vec<GrepMatch>)>) -> GrepFound {
+        let mut matches: Vec<GrepMatch> = results.into_iter().flat_map(|(_, matches)| matches).collect();
+        let truncated = matches.len() > self.limit;
+        matches.truncate(self.limit);
+        GrepFound { matches, truncated }
+    }
+}

@@ -1,0 +1,111 @@
+//! One file searched: its matching lines, collected and cut to size.
+
+use std::io::{self, Read};
+
+use grep_matcher::{LineTerminator, Matcher};
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish, SinkMatch};
+
+use super::grep::GrepMatch;
+use crate::filesystem::Content;
+use crate::path::WorkspacePath;
+
+/// Files up to this size are read whole; larger ones go through a buffer.
+const SLURPED: u64 = 4 << 20;
+/// The longest line a streamed file may have.
+const HEAP: usize = 16 << 20;
+/// Characters of a line that are shown, and how many of them come before the match.
+const SHOWN_CHARS: usize = 1_000;
+const CONTEXT_CHARS: usize = 200;
+
+/// Searches one file after the other with the same buffers.
+pub(super) struct FileSearcher<'a> {
+    matcher: &'a RegexMatcher,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+    limit: usize,
+}
+
+/// Binary or unreadable files have no lines.
+pub(super) type Lines = Option<Vec<GrepMatch>>;
+
+impl<'a> FileSearcher<'a> {
+    pub(super) fn new(matcher: &'a RegexMatcher, limit: usize) -> Self {
+        let searcher = SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(HEAP))
+            .line_number(true)
+            .build();
+        Self { matcher, searcher, buffer: Vec::new(), limit }
+    }
+
+    pub(super) fn search(&mut self, path: &WorkspacePath, content: Content) -> Lines {
+        let mut lines = Collector { matcher: self.matcher, path, limit: self.limit, found: Vec::new(), binary: false };
+        let searched = match content {
+            Content::Bytes(bytes) => self.searcher.search_slice(self.matcher, &bytes, &mut lines),
+            Content::Stream { mut reader, size } if size <= SLURPED => {
+                self.buffer.clear();
+                reader
+                    .by_ref()
+                    .take(SLURPED)
+                    .read_to_end(&mut self.buffer)
+                    .and_then(|_| self.searcher.search_slice(self.matcher, &self.buffer, &mut lines))
+            }
+            Content::Stream { reader, .. } => self.searcher.search_reader(self.matcher, reader, &mut lines),
+        };
+        (searched.is_ok() && !lines.binary).then_some(lines.found)
+    }
+}
+
+struct Collector<'a> {
+    matcher: &'a RegexMatcher,
+    path: &'a WorkspacePath,
+    limit: usize,
+    found: Vec<GrepMatch>,
+    binary: bool,
+}
+
+impl Sink for Collector<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, matched: &SinkMatch<'_>) -> io::Result<bool> {
+        let line = matched.bytes();
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let start = self.matcher.find(line).ok().flatten().map_or(0, |found| found.start());
+        let before = String::from_utf8_lossy(&line[..start]).chars().count();
+        self.found.push(GrepMatch {
+            path: self.path.clone(),
+            line: matched.line_number().unwrap_or(0),
+            column: before as u64 + 1,
+            text: shown(line, before),
+        });
+        Ok(self.found.len() < self.limit)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.binary = true;
+        Ok(false)
+    }
+
+    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        self.binary |= finish.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+/// The line, or the part of a long line around its match.
+fn shown(line: &[u8], before: usize) -> String {
+    let text = String::from_utf8_lossy(line);
+    if line.len() <= SHOWN_CHARS || text.chars().nth(SHOWN_CHARS).is_none() {
+        return text.into_owned();
+    }
+    let from = before.saturating_sub(CONTEXT_CHARS);
+    let mut part: String = if from > 0 { "…".to_owned() } else { String::new() };
+    part.extend(text.chars().skip(from).take(SHOWN_CHARS));
+    if text.chars().nth(from + SHOWN_CHARS).is_some() {
+        part.push('…');
+    }
+    part
+}

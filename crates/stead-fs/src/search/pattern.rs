@@ -1,0 +1,58 @@
+//! A glob as git and shells read it: `*` stays within a segment, `**` crosses them, `**/` also matches nothing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use globset::{Candidate, GlobBuilder, GlobMatcher};
+
+use crate::error::FsError;
+use crate::path::WorkspacePath;
+
+/// Nobody means more than this.
+const MAX_CHARS: usize = 4_096;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    matcher: GlobMatcher,
+    text: String,
+}
+
+impl Pattern {
+    /// A pattern for whole paths: `*.py` is only what lies at the top.
+    pub(crate) fn anchored(text: &str) -> Result<Self, FsError> {
+        let text = text.trim_start_matches('/');
+        if text.chars().count() > MAX_CHARS {
+            return Err(FsError::Glob { reason: format!("a pattern has {MAX_CHARS} characters or fewer") });
+        }
+        let mut builder = GlobBuilder::new(text);
+        builder.literal_separator(true).backslash_escape(true);
+        let glob = builder.build().map_err(|error| FsError::Glob { reason: error.kind().to_string() })?;
+        Ok(Self { matcher: glob.compile_matcher(), text: text.to_owned() })
+    }
+
+    /// A filter as in `.gitignore`: without a `/` it is about names at any depth.
+    pub(crate) fn floating(text: &str) -> Result<Self, FsError> {
+        if text.contains('/') { Self::anchored(text) } else { Self::anchored(&format!("**/{text}")) }
+    }
+
+    pub(crate) fn matches(&self, path: &WorkspacePath) -> bool {
+        self.matcher.is_match_candidate(&Candidate::from_bytes(path.as_bytes()))
+    }
+
+    /// Whether the pattern asks for names with a leading dot by itself.
+    pub(crate) fn names_hidden(&self) -> bool {
+        self.text.split('/').any(|segment| segment.starts_with('.') || segment.starts_with("{."))
+    }
+
+    /// The directories every match lies in, as far as the pattern spells them out.
+    pub(crate) fn fixed_prefix(&self) -> Option<WorkspacePath> {
+        let meta = |segment: &&str| !segment.contains(['*', '?', '[', ']', '{', '}', '\\', '!', ',']);
+        let segments: Vec<&str> = self.text.split('/').collect();
+        let directories = segments.split_last()?.1.iter().copied().take_while(meta);
+        WorkspacePath::from_segments(directories.map(str::as_bytes)).ok()
+    }
+}
+
+pub(crate) fn is_hidden(name: &[u8]) -> bool {
+    OsStr::from_bytes(name).as_encoded_bytes().first() == Some(&b'.')
+}

@@ -1,0 +1,10 @@
+//! Moments as the wire shows them. This crate never asks what time it is.
+
+/// RFC 3339 in UTC with exactly three decimals; what RFC 3339 cannot show is held at its ends.
+pub(crate) fn rfc3339(millis: i64) -> String {
+    const YEAR_9999: i64 = 253_402_207_200_000;
+    match jiff::Timestamp::from_millisecond(millis.clamp(0, YEAR_9999)) {
+        Ok(moment) => format!("{moment:.3}"),
+        Err(_) => format!("{millis}ms"),
+    }
+}

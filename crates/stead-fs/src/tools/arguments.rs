@@ -1,0 +1,112 @@
+//! Arguments as an agent sends them: hostile until read by name and type.
+//!
+//! Every refusal names the argument. What no tool knows is refused, not dropped.
+
+use serde_json::{Map, Value};
+
+use super::{FileTool, ToolError};
+use crate::digest::Digest;
+
+pub(super) struct Arguments<'a> {
+    values: Option<&'a Map<String, Value>>,
+}
+
+impl FileTool {
+    /// Every argument the tool takes; `path` may also be called `file_path`.
+    pub(super) const fn argument_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Ls => &["path"],
+            Self::Read => &["path", "offset", "limit"],
+            Self::Write => &["path", "content", "mode", "if_match"],
+            Self::Edit => &["path", "old_string", "new_string", "replace_all", "if_match"],
+            Self::Glob => &["pattern", "path", "hidden", "gitignore", "limit"],
+            Self::Grep => &["pattern", "path", "glob", "ignore_case", "hidden", "gitignore", "limit"],
+            Self::Rm => &["path", "if_match"],
+        }
+    }
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) fn parse(tool: FileTool, value: &'a Value) -> Result<Self, ToolError> {
+        let values = match value {
+            Value::Null => None,
+            Value::Object(values) => Some(values),
+            _ => return Err(ToolError::invalid("arguments must be a JSON object.")),
+        };
+        let names = tool.argument_names();
+        for name in values.into_iter().flat_map(Map::keys) {
+            if !names.contains(&name.as_str()) && name != "file_path" {
+                let name: String = name.chars().take(80).collect();
+                let hint = format!("{tool} takes {}", names.join(", "));
+                return Err(ToolError::invalid(format!("Unknown argument '{name}'.")).hinting(hint));
+            }
+        }
+        Ok(Self { values })
+    }
+
+    /// The value, if it is there and not null.
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.values?.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ToolError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(ToolError::invalid(format!("{name} must be a string."))),
+        }
+    }
+
+    pub(super) fn required_text(&self, name: &str) -> Result<&'a str, ToolError> {
+        self.text(name)?.ok_or_else(|| ToolError::invalid(format!("{name} is required.")))
+    }
+
+    /// `path` or `file_path`, whichever was given.
+    pub(super) fn path(&self) -> Result<Option<&'a str>, ToolError> {
+        match (self.text("path")?, self.text("file_path")?) {
+            (Some(path), Some(file_path)) if path != file_path => {
+                Err(ToolError::invalid("path and file_path are the same argument and must not differ."))
+            }
+            (path, file_path) => Ok(path.or(file_path)),
+        }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ToolError> {
+        match self.get(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(ToolError::invalid(format!("{name} must be true or false."))),
+        }
+    }
+
+    pub(super) fn integer(&self, name: &str) -> Result<Option<i64>, ToolError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(value) => {
+                let whole = value.as_i64().or_else(|| value.as_f64().and_then(whole));
+                whole.map(Some).ok_or_else(|| ToolError::invalid(format!("{name} must be an integer.")))
+            }
+        }
+    }
+
+    /// How many results at most: what was asked for, and never more than the limit.
+    pub(super) fn limit(&self, limit: usize) -> Result<usize, ToolError> {
+        match self.integer("limit")? {
+            None => Ok(limit),
+            Some(asked) => match usize::try_from(asked) {
+                Ok(asked) if asked > 0 => Ok(asked.min(limit)),
+                _ => Err(ToolError::invalid("limit must be a positive integer.")),
+            },
+        }
+    }
+
+    pub(super) fn if_match(&self) -> Result<Option<Digest>, ToolError> {
+        let parse = |text: &str| text.parse().map_err(|error| ToolError::invalid(format!("if_match: {error}.")));
+        self.text("if_match")?.map(parse).transpose()
+    }
+}
+
+/// JSON has one kind of number: `2.0` is 2, and so large a number is as good as the largest.
+fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0).then_some(number as i64)
+}

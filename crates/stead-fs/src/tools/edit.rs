@@ -1,0 +1,108 @@
+//! `edit`: a string replaced, every other byte left as it was.
+
+use bytes::Bytes;
+use memchr::memmem::Finder;
+use serde_json::json;
+
+use super::arguments::Arguments;
+use super::write::{exceeds, thousands};
+use super::{Done, ToolError, counted, target};
+use crate::change::Change;
+use crate::digest::Digest;
+use crate::filesystem::{Filesystem, WriteMode};
+use crate::limits::Limits;
+
+enum Occurrences {
+    One,
+    All,
+}
+
+pub(super) fn edit(
+    fs: &mut dyn Filesystem,
+    arguments: &Arguments<'_>,
+    limits: &Limits,
+    now_millis: i64,
+) -> Result<Done, ToolError> {
+    let path = target::file(fs, arguments)?;
+    let old = arguments.required_text("old_string")?;
+    let new = arguments.required_text("new_string")?;
+    let occurrences = if arguments.flag("replace_all")? { Occurrences::All } else { Occurrences::One };
+    let if_match = arguments.if_match()?;
+    check_strings(old, new, limits)?;
+    let size = fs.stat(&path).map_err(target::unreadable)?.size;
+    if size > limits.edit_bytes {
+        return Err(too_large(limits));
+    }
+    let content = fs.read_bytes(&path).map_err(target::unreadable)?;
+    let hash = Digest::of(&content);
+    if if_match.is_some_and(|expected| expected != hash) {
+        return Err(ToolError::stale(Some(hash)));
+    }
+    if content.contains(&0) || std::str::from_utf8(&content).is_err() {
+        return Err(ToolError::new("binary", "The file is binary; only text can be edited."));
+    }
+    let (edited, count) = replace(&content, old, new, &occurrences, limits)?;
+    let edited = Bytes::from(edited);
+    let written = fs.write_bytes(&path, edited.clone(), WriteMode::Overwrite, now_millis)?;
+    let message = format!("Replaced {} in {path}.", counted(count, "occurrence", "occurrences"));
+    let result = json!({"path": path.to_string(), "replacements": count, "hash": written.hash.to_string()});
+    Ok(Done { result, message, changes: vec![Change::Wrote { path: written.path, content: edited }] })
+}
+
+fn check_strings(old: &str, new: &str, limits: &Limits) -> Result<(), ToolError> {
+    if old.is_empty() {
+        return Err(ToolError::invalid("old_string must not be empty."));
+    }
+    if exceeds(old, limits.write_chars) || exceeds(new, limits.write_chars) {
+        let limit = thousands(limits.write_chars);
+        return Err(ToolError::new("too_large", format!("Replacement strings must be {limit} characters or fewer.")));
+    }
+    if new.contains('\0') {
+        return Err(ToolError::new("binary", "new_string must be text; it holds a NUL character."));
+    }
+    Ok(())
+}
+
+/// Occurrences do not overlap and are found from the left.
+fn replace(
+    content: &[u8],
+    old: &str,
+    new: &str,
+    occurrences: &Occurrences,
+    limits: &Limits,
+) -> Result<(Vec<u8>, usize), ToolError> {
+    let finder = Finder::new(old);
+    let count = finder.find_iter(content).count();
+    match (count, occurrences) {
+        (0, _) => {
+            let error = ToolError::new("not_found", "old_string not found in the target file.");
+            let crlf = old.contains('\n') && !old.contains("\r\n") && memchr::memmem::find(content, b"\r\n").is_some();
+            return Err(if crlf { error.hinting("the file's lines end in CRLF (\\r\\n)") } else { error });
+        }
+        (1, _) | (_, Occurrences::All) => {}
+        (count, Occurrences::One) => {
+            let message = "old_string must match exactly once unless replace_all is true.";
+            let hint = format!("it matches {count} times; add surrounding lines to old_string");
+            return Err(ToolError::new("ambiguous", message).hinting(hint));
+        }
+    }
+    // Known before anything is built: one short string replaced by a long one everywhere could fill memory.
+    let length = (content.len() - count * old.len()).saturating_add(count.saturating_mul(new.len()));
+    if length as u64 > limits.edit_bytes {
+        return Err(too_large(limits));
+    }
+    let mut edited = Vec::with_capacity(length);
+    let mut rest = 0;
+    for at in finder.find_iter(content) {
+        edited.extend_from_slice(&content[rest..at]);
+        edited.extend_from_slice(new.as_bytes());
+        rest = at + old.len();
+    }
+    edited.extend_from_slice(&content[rest..]);
+    Ok((edited, count))
+}
+
+fn too_large(limits: &Limits) -> ToolError {
+    let message = format!("The file is too large to edit: more than {} bytes.", limits.edit_bytes);
+    ToolError::new("too_large", message)
+}

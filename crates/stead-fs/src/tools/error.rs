@@ -1,0 +1,57 @@
+//! A tool that could not do what it was asked.
+
+use crate::digest::Digest;
+use crate::error::FsError;
+use crate::path::PathError;
+
+/// A refusal or failure as a value: the code is for programs, the message for the agent, the hint for its next try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolError {
+    pub code: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl ToolError {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new("invalid_argument", message)
+    }
+
+    pub(super) fn hinting(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    pub(super) fn missing_file() -> Self {
+        Self::new("not_found", "File does not exist in the virtual filesystem.")
+    }
+
+    /// `current` is `None` when the file is gone.
+    pub(super) fn stale(current: Option<Digest>) -> Self {
+        let error = Self::new("stale", "The file has changed since the hash in if_match was taken.");
+        match current {
+            Some(hash) => error.hinting(format!("current hash: {hash}; read the file again before changing it")),
+            None => error.hinting("the file does not exist any more"),
+        }
+    }
+}
+
+impl From<FsError> for ToolError {
+    fn from(error: FsError) -> Self {
+        let made = Self::new(error.code(), error.sentence());
+        match error {
+            FsError::Escapes { .. } => made.hinting("a symbolic link on this path leads out of the workspace"),
+            FsError::Io { .. } => made.hinting("nothing was changed"),
+            _ => made,
+        }
+    }
+}
+
+impl From<PathError> for ToolError {
+    fn from(error: PathError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}

@@ -1,0 +1,149 @@
+//! One page of a text, taken from a stream in one pass: its lines, and the facts about the whole.
+//!
+//! Memory is one page and one buffer, whatever the file's size.
+
+use std::io::{self, Read};
+
+use crate::digest::{Digest, Hasher};
+
+pub(super) struct Page {
+    /// The page's bytes as they are in the file, line ends included.
+    pub(super) content: Vec<u8>,
+    /// Lines in the page, and in the file. A last line without an end counts.
+    pub(super) lines: usize,
+    pub(super) total_lines: usize,
+    /// The page was cut for its size, not for its lines.
+    pub(super) cut: bool,
+    /// A NUL, or no UTF-8, anywhere in the file.
+    pub(super) binary: bool,
+    pub(super) hash: Digest,
+}
+
+/// Which lines, and how many bytes of them.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+    pub(super) bytes: usize,
+}
+
+pub(super) fn read_page(mut reader: impl Read, window: Window, known: Option<Digest>) -> io::Result<Page> {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut hasher = Hasher::default();
+    let mut scan = Scan { window, line: 0, content: Vec::new(), cut: false, ends_in_newline: true };
+    let mut text = TextCheck::default();
+    loop {
+        let count = match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let chunk = &buffer[..count];
+        if known.is_none() {
+            hasher.update(chunk);
+        }
+        text.add(chunk);
+        scan.add(chunk);
+    }
+    let total_lines = scan.line + usize::from(!scan.ends_in_newline);
+    scan.trim_cut();
+    let newlines = memchr::memchr_iter(b'\n', &scan.content).count();
+    let lines = newlines + usize::from(scan.content.last().is_some_and(|last| *last != b'\n'));
+    Ok(Page {
+        lines,
+        total_lines,
+        cut: scan.cut,
+        binary: text.is_binary(),
+        hash: known.unwrap_or_else(|| hasher.finish()),
+        content: scan.content,
+    })
+}
+
+struct Scan {
+    window: Window,
+    /// Line ends so far.
+    line: usize,
+    content: Vec<u8>,
+    cut: bool,
+    ends_in_newline: bool,
+}
+
+impl Scan {
+    fn add(&mut self, chunk: &[u8]) {
+        let end = self.window.offset.saturating_add(self.window.limit);
+        let mut rest = chunk;
+        while self.line < end && !rest.is_empty() {
+            let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            let (piece, after) = rest.split_at(length);
+            if self.line >= self.window.offset {
+                self.take(piece);
+            }
+            self.line += usize::from(piece.ends_with(b"\n"));
+            rest = after;
+        }
+        self.line += memchr::memchr_iter(b'\n', rest).count();
+        self.ends_in_newline = chunk.ends_with(b"\n");
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        let room = self.window.bytes - self.content.len();
+        self.cut |= piece.len() > room;
+        if !self.cut || room > 0 {
+            self.content.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+    }
+
+    /// A page that was cut ends with a whole line, or, if it is one endless line, with a whole character.
+    fn trim_cut(&mut self) {
+        if !self.cut {
+            return;
+        }
+        let keep = match memchr::memrchr(b'\n', &self.content) {
+            Some(at) => at + 1,
+            None => match std::str::from_utf8(&self.content) {
+                Ok(text) => text.len(),
+                Err(error) => error.valid_up_to(),
+            },
+        };
+        self.content.truncate(keep);
+    }
+}
+
+/// Whether a stream is text, told chunk by chunk.
+#[derive(Default)]
+struct TextCheck {
+    binary: bool,
+    /// The start of a character that continues in the next chunk.
+    begun: Vec<u8>,
+}
+
+impl TextCheck {
+    fn add(&mut self, mut chunk: &[u8]) {
+        if self.binary || memchr::memchr(0, chunk).is_some() {
+            self.binary = true;
+            return;
+        }
+        while !self.begun.is_empty() {
+            let Some((first, rest)) = chunk.split_first() else { return };
+            self.begun.push(*first);
+            chunk = rest;
+            match std::str::from_utf8(&self.begun) {
+                Ok(_) => self.begun.clear(),
+                Err(error) if error.error_len().is_some() => {
+                    self.binary = true;
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+        if let Err(error) = std::str::from_utf8(chunk) {
+            self.binary = error.error_len().is_some();
+            self.begun.extend_from_slice(&chunk[error.valid_up_to()..]);
+        }
+    }
+
+    fn is_binary(&self) -> bool {
+        self.binary || !self.begun.is_empty()
+    }
+}

@@ -1,0 +1,10 @@
+//! Every test of this crate in one binary.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
+
+mod conformance;
+mod harness;
+mod paths;
+mod replay;
+mod tools_edit;
+mod tools_files;
+mod tools_search;
