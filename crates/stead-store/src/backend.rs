@@ -87,7 +87,7 @@ async fn transact<O: Operation>(pool: &PgPool, operation: &O) -> Result<O::Outpu
         }
     };
     failpoints::before_commit()?;
-    transaction.commit().await.map_err(|error| commit_failed(error))?;
+    transaction.commit().await.map_err(commit_failed)?;
     failpoints::after_commit()?;
     Ok(output)
 }

@@ -193,3 +193,113 @@ impl fmt::Debug for Hash {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: SessionId = SessionId::from_bits(0x0192_3456_789a_7bcd_8123_4567_89ab_cdef);
+
+    fn event(check: &ChainCheck, kind: &str, payload: &str) -> StoredEvent {
+        let (seq, at, prev_hash) = (check.seq() + 1, Timestamp::from_millis(1_763_200_000_123), check.head());
+        let hash = link(&prev_hash, seq, at, kind, payload);
+        StoredEvent { seq, at, kind: kind.to_owned(), payload: payload.to_owned(), prev_hash, hash }
+    }
+
+    fn journal(length: usize) -> Vec<StoredEvent> {
+        let mut check = ChainCheck::new(SESSION);
+        let mut events = Vec::new();
+        for number in 1..=length {
+            let event = event(&check, "ExecStarted", &format!("{{\"number\":{number}}}"));
+            check.next(&event).unwrap();
+            events.push(event);
+        }
+        events
+    }
+
+    fn check(events: &[StoredEvent], expect: Result<(), (u64, BreakReason)>) {
+        let mut check = ChainCheck::new(SESSION);
+        let found = events.iter().try_for_each(|event| check.next(event));
+        assert_eq!(found, expect.map_err(|(seq, reason)| ChainBreak { seq, reason }));
+    }
+
+    /// The format is a promise to journals already written: if this test needs a change, the domain needs a new version.
+    #[test]
+    fn fixed_vectors() {
+        assert_eq!(
+            genesis(SESSION).to_string(),
+            "blake3:6b0edfc443fd7c3c8485996b153df35d69b04a33ef200d5d2eecaebdc46cbfcc"
+        );
+        let first = link(&genesis(SESSION), 1, Timestamp::from_millis(1_763_200_000_123), "SessionOpened", "{\"a\":1}");
+        assert_eq!(first.to_string(), "blake3:1d61ea8cf6fe111d95c6ade2ac9282e8db7e9d268e627d5b2ae3e00a5f6dcfea");
+    }
+
+    #[test]
+    fn the_bytes_hashed_are_the_documented_ones() {
+        let prev = Hash::of(b"before");
+        let mut bytes = prev.as_bytes().to_vec();
+        bytes.extend_from_slice(&[7, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[0xe8, 3, 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[2, 0, 0, 0]);
+        bytes.extend_from_slice(b"Ok{}");
+        assert_eq!(link(&prev, 7, Timestamp::from_millis(1000), "Ok", "{}"), Hash::of(&bytes));
+        assert_eq!(genesis(SESSION), Hash::of(format!("stead-journal-v1\0{SESSION}").as_bytes()));
+    }
+
+    #[test]
+    fn a_whole_journal_holds() {
+        let events = journal(5);
+        check(&events, Ok(()));
+        let mut check = ChainCheck::new(SESSION);
+        events.iter().try_for_each(|event| check.next(event)).unwrap();
+        assert_eq!(check.finish(5, events[4].hash), Ok(()));
+        assert_eq!(check.finish(6, events[4].hash), Err(ChainBreak { seq: 6, reason: BreakReason::Truncated }));
+        assert_eq!(check.finish(4, events[3].hash), Err(ChainBreak { seq: 5, reason: BreakReason::BeyondHead }));
+        assert_eq!(check.finish(5, events[3].hash), Err(ChainBreak { seq: 5, reason: BreakReason::WrongHead }));
+    }
+
+    #[test]
+    fn every_field_is_covered() {
+        let changes: [fn(&mut StoredEvent); 4] = [
+            |event| event.payload.push(' '),
+            |event| event.kind.push('x'),
+            |event| event.at = event.at.plus_seconds(1),
+            |event| event.hash = Hash::of(b""),
+        ];
+        for change in changes {
+            let mut events = journal(3);
+            change(&mut events[1]);
+            check(&events, Err((2, BreakReason::Altered)));
+        }
+    }
+
+    #[test]
+    fn missing_swapped_and_foreign_records_are_named() {
+        let mut events = journal(4);
+        events.remove(1);
+        check(&events, Err((2, BreakReason::Missing { next: 3 })));
+
+        let mut events = journal(4);
+        events.push(events[1].clone());
+        check(&events, Err((5, BreakReason::OutOfOrder { found: 2 })));
+
+        let mut events = journal(4);
+        events.swap(1, 2);
+        (events[1].seq, events[2].seq) = (2, 3);
+        check(&events, Err((2, BreakReason::NotLinked)));
+
+        let stranger = SessionId::from_bits(1);
+        let mut check = ChainCheck::new(stranger);
+        let broken = ChainBreak { seq: 1, reason: BreakReason::ForeignGenesis };
+        assert_eq!(check.next(&journal(1)[0]), Err(broken));
+    }
+
+    #[test]
+    fn a_hash_has_one_text() {
+        let hash = Hash::of(b"x");
+        assert_eq!(hash.to_string().parse(), Ok(hash));
+        for text in ["", "blake3:", &hash.to_hex(), &hash.to_string().to_uppercase(), &format!("{hash}0")] {
+            assert_eq!(text.parse::<Hash>(), Err(InvalidHash), "{text}");
+        }
+    }
+}

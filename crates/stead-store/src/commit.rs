@@ -13,8 +13,9 @@ use crate::operation::{Failure, Operation};
 use crate::session::{read_hash, read_seq};
 use crate::sql::{Conn, values};
 
-/// The advisory lock that makes counting live sessions and adding one a single step on PostgreSQL ("stead" in ASCII).
-const ADMISSION_LOCK: i64 = 0x73_74_65_61_64;
+/// The advisory lock that makes counting live sessions and adding one a single step on PostgreSQL. The number is arbitrary, and
+/// the same in every server that shares the database.
+const ADMISSION_LOCK: i64 = 0x5354_4541_4400;
 
 #[derive(Debug, Clone)]
 pub struct Commit {

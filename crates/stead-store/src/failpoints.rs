@@ -2,20 +2,21 @@
 
 use crate::error::StoreError;
 
-#[cfg(feature = "failpoints")]
-fn injected(point: &str) -> StoreError {
-    StoreError::Unavailable { doing: "pass a fail point", source: format!("the fail point {point} is on").into() }
-}
-
 /// Before an audit row is written: `store.audit`.
 pub(crate) fn audit() -> Result<(), StoreError> {
-    fail::fail_point!("store.audit", |_| Err(injected("store.audit")));
+    fail::fail_point!("store.audit", |_| Err(StoreError::Unavailable {
+        doing: "write the audit log",
+        source: "the fail point store.audit is on".into()
+    }));
     Ok(())
 }
 
 /// Everything is written, nothing is durable: `store.commit.before`.
 pub(crate) fn before_commit() -> Result<(), StoreError> {
-    fail::fail_point!("store.commit.before", |_| Err(injected("store.commit.before")));
+    fail::fail_point!("store.commit.before", |_| Err(StoreError::Unavailable {
+        doing: "commit",
+        source: "the fail point store.commit.before is on".into()
+    }));
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! Durability is set here and nowhere else: WAL with `synchronous=FULL` on SQLite, `synchronous_commit=on` on PostgreSQL, both
 //! said explicitly because a server's or a build's default may differ.
 
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -37,8 +37,11 @@ pub(crate) async fn backend(database: &Database) -> Result<Backend, OpenError> {
 }
 
 async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> {
-    // A few system calls at start; not worth a thread.
-    prepare_file(path).map_err(|source| OpenError::Files { path: path.to_owned(), source })?;
+    let file = path.to_owned();
+    // Held until the schema is there: two processes that start at once must not both create it.
+    let prepared = tokio::task::spawn_blocking(move || prepare_file(&file)).await;
+    let starting = prepared.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
+    let starting = starting.map_err(|source| OpenError::Files { path: path.to_owned(), source })?;
     let options = SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
@@ -48,23 +51,36 @@ async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> 
         .disable_statement_logging();
     let mut connection = options.connect().await.map_err(|error| cannot_connect(database, error))?;
     migrate(database, &SQLITE_SCHEMA, &mut connection).await?;
+    drop(starting);
     let readers = SqlitePoolOptions::new()
         .max_connections(SQLITE_READERS)
         .acquire_timeout(PATIENCE)
+        // A file does not hang up; the check would cost a trip to the connection's thread on every read.
+        .test_before_acquire(false)
         // One way to write: whatever a bug sends to a reader, it cannot bypass the writer's queue.
         .connect_lazy_with(options.clone().pragma("query_only", "ON"));
     Ok(Backend::Sqlite { readers, writer: Writer::start(connection, options) })
 }
 
-/// The file is made here, not by SQLite, to be private from its first moment; `-wal` and `-shm` take its mode.
-fn prepare_file(path: &Path) -> io::Result<()> {
+/// Makes the file private from its first moment (`-wal` and `-shm` take its mode) and returns a lock on its directory.
+///
+/// An existing database is never opened here: closing the descriptor would drop, for the whole process, the POSIX locks SQLite
+/// holds on it.
+fn prepare_file(path: &Path) -> io::Result<File> {
     let parent = directory::parent(path);
     directory::create_all(parent)?;
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(Permissions::from_mode(0o600))?;
+    let lock = File::open(parent)?;
+    lock.lock()?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => directory::sync(parent)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if path.metadata()?.permissions().mode() & 0o077 != 0 {
+                fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            }
+        }
+        Err(error) => return Err(error),
     }
-    directory::sync(parent)
+    Ok(lock)
 }
 
 async fn postgres(database: &Database, url: &str) -> Result<Backend, OpenError> {

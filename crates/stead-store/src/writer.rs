@@ -141,19 +141,33 @@ async fn transact(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>])
     let mut conn = Conn::Sqlite(connection);
     conn.execute("begin a transaction", "BEGIN IMMEDIATE", vec![]).await?;
     for job in batch.iter_mut() {
-        conn.execute("begin a write", "SAVEPOINT write", vec![]).await?;
+        conn.execute("begin a write", "SAVEPOINT write", vec![]).await.map_err(lost)?;
         if job.run(&mut conn).await == Standing::Refused {
             // Fails when SQLite already rolled back everything (disk full, I/O error): then the whole batch is lost.
-            conn.execute("take back a refused write", "ROLLBACK TO write", vec![]).await?;
+            conn.execute("take back a refused write", "ROLLBACK TO write", vec![]).await.map_err(lost)?;
         }
-        conn.execute("end a write", "RELEASE write", vec![]).await?;
+        conn.execute("end a write", "RELEASE write", vec![]).await.map_err(lost)?;
     }
     failpoints::before_commit()?;
-    // Even when it fails, the frames may have reached the WAL: a crash now could still bring them back.
-    conn.execute("commit", "COMMIT", vec![])
-        .await
-        .map_err(|error| StoreError::OutcomeUnknown { source: error.into() })?;
+    commit(&mut conn).await?;
     failpoints::after_commit()
+}
+
+/// A savepoint that is not there: SQLite says "no such savepoint", and means that the transaction is gone.
+fn lost(error: StoreError) -> StoreError {
+    StoreError::Unavailable { doing: "keep a transaction open", source: error.into() }
+}
+
+async fn commit(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    let Conn::Sqlite(connection) = conn else { return Ok(()) };
+    let Err(error) = sqlx::query("COMMIT").execute(&mut **connection).await else { return Ok(()) };
+    let code = error.as_database_error().and_then(|cause| cause.code());
+    match code.as_deref() {
+        // Busy or full: the last frame, which makes a transaction one, was not written.
+        Some("5" | "13") => Err(StoreError::from_driver("commit", error)),
+        // After a failed fsync the frames may be in the WAL: a crash now could still bring them back.
+        _ => Err(StoreError::OutcomeUnknown { source: error.into() }),
+    }
 }
 
 /// Tells everybody: their own answer, or that the batch was lost. The cause is shared as text, one error cannot be owned twice.

@@ -36,7 +36,9 @@ pub(super) struct Draft {
 impl Files {
     pub(super) fn open(root: &Path) -> Result<Self, BlobError> {
         let drafts = root.join("tmp");
+        let shelves = root.join("sha256");
         directory::create_all(&drafts).map_err(failed("make", &drafts))?;
+        directory::create_all(&shelves).map_err(failed("make", &shelves))?;
         let path = drafts.join(".lock");
         let mut options = OpenOptions::new();
         let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -54,9 +56,7 @@ impl Files {
         let path = self.path(&digest);
         if self.is_sound(&digest)? {
             // Whoever renamed it may not have synced the directory yet, and our caller must not depend on them.
-            let shelf = directory::parent(&path);
-            directory::sync(shelf).map_err(failed("sync", shelf))?;
-            return Ok(digest);
+            return self.sync_shelf(&path).map(|()| digest);
         }
         let mut draft = self.draft()?;
         draft.write(bytes)?;
@@ -85,8 +85,16 @@ impl Files {
         directory::create_all(shelf).map_err(failed("make", shelf))?;
         draft.file.sync_all().map_err(failed("sync", &draft.path))?;
         fs::rename(&draft.path, &path).map_err(failed("rename a new blob to", &path))?;
-        directory::sync(shelf).map_err(failed("sync", shelf))?;
+        self.sync_shelf(&path)?;
         Ok((digest, draft.len))
+    }
+
+    /// Makes a blob's name durable, and its directory's: another writer may have made that a moment ago and not synced it yet.
+    fn sync_shelf(&self, path: &Path) -> Result<(), BlobError> {
+        let shelf = directory::parent(path);
+        directory::sync(shelf).map_err(failed("sync", shelf))?;
+        let shelves = directory::parent(shelf);
+        directory::sync(shelves).map_err(failed("sync", shelves))
     }
 
     pub(super) fn get(&self, digest: &Digest) -> Result<Option<Bytes>, BlobError> {

@@ -24,14 +24,16 @@ pub(super) trait Job: Send {
     fn lost(self: Box<Self>, error: StoreError);
 }
 
+type Answer<O> = Result<<O as Operation>::Output, <O as Operation>::Error>;
+
 pub(super) struct Queued<O: Operation> {
     operation: O,
-    answer: Option<Result<O::Output, O::Error>>,
-    caller: oneshot::Sender<Result<O::Output, O::Error>>,
+    answer: Option<Answer<O>>,
+    caller: oneshot::Sender<Answer<O>>,
 }
 
 impl<O: Operation> Queued<O> {
-    pub(super) fn new(operation: O) -> (Self, oneshot::Receiver<Result<O::Output, O::Error>>) {
+    pub(super) fn new(operation: O) -> (Self, oneshot::Receiver<Answer<O>>) {
         let (caller, answer) = oneshot::channel();
         (Self { operation, answer: None, caller }, answer)
     }

@@ -1,0 +1,95 @@
+//! One suite, two databases: every test below runs on SQLite and on a real PostgreSQL.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a panic is how a test fails")]
+
+mod blobs;
+mod crash;
+mod documents;
+mod failing;
+mod fixture;
+mod idempotency;
+mod journal;
+mod opening;
+mod postgres;
+mod tables;
+mod tamper;
+
+/// `suite!(run_with: module::{test, …})` makes a test per function and database.
+macro_rules! suite {
+    ($run:ident: $($module:ident::{$($test:ident),* $(,)?})*) => {
+        mod sqlite { $($(
+            #[test]
+            fn $test() { crate::fixture::$run(crate::fixture::Kind::Sqlite, crate::$module::$test) }
+        )*)* }
+        mod postgresql { $($(
+            #[test]
+            fn $test() { crate::fixture::$run(crate::fixture::Kind::Postgres, crate::$module::$test) }
+        )*)* }
+    };
+}
+
+suite! {
+    without_fail_points:
+    journal::{
+        sequence_numbers_start_at_one_and_have_no_gaps,
+        a_commit_on_an_old_head_is_a_conflict,
+        unknown_and_existing_sessions_are_refused,
+        a_commit_without_events_moves_only_the_projection,
+        sixty_four_committers_at_once,
+        appends_at_the_end_never_conflict,
+        of_many_commits_on_one_head_one_wins,
+        admission_lets_in_exactly_the_maximum,
+        sessions_are_listed_in_pages,
+        live_and_due_sessions,
+    }
+    idempotency::{
+        fifty_creates_with_one_key_make_one_session,
+        the_same_key_with_another_body_is_a_mismatch,
+        a_refused_commit_leaves_its_key_free,
+        old_keys_are_forgotten,
+    }
+    documents::{
+        create_replace_and_delete,
+        a_stale_revision_is_refused,
+        a_revision_is_never_given_twice,
+        documents_are_listed_in_pages,
+        concurrent_creates_make_one_document,
+        a_refused_write_leaves_no_audit,
+    }
+    tables::{
+        audit_is_read_in_order_and_filtered,
+        a_setting_is_the_same_for_everybody,
+        ping_and_close,
+    }
+    tamper::{
+        an_intact_journal_verifies,
+        edits_are_found,
+        deletions_are_found,
+        reorderings_are_found,
+        a_truncated_tail_is_found,
+        a_spliced_journal_is_found,
+        records_beyond_the_head_are_found,
+    }
+    opening::{
+        reopening_keeps_everything,
+        a_newer_schema_is_refused,
+        two_stores_share_a_database,
+    }
+    crash::{
+        what_was_acknowledged_survives_a_kill,
+    }
+}
+
+mod alone {
+    suite! {
+        with_fail_points:
+        failing::{
+            a_failed_audit_write_takes_everything_back,
+            a_failed_audit_write_takes_a_document_back,
+            a_failure_before_commit_leaves_nothing,
+            a_lost_answer_is_an_unknown_outcome,
+            one_failing_member_does_not_spoil_its_batch,
+            a_panic_does_not_end_the_store,
+        }
+    }
+}

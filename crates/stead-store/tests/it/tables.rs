@@ -1,0 +1,46 @@
+use futures::future::join_all;
+use stead_store::{AuditQuery, CommitError, StoreError};
+
+use crate::fixture::{Fixture, audit, create, session_id};
+
+pub(crate) async fn audit_is_read_in_order_and_filtered(fixture: Fixture) {
+    let store = fixture.open().await;
+    let id = session_id();
+    let mut commit = create(id, 1);
+    commit.audit = vec![audit("policy.resolved", Some(id)), audit("egress.refused", Some(id))];
+    store.commit(commit).await.unwrap();
+    store.record_audit(vec![audit("policy.resolved", None)]).await.unwrap();
+
+    let query = AuditQuery { limit: 10, ..AuditQuery::default() };
+    let all = store.audit(query.clone()).await.unwrap();
+    let kinds: Vec<_> = all.iter().map(|row| row.entry.kind.as_str()).collect();
+    assert_eq!(kinds, ["policy.resolved", "egress.refused", "policy.resolved"]);
+    assert_eq!(all[0].entry, audit("policy.resolved", Some(id)));
+    assert!(all.is_sorted_by(|a, b| a.id < b.id));
+
+    let of_session = AuditQuery { session: Some(id), ..query.clone() };
+    assert_eq!(store.audit(of_session).await.unwrap(), all[..2]);
+    let of_kind = AuditQuery { kind: Some("policy.resolved".into()), after: all[0].id, ..query.clone() };
+    assert_eq!(store.audit(of_kind).await.unwrap(), all[2..]);
+    assert_eq!(store.audit(AuditQuery { limit: 1, ..query }).await.unwrap(), all[..1]);
+}
+
+pub(crate) async fn a_setting_is_the_same_for_everybody(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
+    let values: Vec<String> = (0..20).map(|number| format!("value {number}")).collect();
+    let asked = values.iter().enumerate().map(|(n, value)| stores[n % 2].setting_or_insert("instance", value));
+    let answers: Vec<String> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    assert!(values.contains(&answers[0]));
+}
+
+pub(crate) async fn ping_and_close(fixture: Fixture) {
+    let store = fixture.open().await;
+    store.ping().await.unwrap();
+    let clone = store.clone();
+    store.close().await;
+    assert!(matches!(clone.ping().await, Err(StoreError::Closed)));
+    let refused = clone.commit(create(session_id(), 1)).await;
+    assert!(matches!(refused, Err(CommitError::Store(StoreError::Closed))), "{refused:?}");
+    clone.close().await;
+}
