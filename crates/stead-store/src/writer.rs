@@ -139,14 +139,16 @@ async fn perform(
 
 async fn transact(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
     let mut conn = Conn::Sqlite(connection);
-    conn.execute("begin a transaction", "BEGIN IMMEDIATE", vec![]).await?;
-    for job in batch.iter_mut() {
-        conn.execute("begin a write", "SAVEPOINT write", vec![]).await.map_err(lost)?;
+    // Two statements in one text are one trip to the connection's thread. COMMIT releases the last savepoint.
+    conn.execute("begin a transaction", "BEGIN IMMEDIATE; SAVEPOINT write", vec![]).await?;
+    for (place, job) in batch.iter_mut().enumerate() {
+        if place > 0 {
+            conn.execute("go on to the next write", "RELEASE write; SAVEPOINT write", vec![]).await.map_err(lost)?;
+        }
         if job.run(&mut conn).await == Standing::Refused {
             // Fails when SQLite already rolled back everything (disk full, I/O error): then the whole batch is lost.
             conn.execute("take back a refused write", "ROLLBACK TO write", vec![]).await.map_err(lost)?;
         }
-        conn.execute("end a write", "RELEASE write", vec![]).await.map_err(lost)?;
     }
     failpoints::before_commit()?;
     commit(&mut conn).await?;

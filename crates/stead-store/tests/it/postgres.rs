@@ -4,7 +4,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::str::FromStr as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,8 +16,8 @@ use stead_store::Database;
 struct Cluster {
     /// With `{}` where the name of the database goes.
     url: String,
-    /// The private cluster stops when this closes, that is when this process ends.
-    _lifeline: Option<ChildStdin>,
+    /// The private cluster stops when the pipe to it closes, that is when this process ends.
+    _private: Option<Child>,
 }
 
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
@@ -45,7 +45,7 @@ fn cluster() -> &'static Cluster {
         Ok(url) => {
             let options = PgConnectOptions::from_str(&url).expect("STEAD_TEST_POSTGRES_URL is a postgres:// URL");
             let url = options.database("STEAD_DATABASE").to_url_lossy().to_string();
-            Cluster { url: url.replace("STEAD_DATABASE", "{}"), _lifeline: None }
+            Cluster { url: url.replace("STEAD_DATABASE", "{}"), _private: None }
         }
         Err(_) => start(),
     })
@@ -65,12 +65,11 @@ fn start() -> Cluster {
     };
     command.args(["-c", script, "postgres.sh"]).arg(bin).current_dir("/tmp");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let lifeline = child.stdin.take();
     let mut socket = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut socket).unwrap();
-    assert!(!socket.is_empty(), "the private PostgreSQL did not start: {:?}", child.wait());
+    assert!(!socket.is_empty(), "the private PostgreSQL did not start; its log is above");
     let url = format!("postgres://stead@{}/{{}}", socket.trim().replace('/', "%2F"));
-    Cluster { url, _lifeline: lifeline }
+    Cluster { url, _private: Some(child) }
 }
 
 /// The newest installed version.
