@@ -34,7 +34,7 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     CreateWorkspace { provider: ProviderName, order: Box<CreateOrder> },
-    PerformAction { action: Action, env: Env },
+    PerformAction { workspace: WorkspaceId, action: Action, env: Env },
     CallTool { call: CallId, tool: ToolName, arguments: Value, limits: ToolLimits },
     RemoveWorkspace { provider: ProviderName, workspace: WorkspaceId },
 }
@@ -59,6 +59,8 @@ pub enum Outcome {
     StepFinished {
         duration_ms: u64,
         failure: Option<Failure>,
+        changes: Vec<FileChange>,
+        tree_hash: Option<String>,
     },
     CallFinished {
         call: CallId,

@@ -75,15 +75,13 @@ fn run_step(session: &Session) -> Result<Step, Rejection> {
     let workspace = session.workspace.as_ref().filter(|_| due);
     let action = workspace.zip(session.workspace_spec()).and_then(|(workspace, spec)| {
         let action = spec.plan.actions.get(usize::try_from(workspace.steps_done).ok()?)?;
-        Some((workspace, action.clone(), spec.plan.env.clone()))
+        let effect = Effect::PerformAction { workspace: spec.id, action: action.clone(), env: spec.plan.env.clone() };
+        Some((workspace, action.name(), effect))
     });
-    let (workspace, action, env) = action.ok_or(Rejection::OutOfTurn { what: "no step is due" })?;
-    let started = Event::InitStepStarted {
-        attempt: workspace.attempt,
-        step: workspace.steps_done + 1,
-        action: action.name().to_owned(),
-    };
-    Ok(Step { events: vec![started], effect: Some(Effect::PerformAction { action, env }) })
+    let (workspace, name, effect) = action.ok_or(Rejection::OutOfTurn { what: "no step is due" })?;
+    let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
+    let started = Event::InitStepStarted { attempt, step, action: name.to_owned() };
+    Ok(Step { events: vec![started], effect: Some(effect) })
 }
 
 /// The gate every tool call passes: is there a workspace, is it ready, is the tool allowed. In that order, so that a caller learns the
@@ -174,7 +172,12 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             events
         }
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
-        Outcome::StepFinished { duration_ms, failure } => step_finished(session, workspace, spec, duration_ms, failure),
+        Outcome::StepFinished { duration_ms, failure, changes, tree_hash } => {
+            let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
+            let finished =
+                Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), changes, tree_hash };
+            std::iter::once(finished).chain(after_step(session, workspace, spec, failure)).collect()
+        }
         Outcome::CallFinished { call, duration_ms, answer, changes, tree_hash } => {
             vec![Event::ToolCallFinished { call, duration_ms, answer, changes, tree_hash }]
         }
@@ -215,38 +218,27 @@ fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {
     workspace.provider.map(failed).into_iter().collect()
 }
 
-fn step_finished(
-    session: &Session,
-    workspace: &Workspace,
-    spec: &WorkspaceSpec,
-    duration_ms: u64,
-    failure: Option<Failure>,
-) -> Vec<Event> {
-    let step = workspace.steps_done + 1;
+/// What a finished step leads to: the next one, readiness, or the end of the attempt.
+fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, failure: Option<Failure>) -> Vec<Event> {
     let action = usize::try_from(workspace.steps_done).ok().and_then(|index| spec.plan.actions.get(index));
-    let last = usize::try_from(step).is_ok_and(|done| done >= spec.plan.actions.len());
-    let mut events =
-        vec![Event::InitStepFinished { attempt: workspace.attempt, step, duration_ms, failure: failure.clone() }];
-    match (failure, action.is_some_and(|action| action.is_setup())) {
-        (None, _) if last => events.extend(ready(session, workspace)),
-        (None, _) => {}
-        (Some(failure), false) => events.extend(provision_failed(workspace, failure)),
-        (Some(failure), true) => {
-            // The first failing setup command ends the setup; what it means for the session is the agent type's choice.
-            let message = format!("setup stopped: {}", failure.message);
-            match spec.on_setup_failure {
-                OnSetupFailure::Warn => {
-                    events.push(warning("setup_failed", message));
-                    events.extend(ready(session, workspace));
-                }
-                OnSetupFailure::Fail if session.status == Status::Provisioning => {
-                    events.push(Event::SessionFailed { failure: Failure::new("setup_failed", message) });
-                }
-                OnSetupFailure::Fail => {}
-            }
-        }
+    let last = usize::try_from(workspace.steps_done).is_ok_and(|index| index + 1 >= spec.plan.actions.len());
+    let Some(failure) = failure else {
+        return if last { ready(session, workspace) } else { Vec::new() };
+    };
+    if !action.is_some_and(|action| action.is_setup()) {
+        return provision_failed(workspace, failure);
     }
-    events
+    // The first failing setup command ends the setup; what it means for the session is the agent type's choice.
+    let message = format!("setup stopped: {}", failure.message);
+    match spec.on_setup_failure {
+        OnSetupFailure::Warn => {
+            std::iter::once(warning("setup_failed", message)).chain(ready(session, workspace)).collect()
+        }
+        OnSetupFailure::Fail if session.status == Status::Provisioning => {
+            vec![Event::SessionFailed { failure: Failure::new("setup_failed", message) }]
+        }
+        OnSetupFailure::Fail => Vec::new(),
+    }
 }
 
 /// A workspace is gone: the close is complete, or the next provider's turn has come, or there is none left.

@@ -49,6 +49,8 @@ pub enum Event {
         step: u64,
         duration_ms: u64,
         failure: Option<Failure>,
+        changes: Vec<FileChange>,
+        tree_hash: Option<String>,
     },
     ProvisionFailed {
         attempt: u64,
@@ -185,7 +187,11 @@ pub struct ToolFailure {
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum FileChange {
     Wrote { path: String, content: Content },
+    Appended { path: String, content: Content },
     MadeDirectory { path: String },
+    Linked { path: String, target: Content },
+    MadeExecutable { path: String },
+    MadePlain { path: String },
     Removed { path: String },
     Renamed { from: String, to: String },
 }

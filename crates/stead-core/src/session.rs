@@ -262,16 +262,18 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.steps_done = 0;
             workspace.step_running = false;
             workspace.setup_failed = false;
+            workspace.tree_hash = None;
         }
         Event::WorkspaceCreated { enforced_limits, .. } => {
             workspace.status = WorkspaceStatus::Preparing;
             workspace.enforced_limits = enforced_limits.clone();
         }
         Event::InitStepStarted { .. } => workspace.step_running = true,
-        Event::InitStepFinished { step, failure, .. } => {
+        Event::InitStepFinished { step, failure, tree_hash, .. } => {
             workspace.step_running = false;
             workspace.steps_done = *step;
             workspace.setup_failed |= failure.is_some();
+            workspace.tree_hash = tree_hash.clone().or(workspace.tree_hash.take());
         }
         Event::ProvisionFailed { provider, failure, .. } => {
             workspace.failures.push(FailedAttempt { provider: *provider, failure: failure.clone() });

@@ -1,1 +1,23 @@
+//! The operations of Stead, one file each, over the store and the providers.
+//!
+//! Every operation makes one trip: open the session, decide (pure, in `stead-core`), commit the intent, perform the effect, record the
+//! outcome. Only a committed intent hands out an effect, so after a crash [`recover`](Engine::start) finds every effect that may have
+//! happened, and goes on with the code that runs long work anyway ([`reconcile`]).
+//!
+//! This crate reads no environment, no configuration files and prints nothing: its callers hand it values.
 
+mod audit;
+mod clock;
+mod engine;
+mod error;
+mod failpoint;
+mod files;
+mod open_session;
+pub mod ops;
+mod reap;
+mod reconcile;
+mod recover;
+mod token;
+
+pub use engine::{Engine, Settings, StartError};
+pub use error::OpError;

@@ -1,0 +1,179 @@
+//! The engine: what every operation stands on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use stead_core::SessionId;
+use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::spec::ServerFacts;
+use stead_providers::Providers;
+use stead_store::{Store, StoreError};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::error::OpError;
+use crate::open_session::Cell;
+use crate::token::TokenKey;
+use crate::{reap, recover};
+
+/// What the server's operator set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub default_provider: ProviderName,
+    pub default_limits: ResourceLimits,
+    /// How many sessions may be live at once.
+    pub max_sessions: u32,
+    /// How often sessions past their time are looked for.
+    pub reap_every: Duration,
+    /// How long a close waits for the removal before it answers that it is under way.
+    pub close_wait: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            default_provider: ProviderName::Memory,
+            default_limits: ResourceLimits::default(),
+            max_sessions: 1000,
+            reap_every: Duration::from_secs(1),
+            close_wait: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why an engine cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the system gives no random bytes")]
+    Randomness(#[source] getrandom::Error),
+    #[error("the token key in the database is damaged")]
+    TokenKey,
+    #[error("the sessions of the last run cannot be taken up")]
+    Recover(#[source] OpError),
+}
+
+/// A running Stead, without its front doors. Cloning gives another handle to the same one.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    providers: Providers,
+    settings: Settings,
+    token_key: TokenKey,
+    /// Sessions that are being worked on. A session that has ended is not kept.
+    cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl Engine {
+    /// Takes up what the last run left, then looks after it until [`Engine::stop`].
+    ///
+    /// The caller makes sure that no other engine works on the same store.
+    pub async fn start(store: Store, providers: Providers, settings: Settings) -> Result<Engine, StartError> {
+        let drawn = TokenKey::draw().map_err(StartError::Randomness)?;
+        let key = store.setting_or_insert("token_key", &drawn).await?;
+        let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
+        let engine = Engine(Arc::new(Inner {
+            store,
+            providers,
+            settings,
+            token_key,
+            cells: Mutex::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        }));
+        recover::recover(&engine).await.map_err(StartError::Recover)?;
+        engine.spawn(reap::run(engine.clone()));
+        Ok(engine)
+    }
+
+    /// Lets what is under way end, then closes the store. Sessions stay as they are.
+    pub async fn stop(&self) {
+        self.0.stopping.cancel();
+        self.0.tasks.close();
+        if tokio::time::timeout(Duration::from_secs(10), self.0.tasks.wait()).await.is_err() {
+            tracing::warn!("some work did not end in time; it is taken up again at the next start");
+        }
+        self.0.store.close().await;
+    }
+
+    /// The token of a session.
+    pub fn session_token(&self, session: SessionId) -> String {
+        self.0.token_key.token(session)
+    }
+
+    /// The session a token is for, if it is a session token of this server.
+    pub fn verify_session_token(&self, token: &str) -> Option<SessionId> {
+        self.0.token_key.verify(token)
+    }
+
+    /// Whether operations can succeed now.
+    pub async fn ready(&self) -> Result<(), OpError> {
+        if self.0.stopping.is_cancelled() {
+            return Err(OpError::ShuttingDown);
+        }
+        Ok(self.0.store.ping().await?)
+    }
+
+    /// The last sequence number of a session that is being worked on, as it grows. `None` once it has ended.
+    pub fn watch(&self, session: SessionId) -> Option<watch::Receiver<u64>> {
+        self.cell(session).map(|cell| cell.watch())
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(crate) fn providers(&self) -> &Providers {
+        &self.0.providers
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn facts(&self) -> ServerFacts {
+        ServerFacts {
+            default_provider: self.0.settings.default_provider,
+            default_limits: self.0.settings.default_limits.clone(),
+            providers: self.0.providers.capabilities(),
+        }
+    }
+
+    /// Runs work that must reach its record even if whoever asked goes away.
+    pub(crate) fn spawn<F>(&self, work: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.0.tasks.spawn(work)
+    }
+
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.0.stopping
+    }
+
+    pub(crate) fn cell(&self, session: SessionId) -> Option<Arc<Cell>> {
+        self.lock_cells().get(&session).cloned()
+    }
+
+    /// Keeps a freshly loaded cell, unless somebody else was quicker: there is one cell per session.
+    pub(crate) fn keep_cell(&self, session: SessionId, cell: Arc<Cell>) -> Arc<Cell> {
+        self.lock_cells().entry(session).or_insert(cell).clone()
+    }
+
+    pub(crate) fn drop_cell(&self, session: SessionId) {
+        self.lock_cells().remove(&session);
+    }
+
+    fn lock_cells(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<Cell>>> {
+        // Only whole entries are inserted and removed: a panic elsewhere cannot leave the map half changed.
+        self.0.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

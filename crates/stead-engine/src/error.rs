@@ -1,0 +1,44 @@
+//! Why an operation did not happen.
+
+use stead_core::Rejection;
+use stead_store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpError {
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    #[error("there is no {what} '{id}'")]
+    NotFound { what: &'static str, id: String },
+    #[error("the {what} '{id}' exists already")]
+    Exists { what: &'static str, id: String },
+    #[error("the agent type '{id}' has live sessions")]
+    InUse { id: String },
+    #[error("{max} sessions are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
+    Full { max: u32 },
+    #[error("the idempotency key '{key}' was used for a different request")]
+    IdempotencyMismatch { key: String },
+    #[error("the session is being changed by others too often; try again")]
+    Contended,
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    #[error("the journal of session {session} cannot be read at sequence number {seq}")]
+    Corrupt {
+        session: stead_core::SessionId,
+        seq: u64,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("the stored {what} '{id}' cannot be read")]
+    CorruptDocument {
+        what: &'static str,
+        id: String,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("the content of a recorded change is not in the blob store: {digest}")]
+    MissingBlob { digest: String },
+    #[error("a blob could not be stored or read")]
+    Blob(#[from] stead_store::BlobError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,299 @@
+//! A session at hand: its state, its workspace, and the only two ways to change it.
+//!
+//! [`OpenSession::commit`] asks: decide, append, and only then hand out the effect. [`OpenSession::record`] states: conclude, append. Both
+//! append at the sequence number the decision was made at; if somebody else came first the state is read again and the
+//! decision made anew. Nothing has run yet, so nothing is lost by that.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stead_core::{
+    Actor, Command, Effect, Event, Outcome, Recorded, SessionId, State, Timestamp, apply, conclude, decide,
+};
+use stead_providers::Workspace;
+use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent};
+use tokio::sync::watch;
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::{audit, clock};
+
+/// How often a decision is made anew because somebody else appended first.
+const RETRIES: usize = 16;
+/// How many events are read at a time.
+const PAGE: u32 = 512;
+
+/// What the process keeps of a session it works on.
+pub(crate) struct Cell {
+    state: tokio::sync::Mutex<State>,
+    seq: watch::Sender<u64>,
+    workspace: Mutex<Option<Arc<dyn Workspace>>>,
+    /// Held by whoever does the session's long work: one at a time.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+}
+
+impl Cell {
+    pub(crate) fn new(state: State) -> Arc<Self> {
+        let seq = watch::Sender::new(state.seq);
+        Arc::new(Self { state: state.into(), seq, workspace: Mutex::default(), turn: tokio::sync::Mutex::default() })
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.seq.subscribe()
+    }
+}
+
+/// An intent that is durable.
+pub(crate) struct Intent {
+    pub(crate) effect: Option<Effect>,
+    /// When it was recorded: the time of everything the effect does.
+    pub(crate) at: Timestamp,
+}
+
+/// What only the first commit of a session carries.
+pub(crate) struct Birth {
+    pub(crate) admission: Option<Admission>,
+    pub(crate) idempotency: Option<IdempotencyClaim>,
+}
+
+#[derive(Clone)]
+pub(crate) struct OpenSession {
+    engine: Engine,
+    id: SessionId,
+    cell: Arc<Cell>,
+}
+
+impl OpenSession {
+    /// The session as the journal has it.
+    pub(crate) async fn open(engine: &Engine, id: SessionId) -> Result<Self, OpError> {
+        let cell = match engine.cell(id) {
+            Some(cell) => cell,
+            None => {
+                let state = load(engine, id).await?;
+                let live = state.session.as_ref().is_some_and(|session| session.live());
+                let cell = Cell::new(state);
+                if live { engine.keep_cell(id, cell) } else { cell }
+            }
+        };
+        Ok(Self { engine: engine.clone(), id, cell })
+    }
+
+    /// A session that is about to have its first event.
+    pub(crate) fn unborn(engine: &Engine, id: SessionId) -> Self {
+        Self { engine: engine.clone(), id, cell: Cell::new(State::default()) }
+    }
+
+    pub(crate) async fn state(&self) -> State {
+        self.cell.state.lock().await.clone()
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.cell.watch()
+    }
+
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.cell.turn.lock().await
+    }
+
+    pub(crate) fn workspace(&self) -> Option<Arc<dyn Workspace>> {
+        self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_workspace(&self, workspace: Option<Arc<dyn Workspace>>) {
+        *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
+    }
+
+    /// Asks. The effect exists only once the intent is on disk.
+    pub(crate) async fn commit(&self, command: Command, actor: &Actor) -> Result<Intent, OpError> {
+        let mut state = self.cell.state.lock().await;
+        for _ in 0..RETRIES {
+            let step = decide(&state, command.clone(), actor)?;
+            let at = clock::now();
+            if step.events.is_empty() {
+                return Ok(Intent { effect: step.effect, at });
+            }
+            match self.append(&mut state, step.events, at, None).await {
+                Ok(()) => return Ok(Intent { effect: step.effect, at }),
+                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
+                Err(error) => return Err(op_error(error)),
+            }
+        }
+        Err(OpError::Contended)
+    }
+
+    /// The first commit. On success the session is open in the engine.
+    pub(crate) async fn commit_birth(&self, command: Command, actor: &Actor, birth: Birth) -> Result<(), BirthError> {
+        let mut state = self.cell.state.lock().await;
+        let step = decide(&state, command, actor).map_err(OpError::from)?;
+        self.append(&mut state, step.events, clock::now(), Some(birth)).await?;
+        if state.session.as_ref().is_some_and(|session| session.live()) {
+            self.engine.keep_cell(self.id, self.cell.clone());
+        }
+        Ok(())
+    }
+
+    /// States what happened. It cannot be refused, only fail to be written.
+    pub(crate) async fn record(&self, outcome: Outcome) -> Result<u64, OpError> {
+        let mut state = self.cell.state.lock().await;
+        for _ in 0..RETRIES {
+            let events = conclude(&state, outcome.clone());
+            if events.is_empty() {
+                return Ok(state.seq);
+            }
+            match self.append(&mut state, events, clock::now(), None).await {
+                Ok(()) => return Ok(state.seq),
+                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
+                Err(error) => return Err(op_error(error)),
+            }
+        }
+        Err(OpError::Contended)
+    }
+
+    /// Records a refusal of a live session; of one that has ended only the audit log tells.
+    pub(crate) async fn record_refusal(&self, refusal: Event) -> Result<(), OpError> {
+        let mut state = self.cell.state.lock().await;
+        for _ in 0..RETRIES {
+            let at = clock::now();
+            if !state.session.as_ref().is_some_and(|session| session.live()) {
+                let entries = audit::entries(self.id, &refusal, at);
+                return Ok(self.engine.store().record_audit(entries).await?);
+            }
+            match self.append(&mut state, vec![refusal.clone()], at, None).await {
+                Ok(()) => return Ok(()),
+                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
+                Err(error) => return Err(op_error(error)),
+            }
+        }
+        Err(OpError::Contended)
+    }
+
+    /// Appends at the state's sequence number and, once that is durable, moves the state on.
+    async fn append(
+        &self,
+        state: &mut State,
+        events: Vec<Event>,
+        at: Timestamp,
+        birth: Option<Birth>,
+    ) -> Result<(), CommitError> {
+        let mut after = state.clone();
+        let mut rows = Vec::with_capacity(events.len());
+        let mut entries = Vec::new();
+        for (event, seq) in events.into_iter().zip(state.seq + 1..) {
+            rows.push(NewEvent { kind: event.kind().to_owned(), payload: payload(&event) });
+            entries.extend(audit::entries(self.id, &event, at));
+            apply(&mut after, &Recorded { seq, at, event });
+        }
+        let (admission, idempotency, create) = match birth {
+            Some(birth) => (birth.admission, birth.idempotency, true),
+            None => (None, None, false),
+        };
+        let commit = Commit {
+            session: self.id,
+            expected_seq: (!create).then_some(state.seq),
+            create,
+            at,
+            events: rows,
+            head: head(&after),
+            audit: entries,
+            admission,
+            idempotency,
+        };
+        self.engine.store().commit(commit).await?;
+        let ended = !after.session.as_ref().is_some_and(|session| session.live());
+        *state = after;
+        self.cell.seq.send_replace(state.seq);
+        if ended {
+            self.set_workspace(None);
+            self.engine.drop_cell(self.id);
+        }
+        Ok(())
+    }
+}
+
+/// A first commit that was not made.
+pub(crate) enum BirthError {
+    Commit(CommitError),
+    Op(OpError),
+}
+
+impl From<CommitError> for BirthError {
+    fn from(error: CommitError) -> Self {
+        Self::Commit(error)
+    }
+}
+
+impl From<OpError> for BirthError {
+    fn from(error: OpError) -> Self {
+        Self::Op(error)
+    }
+}
+
+fn op_error(error: CommitError) -> OpError {
+    match error {
+        CommitError::Store(error) => OpError::Store(error),
+        CommitError::Full { max, .. } => OpError::Full { max },
+        CommitError::UnknownSession => OpError::NotFound { what: "session", id: String::new() },
+        CommitError::Exists
+        | CommitError::Conflict { .. }
+        | CommitError::IdempotencyReplay(_)
+        | CommitError::IdempotencyMismatch(_) => OpError::Contended,
+    }
+}
+
+fn payload(event: &Event) -> String {
+    // Events are Stead's own values with string keys and whole numbers: they always serialise. An empty object would be refused on
+    // reading, which is the loud way to fail were that ever untrue.
+    serde_json::to_string(event).unwrap_or_else(|_| "{}".to_owned())
+}
+
+fn head(state: &State) -> Head {
+    match &state.session {
+        Some(session) => Head {
+            status: session.status.to_string(),
+            live: session.live(),
+            agent_type: session.spec.agent_type.to_string(),
+            project: session.spec.project.as_ref().map(ToString::to_string),
+            due_at: session.due_at().map(|(at, _)| at),
+        },
+        None => Head { status: String::new(), live: false, agent_type: String::new(), project: None, due_at: None },
+    }
+}
+
+/// Reads and folds a journal.
+pub(crate) async fn load(engine: &Engine, id: SessionId) -> Result<State, OpError> {
+    let mut state = State::default();
+    each_event(engine, id, |recorded| {
+        apply(&mut state, &recorded);
+        Ok(())
+    })
+    .await?;
+    if state.session.is_none() {
+        return Err(OpError::NotFound { what: "session", id: id.to_string() });
+    }
+    Ok(state)
+}
+
+/// Hands over the events of a journal in order, a page in memory at a time.
+pub(crate) async fn each_event(
+    engine: &Engine,
+    id: SessionId,
+    mut handle: impl FnMut(Recorded) -> Result<(), OpError>,
+) -> Result<(), OpError> {
+    let mut after = 0;
+    loop {
+        let page = engine.store().events(id, after, PAGE).await?;
+        let full = page.len() == PAGE as usize;
+        for stored in page {
+            let seq = stored.seq;
+            let event = serde_json::from_str(&stored.payload).map_err(|source| OpError::Corrupt {
+                session: id,
+                seq,
+                source,
+            })?;
+            handle(Recorded { seq, at: stored.at, event })?;
+            after = seq;
+        }
+        if !full {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Agent types: declare, look at, reconfigure, delete.
+
+use stead_core::config::WorkspaceConfig;
+use stead_core::registry::{AgentType, AgentTypeDeclaration};
+use stead_core::{Actor, Name};
+use stead_store::{DocumentKind, SessionQuery, WriteMode};
+
+use super::document::{Page, Shelf};
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::OpError;
+
+const SHELF: Shelf = Shelf { kind: DocumentKind::AgentType, what: "agent type" };
+
+pub async fn create_agent_type(
+    engine: &Engine,
+    actor: &Actor,
+    declaration: AgentTypeDeclaration,
+) -> Result<AgentType, OpError> {
+    let agent_type = declaration.at(clock::now());
+    SHELF.put(engine, actor, agent_type.id.as_str(), &agent_type, WriteMode::Create).await?;
+    Ok(agent_type)
+}
+
+pub async fn agent_type(engine: &Engine, id: &Name) -> Result<AgentType, OpError> {
+    SHELF.get(engine, id.as_str()).await
+}
+
+pub async fn agent_types(engine: &Engine, page: &Page) -> Result<Vec<AgentType>, OpError> {
+    SHELF.list(engine, page).await
+}
+
+/// Replaces the workspace config. Sessions that run keep the one they were made with.
+pub async fn set_workspace_config(
+    engine: &Engine,
+    actor: &Actor,
+    id: &Name,
+    workspace: WorkspaceConfig,
+) -> Result<AgentType, OpError> {
+    let before = agent_type(engine, id).await?;
+    let after = AgentType { workspace, updated_at: clock::now(), ..before };
+    SHELF.put(engine, actor, id.as_str(), &after, WriteMode::Replace).await?;
+    Ok(after)
+}
+
+/// Deletes an agent type nobody is using.
+pub async fn delete_agent_type(engine: &Engine, actor: &Actor, id: &Name) -> Result<(), OpError> {
+    for status in ["provisioning", "active", "closing"] {
+        let query = SessionQuery {
+            after: None,
+            limit: 1,
+            status: Some(status.to_owned()),
+            agent_type: Some(id.to_string()),
+            project: None,
+        };
+        if !engine.store().sessions(query).await?.is_empty() {
+            return Err(OpError::InUse { id: id.to_string() });
+        }
+    }
+    SHELF.delete(engine, actor, id.as_str()).await
+}

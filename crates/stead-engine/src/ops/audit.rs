@@ -1,0 +1,10 @@
+//! Read the audit log.
+
+use stead_store::{AuditQuery, AuditRow};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+
+pub async fn audit(engine: &Engine, query: AuditQuery) -> Result<Vec<AuditRow>, OpError> {
+    Ok(engine.store().audit(query).await?)
+}

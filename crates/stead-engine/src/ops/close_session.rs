@@ -1,0 +1,18 @@
+//! End a session and remove everything it held.
+
+use stead_core::event::CloseReason;
+use stead_core::{Actor, Command, SessionId, State};
+
+use super::wait_settled;
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+use crate::reconcile;
+
+/// Returns when the session is closed, or after a bounded wait while the removal goes on. Closing again is the same.
+pub async fn close_session(engine: &Engine, actor: &Actor, id: SessionId) -> Result<State, OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    session.commit(Command::Close { reason: CloseReason::Requested }, actor).await?;
+    reconcile::begin(engine, id);
+    wait_settled(engine, id, engine.settings().close_wait).await
+}

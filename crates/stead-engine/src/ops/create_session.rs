@@ -1,0 +1,78 @@
+//! Start a session: resolve, record, and let the provisioning begin.
+
+use stead_core::request::SessionRequest;
+use stead_core::{Actor, Command, SessionId, State};
+use stead_store::{Admission, CommitError, Hash, IdempotencyClaim, IdempotencyKey, IdempotencyRow};
+
+use super::plan_session;
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::{Birth, BirthError, OpenSession};
+use crate::{audit, clock, reconcile};
+
+/// A key under which a client may ask again without getting a second session.
+#[derive(Debug, Clone)]
+pub struct Idempotency {
+    pub key: String,
+    /// Over the canonical body: another body under the same key is another request.
+    pub body_hash: [u8; 32],
+}
+
+/// Returns as soon as the session is recorded; its workspace is made in the background.
+pub async fn create_session(
+    engine: &Engine,
+    actor: &Actor,
+    request: SessionRequest,
+    idempotency: Option<Idempotency>,
+) -> Result<State, OpError> {
+    let claim = idempotency.map(|given| IdempotencyClaim {
+        key: IdempotencyKey { scope: format!("sessions/{actor}"), key: given.key },
+        body_hash: Hash::from_bytes(given.body_hash),
+        target: String::new(),
+    });
+    if let Some(claim) = &claim
+        && let Some(row) = engine.store().idempotent(&claim.key).await?
+    {
+        return made_before(engine, claim, row).await;
+    }
+    let agent_type = request.agent_type.to_string();
+    let spec = match plan_session(engine, request).await {
+        Err(OpError::Rejected(rejection)) => {
+            let entry =
+                audit::refused_start(actor, &agent_type, rejection.code(), &rejection.to_string(), clock::now());
+            engine.store().record_audit(vec![entry]).await?;
+            return Err(rejection.into());
+        }
+        planned => planned?,
+    };
+    let id = SessionId::from_bits(clock::id_bits());
+    let session = OpenSession::unborn(engine, id);
+    let birth = Birth {
+        admission: Some(Admission { max_live: engine.settings().max_sessions }),
+        idempotency: claim.clone().map(|claim| IdempotencyClaim { target: id.to_string(), ..claim }),
+    };
+    let create = Command::Create { session: id, spec: Box::new(spec) };
+    match session.commit_birth(create, actor, birth).await {
+        Ok(()) => {}
+        Err(BirthError::Op(error)) => return Err(error),
+        Err(BirthError::Commit(CommitError::IdempotencyReplay(row) | CommitError::IdempotencyMismatch(row))) => {
+            let claim = claim.ok_or(OpError::Contended)?;
+            return made_before(engine, &claim, row).await;
+        }
+        Err(BirthError::Commit(CommitError::Full { max, .. })) => return Err(OpError::Full { max }),
+        Err(BirthError::Commit(CommitError::Store(error))) => return Err(error.into()),
+        Err(BirthError::Commit(_)) => return Err(OpError::Contended),
+    }
+    reconcile::begin(engine, id);
+    Ok(session.state().await)
+}
+
+/// The key was used: the same request gets the session it made, another one is refused.
+async fn made_before(engine: &Engine, claim: &IdempotencyClaim, row: IdempotencyRow) -> Result<State, OpError> {
+    if row.body_hash != claim.body_hash {
+        return Err(OpError::IdempotencyMismatch { key: claim.key.key.clone() });
+    }
+    let gone = || OpError::NotFound { what: "session", id: row.target.clone() };
+    let id: SessionId = row.target.parse().map_err(|_| gone())?;
+    Ok(OpenSession::open(engine, id).await?.state().await)
+}

@@ -1,0 +1,74 @@
+//! What agent types, projects and the platform have in common: a JSON document under a name, written with its audit entry.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use stead_core::Actor;
+use stead_store::{DocumentKind, DocumentWrite, WriteError, WriteMode};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::{audit, clock};
+
+/// A part of a list, in order of names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    pub after: Option<String>,
+    pub limit: u32,
+}
+
+pub(super) struct Shelf {
+    pub(super) kind: DocumentKind,
+    pub(super) what: &'static str,
+}
+
+impl Shelf {
+    pub(super) async fn find<T: DeserializeOwned>(&self, engine: &Engine, id: &str) -> Result<Option<T>, OpError> {
+        let document = engine.store().document(self.kind, id).await?;
+        document.map(|document| self.parse(id, &document.body)).transpose()
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(&self, engine: &Engine, id: &str) -> Result<T, OpError> {
+        self.find(engine, id).await?.ok_or_else(|| OpError::NotFound { what: self.what, id: id.to_owned() })
+    }
+
+    pub(super) async fn list<T: DeserializeOwned>(&self, engine: &Engine, page: &Page) -> Result<Vec<T>, OpError> {
+        let documents = engine.store().documents(self.kind, page.after.as_deref(), page.limit).await?;
+        documents.iter().map(|document| self.parse(&document.id, &document.body)).collect()
+    }
+
+    pub(super) async fn put<T: Serialize>(
+        &self,
+        engine: &Engine,
+        actor: &Actor,
+        id: &str,
+        value: &T,
+        mode: WriteMode,
+    ) -> Result<(), OpError> {
+        let corrupt = |source| OpError::CorruptDocument { what: self.what, id: id.to_owned(), source };
+        let body = serde_json::to_string(value).map_err(corrupt)?;
+        let at = clock::now();
+        let audit = vec![audit::admin_change(actor, self.what, id, &body, at)];
+        let write =
+            DocumentWrite { kind: self.kind, id: id.to_owned(), body, mode, expected_revision: None, at, audit };
+        match engine.store().write_document(write).await {
+            Ok(_) => Ok(()),
+            Err(WriteError::Exists { .. }) => Err(OpError::Exists { what: self.what, id: id.to_owned() }),
+            Err(WriteError::Missing) => Err(OpError::NotFound { what: self.what, id: id.to_owned() }),
+            Err(WriteError::Stale { .. }) => Err(OpError::Contended),
+            Err(WriteError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    pub(super) async fn delete(&self, engine: &Engine, actor: &Actor, id: &str) -> Result<(), OpError> {
+        let audit = vec![audit::admin_change(actor, self.what, id, "null", clock::now())];
+        match engine.store().delete_document(self.kind, id, audit).await? {
+            true => Ok(()),
+            false => Err(OpError::NotFound { what: self.what, id: id.to_owned() }),
+        }
+    }
+
+    fn parse<T: DeserializeOwned>(&self, id: &str, body: &str) -> Result<T, OpError> {
+        let corrupt = |source| OpError::CorruptDocument { what: self.what, id: id.to_owned(), source };
+        serde_json::from_str(body).map_err(corrupt)
+    }
+}

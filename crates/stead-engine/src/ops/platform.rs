@@ -1,0 +1,22 @@
+//! The platform: what every session shares.
+
+use stead_core::Actor;
+use stead_core::registry::Platform;
+use stead_store::{DocumentKind, WriteMode};
+
+use super::document::Shelf;
+use crate::engine::Engine;
+use crate::error::OpError;
+
+const SHELF: Shelf = Shelf { kind: DocumentKind::Platform, what: "platform" };
+const ID: &str = "platform";
+
+/// As it was set, or the one that allows nothing.
+pub async fn platform(engine: &Engine) -> Result<Platform, OpError> {
+    Ok(SHELF.find(engine, ID).await?.unwrap_or_default())
+}
+
+pub async fn set_platform(engine: &Engine, actor: &Actor, platform: Platform) -> Result<Platform, OpError> {
+    SHELF.put(engine, actor, ID, &platform, WriteMode::CreateOrReplace).await?;
+    Ok(platform)
+}

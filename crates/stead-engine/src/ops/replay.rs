@@ -1,0 +1,91 @@
+//! Prove that a session is what its journal says.
+//!
+//! The journal is folded from its first event, with nothing else at hand: no provider, no clock. The result must have the very bytes of
+//! the live state; the files rebuilt from the recorded changes must have the recorded tree hashes; the hash chain must hold.
+
+use stead_core::{Recorded, SessionId, State, apply};
+use stead_fs::{Filesystem, MemoryFs};
+use stead_store::ChainVerdict;
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::files;
+use crate::open_session::{OpenSession, each_event};
+
+/// The first place where replay and record disagree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    pub seq: u64,
+    pub what: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayReport {
+    pub session: SessionId,
+    pub seq: u64,
+    pub state_hash: String,
+    /// `None`: byte-identical.
+    pub difference: Option<Difference>,
+}
+
+pub async fn replay(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpError> {
+    let live = OpenSession::open(engine, id).await?.state().await;
+    let mut state = State::default();
+    let mut tree_hash = None;
+    each_event(engine, id, |recorded| {
+        // The live session may grow while we read: what came after the state we compare with is another replay's business.
+        if recorded.seq <= live.seq {
+            tree_hash = recorded_tree_hash(&recorded).or(tree_hash.take());
+            apply(&mut state, &recorded);
+        }
+        Ok(())
+    })
+    .await?;
+    let difference = match chain_difference(engine, id).await? {
+        Some(difference) => Some(difference),
+        None if state.canonical() != live.canonical() => {
+            Some(Difference { seq: state.seq, what: "the replayed state differs from the live one".to_owned() })
+        }
+        None => files_difference(engine, &live, tree_hash).await?,
+    };
+    Ok(ReplayReport { session: id, seq: state.seq, state_hash: state.hash(), difference })
+}
+
+fn recorded_tree_hash(recorded: &Recorded) -> Option<(u64, String)> {
+    use stead_core::Event::{InitStepFinished, ToolCallFinished};
+    match &recorded.event {
+        InitStepFinished { tree_hash: Some(hash), .. } | ToolCallFinished { tree_hash: Some(hash), .. } => {
+            Some((recorded.seq, hash.clone()))
+        }
+        _ => None,
+    }
+}
+
+async fn chain_difference(engine: &Engine, id: SessionId) -> Result<Option<Difference>, OpError> {
+    match engine.store().verify(id).await? {
+        ChainVerdict::Intact { .. } => Ok(None),
+        ChainVerdict::Absent => Ok(Some(Difference { seq: 0, what: "there is no journal".to_owned() })),
+        ChainVerdict::Broken { seq, reason } => {
+            Ok(Some(Difference { seq, what: format!("the hash chain is broken: {reason}") }))
+        }
+    }
+}
+
+/// Rebuilds the files of a settled session from the recorded changes and compares the tree with the last recorded hash.
+async fn files_difference(
+    engine: &Engine,
+    live: &State,
+    recorded: Option<(u64, String)>,
+) -> Result<Option<Difference>, OpError> {
+    let quiet = live.session.as_ref().is_some_and(|session| session.open_calls.is_empty() && session.live());
+    let (Some((seq, recorded)), Some(session), true) = (recorded, &live.session, quiet) else { return Ok(None) };
+    let mut files = MemoryFs::new();
+    for change in files::history(engine, session.id).await? {
+        if let Err(error) = files.apply(&change.change, change.at.millis()) {
+            return Ok(Some(Difference { seq, what: format!("a recorded change cannot be applied again: {error}") }));
+        }
+    }
+    let rebuilt = files.tree_hash().map(|hash| hash.to_string()).unwrap_or_default();
+    let same = rebuilt == recorded;
+    Ok((!same).then(|| Difference { seq, what: format!("the files rebuild to {rebuilt}, recorded was {recorded}") }))
+}

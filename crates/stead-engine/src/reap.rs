@@ -1,0 +1,38 @@
+//! Ends sessions whose time is over: past their expiry, or idle for too long.
+
+use stead_core::{Actor, Command};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+use crate::{clock, reconcile};
+
+/// How many are ended per round.
+const BATCH: u32 = 256;
+
+pub(crate) async fn run(engine: Engine) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(engine.settings().reap_every) => {}
+            () = engine.stopping().cancelled() => return,
+        }
+        if let Err(error) = reap(&engine).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for sessions past their time");
+        }
+    }
+}
+
+async fn reap(engine: &Engine) -> Result<(), OpError> {
+    let now = clock::now();
+    for row in engine.store().due_sessions(now, BATCH).await? {
+        let session = OpenSession::open(engine, row.id).await?;
+        let due = session.state().await.session.and_then(|session| session.due_at());
+        let Some((at, reason)) = due else { continue };
+        if at <= now {
+            tracing::info!(session = %row.id, %reason, "closing a session whose time is over");
+            session.commit(Command::Close { reason }, &Actor::System).await?;
+            reconcile::begin(engine, row.id);
+        }
+    }
+    Ok(())
+}

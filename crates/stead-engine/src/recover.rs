@@ -1,0 +1,99 @@
+//! The start after a stop, whatever kind of stop it was.
+//!
+//! Every live session is told that the server restarted, which ends whatever was under way; its workspace is found again or truthfully
+//! declared lost; then its work goes on. What a provider holds and no session lists is removed.
+
+use std::collections::HashSet;
+
+use stead_core::capability::FileHome;
+use stead_core::command::CreateOrder;
+use stead_core::session::{Session, WorkspaceStatus};
+use stead_core::{Outcome, WorkspaceId};
+use stead_providers::{AdoptOrder, ProviderError};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+use crate::{files, reconcile};
+
+pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
+    let mut listed = HashSet::new();
+    for row in engine.store().live_sessions().await? {
+        match recover_session(engine, row.id).await {
+            Ok(workspace) => listed.extend(workspace),
+            // One unreadable journal must not keep the others from being served.
+            Err(error @ (OpError::Corrupt { .. } | OpError::MissingBlob { .. })) => {
+                tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "cannot take up the session");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    remove_unlisted(engine, &listed).await;
+    Ok(())
+}
+
+/// Takes up one session; returns the workspace it may still hold.
+async fn recover_session(engine: &Engine, id: stead_core::SessionId) -> Result<Option<WorkspaceId>, OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    session.record(Outcome::Restarted).await?;
+    let state = session.state().await;
+    let Some(recovered) = &state.session else { return Ok(None) };
+    let ready = recovered.workspace.as_ref().is_some_and(|workspace| workspace.status == WorkspaceStatus::Ready);
+    if ready {
+        let outcome = match adopt(engine, recovered).await {
+            Ok(workspace) => {
+                session.set_workspace(Some(workspace));
+                Outcome::Adopted
+            }
+            Err(Failed::Provider(error)) => Outcome::Lost { reason: error.to_failure().message },
+            Err(Failed::Op(error)) => return Err(error),
+        };
+        session.record(outcome).await?;
+    }
+    reconcile::begin(engine, id);
+    Ok(recovered.workspace_spec().map(|spec| spec.id))
+}
+
+enum Failed {
+    Provider(ProviderError),
+    Op(OpError),
+}
+
+async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn stead_providers::Workspace>, Failed> {
+    let provider = session.workspace.as_ref().and_then(|workspace| workspace.provider);
+    let (Some(provider), Some(spec)) = (provider, session.workspace_spec()) else {
+        return Err(Failed::Op(OpError::NotFound { what: "workspace", id: session.id.to_string() }));
+    };
+    let provider = engine.providers().get(provider).map_err(Failed::Provider)?;
+    let history = match provider.capabilities().files {
+        FileHome::Journal => files::history(engine, session.id).await.map_err(Failed::Op)?,
+        FileHome::Host => Vec::new(),
+    };
+    let create = CreateOrder {
+        workspace: spec.id,
+        session: session.id,
+        limits: spec.limits.clone(),
+        env: spec.plan.env.clone(),
+        base_image: spec.base_image.clone(),
+    };
+    provider.adopt(&AdoptOrder { create, history }).await.map_err(Failed::Provider)
+}
+
+/// Removes what a crash left behind before its session was recorded, or after it was forgotten.
+async fn remove_unlisted(engine: &Engine, listed: &HashSet<WorkspaceId>) {
+    for provider in engine.providers().iter() {
+        let held = match provider.list().await {
+            Ok(held) => held,
+            Err(error) => {
+                tracing::warn!(provider = %provider.name(), error = &error as &dyn std::error::Error, "cannot list workspaces");
+                continue;
+            }
+        };
+        for workspace in held.into_iter().filter(|workspace| !listed.contains(workspace)) {
+            tracing::warn!(provider = %provider.name(), %workspace, "removing a workspace no session lists");
+            if let Err(error) = provider.remove(workspace).await {
+                tracing::error!(%workspace, error = &error as &dyn std::error::Error, "cannot remove it");
+            }
+        }
+    }
+}

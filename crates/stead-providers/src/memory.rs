@@ -1,0 +1,103 @@
+//! The memory provider: files in the server's process, no processes of their own, thousands a second.
+//!
+//! Its files live in the journal: a change becomes visible only after the engine has recorded it ([`Staged`]), and after a restart
+//! the tree is the fold of the recorded changes. So a crash never loses an acknowledged write and never keeps another.
+
+mod workspace;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use stead_core::WorkspaceId;
+use stead_core::capability::{FileHome, ProviderCapabilities};
+use stead_core::command::CreateOrder;
+use stead_core::config::ProviderName;
+use stead_core::policy::PolicyKind;
+use stead_core::registry::Side;
+use stead_core::tool::ToolName;
+use stead_fs::MemoryFs;
+
+use crate::error::ProviderError;
+use crate::provider::{AdoptOrder, Health, Provider};
+use crate::workspace::Workspace;
+use workspace::MemoryWorkspace;
+
+#[cfg(doc)]
+use crate::workspace::Staged;
+
+#[derive(Default)]
+pub struct MemoryProvider {
+    workspaces: Mutex<HashMap<WorkspaceId, Arc<MemoryWorkspace>>>,
+}
+
+impl MemoryProvider {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn keep(&self, id: WorkspaceId, files: MemoryFs) -> Arc<dyn Workspace> {
+        let workspace = Arc::new(MemoryWorkspace::new(files));
+        self.lock().insert(id, workspace.clone());
+        workspace
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, Arc<MemoryWorkspace>>> {
+        // The map is only ever inserted into and removed from: a panic elsewhere cannot leave it half changed.
+        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Provider for MemoryProvider {
+    fn name(&self) -> ProviderName {
+        ProviderName::Memory
+    }
+
+    fn capabilities(&self) -> ProviderCapabilities {
+        ProviderCapabilities {
+            workspace_provider: vec![Side::Host, Side::Guest],
+            policies: vec![PolicyKind::Empty],
+            tools: vec![
+                ToolName::Ls,
+                ToolName::Read,
+                ToolName::Write,
+                ToolName::Edit,
+                ToolName::Glob,
+                ToolName::Grep,
+                ToolName::Rm,
+            ],
+            enforced_limits: Vec::new(),
+            setup_commands: false,
+            files: FileHome::Journal,
+        }
+    }
+
+    async fn health(&self) -> Health {
+        Health::Healthy
+    }
+
+    async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        Ok(self.keep(order.workspace, MemoryFs::new()))
+    }
+
+    async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        let workspace = order.create.workspace;
+        let mut files = MemoryFs::new();
+        for recorded in &order.history {
+            files
+                .apply(&recorded.change, recorded.at.millis())
+                .map_err(|source| ProviderError::Rebuild { workspace, source })?;
+        }
+        Ok(self.keep(workspace, files))
+    }
+
+    async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
+        self.lock().remove(&workspace);
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
+        Ok(self.lock().keys().copied().collect())
+    }
+}

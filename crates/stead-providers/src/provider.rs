@@ -1,0 +1,90 @@
+//! The contract of a provider.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stead_core::capability::ProviderCapabilities;
+use stead_core::command::CreateOrder;
+use stead_core::config::ProviderName;
+use stead_core::{Timestamp, WorkspaceId};
+
+use crate::error::ProviderError;
+use crate::workspace::Workspace;
+
+/// Whether a provider can be asked for workspaces now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    Healthy,
+    Unhealthy { reason: String },
+}
+
+/// A change the journal recorded, with its bytes at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedChange {
+    pub at: Timestamp,
+    pub change: stead_fs::Change,
+}
+
+/// What a provider is told when a server takes up a session again.
+#[derive(Debug, Clone)]
+pub struct AdoptOrder {
+    pub create: CreateOrder,
+    /// The workspace's whole history, oldest first, for a provider whose files live in the journal; empty for others.
+    pub history: Vec<RecordedChange>,
+}
+
+/// Makes, finds and removes workspaces. Orders are complete: a provider makes no choices and reads no configuration.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    fn name(&self) -> ProviderName;
+
+    /// What it can do here. Constant while the server runs.
+    fn capabilities(&self) -> ProviderCapabilities;
+
+    /// Answers within a second or so; never makes anything.
+    async fn health(&self) -> Health;
+
+    /// Makes the box with an empty, writable workspace directory.
+    ///
+    /// Promises: on `Ok` the workspace exists and is listed; on `Err` nothing of it is left. What an earlier, interrupted attempt
+    /// left under the same id is removed first. Two workspaces never share anything writable.
+    async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
+
+    /// Takes up a workspace that was there before the server restarted, as it was.
+    ///
+    /// Promises: on `Ok` its files are what the last acknowledged operation left. `Gone` if there is none; never a new, empty one.
+    async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
+
+    /// Removes the box, its processes and its files.
+    ///
+    /// Promises: on `Ok` nothing of it is left and it is not listed. Removing what is not there is `Ok`. Touches nothing it did not
+    /// make.
+    async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError>;
+
+    /// Every workspace of this server's that exists now, whoever remembers it.
+    async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
+}
+
+/// The providers of one server.
+#[derive(Clone, Default)]
+pub struct Providers(BTreeMap<ProviderName, Arc<dyn Provider>>);
+
+impl Providers {
+    pub fn with(mut self, provider: impl Provider + 'static) -> Self {
+        self.0.insert(provider.name(), Arc::new(provider));
+        self
+    }
+
+    pub fn get(&self, name: ProviderName) -> Result<&Arc<dyn Provider>, ProviderError> {
+        self.0.get(&name).ok_or(ProviderError::Absent { provider: name })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
+        self.0.values()
+    }
+
+    pub fn capabilities(&self) -> BTreeMap<ProviderName, ProviderCapabilities> {
+        self.0.iter().map(|(name, provider)| (*name, provider.capabilities())).collect()
+    }
+}
