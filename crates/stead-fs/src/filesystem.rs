@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use crate::digest::Digest;
+use crate::disk::DiskSnapshot;
 use crate::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
 use crate::memory::MemoryFs;
@@ -81,6 +82,7 @@ pub enum Walk {
 #[non_exhaustive]
 pub enum Snapshot {
     Memory(MemoryFs),
+    Disk(DiskSnapshot),
 }
 
 /// See the module's header for the promises all methods share.

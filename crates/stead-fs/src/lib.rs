@@ -1,7 +1,8 @@
 //! Files: one [`Filesystem`] contract, two backends, and everything that is built on the contract alone.
 //!
 //! [`MemoryFs`] is a persistent tree: clone, snapshot and restore cost nothing, and every mutation is a [`Change`] that can be
-//! kept and replayed. [`tools`] are the agent's `ls read write edit glob grep rm` over any backend.
+//! kept and replayed. [`DiskFs`] is a directory: every name is resolved by the kernel beneath one directory descriptor.
+//! [`tools`] are the agent's `ls read write edit glob grep rm` over either.
 //!
 //! The invariant of the crate: nothing that comes in as a path, a pattern, an archive or a mount can name a file outside the
 //! filesystem it was given to, and an operation that fails changes nothing.
@@ -25,6 +26,7 @@
 
 mod change;
 mod digest;
+mod disk;
 mod entry;
 mod error;
 mod filesystem;
@@ -40,6 +42,7 @@ mod tree_hash;
 
 pub use change::Change;
 pub use digest::{Digest, InvalidDigest};
+pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
 pub use entry::{Entry, Kind, Listing, Permission, Stat, Written};
 pub use error::FsError;
 pub use filesystem::{

@@ -99,6 +99,11 @@ impl WorkspacePath {
         Self(path.into())
     }
 
+    /// The path with these bytes, joined from names that a filesystem holds.
+    pub(crate) fn from_valid(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+
     /// This path, with `below` taken as relative to it.
     pub fn descend(&self, below: &WorkspacePath) -> Self {
         if below.is_root() { self.clone() } else { self.joined(&below.0) }

@@ -4,8 +4,14 @@
 //! file, `d` directory, `l` link), the name's length as four bytes little-endian, the name, and the 32 bytes of the
 //! entry's own hash (contents, entries, target). Special files on disk are left out: they hold nothing.
 
+use std::io::Read;
+use std::ops::ControlFlow;
+
 use crate::digest::{Digest, Hasher};
-use crate::entry::Permission;
+use crate::entry::{Kind, Permission};
+use crate::error::FsError;
+use crate::filesystem::{Content, Filesystem, Walk, Walked};
+use crate::path::WorkspacePath;
 
 pub(crate) enum HashedEntry {
     File(Permission, Digest),
@@ -39,5 +45,93 @@ impl DirectoryHash {
 
     pub(crate) fn finish(self) -> Digest {
         self.0.finish()
+    }
+}
+
+/// The hash of a tree that does not remember it: one walk, directories closed as the walk leaves them.
+pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<Digest, FsError> {
+    let mut open = vec![Open { path: WorkspacePath::root(), entries: Vec::new() }];
+    let mut failed = None;
+    fs.walk(&WorkspacePath::root(), &mut |walked| {
+        close_until(&mut open, &walked.path);
+        match add(fs, &mut open, walked) {
+            // Gone meanwhile: not part of the tree.
+            Ok(()) | Err(FsError::NotFound { .. }) => ControlFlow::Continue(Walk::Continue),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    while open.len() > 1 {
+        close(&mut open);
+    }
+    Ok(open.pop().map_or_else(|| DirectoryHash::new().finish(), Open::hash))
+}
+
+/// A directory whose entries are still coming.
+struct Open {
+    path: WorkspacePath,
+    entries: Vec<(Vec<u8>, HashedEntry)>,
+}
+
+impl Open {
+    fn hash(mut self) -> Digest {
+        self.entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let mut hash = DirectoryHash::new();
+        for (name, entry) in self.entries {
+            hash.add(&name, entry);
+        }
+        hash.finish()
+    }
+}
+
+fn close_until(open: &mut Vec<Open>, path: &WorkspacePath) {
+    while open.len() > 1 && open.last().is_some_and(|last| !path.is_within(&last.path)) {
+        close(open);
+    }
+}
+
+fn close(open: &mut Vec<Open>) {
+    let Some(closed) = open.pop() else { return };
+    let name = closed.path.name().unwrap_or_default().to_vec();
+    let digest = closed.hash();
+    if let Some(parent) = open.last_mut() {
+        parent.entries.push((name, HashedEntry::Directory(digest)));
+    }
+}
+
+fn add<F: Filesystem + ?Sized>(fs: &F, open: &mut Vec<Open>, walked: &Walked) -> Result<(), FsError> {
+    let entry = match walked.kind {
+        Kind::Special => return Ok(()),
+        Kind::Directory => {
+            open.push(Open { path: walked.path.clone(), entries: Vec::new() });
+            return Ok(());
+        }
+        Kind::Symlink => HashedEntry::Link(Digest::of(&fs.read_link(&walked.path)?)),
+        Kind::File => HashedEntry::File(fs.stat_entry(&walked.path)?.permission, content_hash(fs, &walked.path)?),
+    };
+    if let Some(parent) = open.last_mut() {
+        parent.entries.push((walked.path.name().unwrap_or_default().to_vec(), entry));
+    }
+    Ok(())
+}
+
+fn content_hash<F: Filesystem + ?Sized>(fs: &F, path: &WorkspacePath) -> Result<Digest, FsError> {
+    let mut reader = match fs.open_walked(path)? {
+        Content::Bytes(bytes) => return Ok(Digest::of(&bytes)),
+        Content::Stream { reader, .. } => reader,
+    };
+    let mut hasher = Hasher::default();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.finish()),
+            Ok(count) => hasher.update(&buffer[..count]),
+            Err(source) => return Err(FsError::Io { action: "read", path: path.clone(), source }),
+        }
     }
 }

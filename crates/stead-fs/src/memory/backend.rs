@@ -152,8 +152,10 @@ impl Filesystem for MemoryFs {
     }
 
     fn restore(&mut self, snapshot: &Snapshot) -> Result<(), FsError> {
-        let Snapshot::Memory(tree) = snapshot;
-        *self = tree.clone();
+        match snapshot {
+            Snapshot::Memory(tree) => *self = tree.clone(),
+            Snapshot::Disk(_) => return Err(FsError::ForeignSnapshot),
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use stead_fs::tools::{self, Call, FileTool, Reply, ToolError};
-use stead_fs::{Filesystem, Limits, MemoryFs, WorkspacePath};
+use stead_fs::{DiskFs, Filesystem, Limits, MemoryFs, WorkspacePath};
 
 /// 2026-11-15T09:30:00Z
 pub(crate) const NOW: i64 = 1_794_735_000_000;
@@ -19,6 +19,12 @@ pub(crate) struct Backend {
 
 pub(crate) fn memory() -> Backend {
     Backend { fs: Box::new(MemoryFs::new()), _guard: None }
+}
+
+pub(crate) fn disk() -> Backend {
+    let guard = tempfile::tempdir().unwrap();
+    let fs = DiskFs::open(guard.path()).unwrap();
+    Backend { fs: Box::new(fs), _guard: Some(guard) }
 }
 
 pub(crate) fn call(fs: &mut dyn Filesystem, tool: FileTool, arguments: &Value) -> Reply {
@@ -64,6 +70,9 @@ macro_rules! on_every_backend {
     ($($case:ident),+ $(,)?) => {
         mod memory {
             $(#[test] fn $case() { super::$case(&mut *crate::harness::memory().fs); })+
+        }
+        mod disk {
+            $(#[test] fn $case() { super::$case(&mut *crate::harness::disk().fs); })+
         }
     };
 }

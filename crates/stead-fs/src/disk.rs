@@ -1,0 +1,72 @@
+//! The disk backend: a directory, and nothing above it.
+//!
+//! The invariant: every name is resolved by the kernel, with `openat2` beneath one directory descriptor and with symbolic links
+//! forbidden. Links are followed in [`crate::resolve`], by reading them and asking the kernel again, so a name that is
+//! swapped for a link between two steps is an error and never a way out. No path is checked as a string.
+//!
+//! FIFOs, sockets and devices are looked at through `O_PATH`, which opens nothing, and refused.
+
+mod backend;
+mod beneath;
+mod create;
+mod errno;
+mod open;
+mod remove;
+mod snapshot;
+mod walk;
+mod write;
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use beneath::Root;
+pub use snapshot::DiskSnapshot;
+pub use write::DiskWriter;
+
+/// Whether a write waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The kernel has the bytes.
+    #[default]
+    Kernel,
+    /// File and directory are synced before a write returns.
+    Synced,
+}
+
+/// A directory as a [`Filesystem`](crate::Filesystem). Clones share the descriptor.
+#[derive(Clone)]
+pub struct DiskFs {
+    root: Arc<Root>,
+    durability: Durability,
+    snapshots: PathBuf,
+}
+
+impl DiskFs {
+    /// The directory at a path of the host. This is the only place where a host path is followed as it is written.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self::from_fd(beneath::open_host_directory(path)?))
+    }
+
+    /// The directory behind a descriptor.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self { root: Arc::new(Root::new(fd)), durability: Durability::default(), snapshots: std::env::temp_dir() }
+    }
+
+    pub fn with_durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Where [`snapshot`](crate::Filesystem::snapshot) keeps its copies. On the same disk they can share blocks.
+    pub fn with_snapshots(self, directory: PathBuf) -> Self {
+        Self { snapshots: directory, ..self }
+    }
+}
+
+impl fmt::Debug for DiskFs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskFs").field("root", &self.root).field("durability", &self.durability).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+//! The contract, kept on disk. Each method hands on to the file that does it.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::open::{link_target, stat};
+use super::{DiskFs, errno};
+use crate::digest::{Digest, Hasher};
+use crate::entry::{Kind, Listing, Permission, Stat, Written};
+use crate::error::FsError;
+use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Snapshot, Walk, Walked, WriteMode};
+use crate::path::WorkspacePath;
+use crate::resolve::LastLink;
+use crate::tree_hash;
+
+/// The most that is read into memory at once.
+const WHOLE: u64 = 64 << 20;
+
+impl Filesystem for DiskFs {
+    fn stat(&self, path: &WorkspacePath) -> Result<Stat, FsError> {
+        Ok(stat(&self.find(path, LastLink::Followed)?.raw))
+    }
+
+    fn stat_entry(&self, path: &WorkspacePath) -> Result<Stat, FsError> {
+        Ok(stat(&self.find(path, LastLink::Kept)?.raw))
+    }
+
+    fn resolve(&self, path: &WorkspacePath) -> Result<WorkspacePath, FsError> {
+        Ok(self.look_up(path, LastLink::Followed)?.0)
+    }
+
+    fn read_bytes(&self, path: &WorkspacePath) -> Result<Bytes, FsError> {
+        let (file, size) = self.open_file(path)?;
+        if size > WHOLE {
+            return Err(FsError::TooLarge { path: path.clone(), size, limit: WHOLE });
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        // It may grow while it is read: never more than the limit.
+        let read = file.take(WHOLE + 1).read_to_end(&mut bytes);
+        let length = read.map_err(|source| errno::io("read", path, source))? as u64;
+        if length > WHOLE {
+            return Err(FsError::TooLarge { path: path.clone(), size: length, limit: WHOLE });
+        }
+        Ok(bytes.into())
+    }
+
+    fn open_read(&self, path: &WorkspacePath) -> Result<Content, FsError> {
+        let (file, size) = self.open_file(path)?;
+        Ok(Content::Stream { reader: Box::new(file), size })
+    }
+
+    fn open_walked(&self, path: &WorkspacePath) -> Result<Content, FsError> {
+        let (file, size) = self.open_plain(path)?;
+        Ok(Content::Stream { reader: Box::new(file), size })
+    }
+
+    fn hash(&self, path: &WorkspacePath) -> Result<Digest, FsError> {
+        let (mut file, _) = self.open_file(path)?;
+        let mut hasher = Hasher::default();
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match file.read(&mut buffer).map_err(|source| errno::io("read", path, source))? {
+                0 => return Ok(hasher.finish()),
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+    }
+
+    fn read_link(&self, path: &WorkspacePath) -> Result<Vec<u8>, FsError> {
+        let found = self.find(path, LastLink::Kept)?;
+        if found.kind() == Kind::Symlink { link_target(&found) } else { Err(FsError::NotLink { path: path.clone() }) }
+    }
+
+    fn list(&self, path: &WorkspacePath, limit: usize) -> Result<Listing, FsError> {
+        self.list_directory(path, limit)
+    }
+
+    fn walk(
+        &self,
+        path: &WorkspacePath,
+        visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
+    ) -> Result<(), FsError> {
+        self.walk_below(path, visit)
+    }
+
+    fn write_bytes(
+        &mut self,
+        path: &WorkspacePath,
+        content: Bytes,
+        mode: WriteMode,
+        _at_millis: i64,
+    ) -> Result<Written, FsError> {
+        use std::io::Write;
+        let mut writer = self.begin_write(path, mode)?;
+        writer.write_all(&content).map_err(|source| errno::io("write", path, source))?;
+        writer.commit()
+    }
+
+    fn open_write<'a>(
+        &'a mut self,
+        path: &WorkspacePath,
+        mode: WriteMode,
+        _at_millis: i64,
+    ) -> Result<Box<dyn FileWriter + 'a>, FsError> {
+        Ok(Box::new(self.begin_write(path, mode)?))
+    }
+
+    fn mkdir(&mut self, path: &WorkspacePath, _at_millis: i64) -> Result<(), FsError> {
+        self.make(path)
+    }
+
+    fn symlink(&mut self, path: &WorkspacePath, target: &[u8], _at_millis: i64) -> Result<(), FsError> {
+        self.make_link(path, target)
+    }
+
+    fn set_permission(&mut self, path: &WorkspacePath, permission: Permission, _at_millis: i64) -> Result<(), FsError> {
+        self.permit(path, permission)
+    }
+
+    fn delete(&mut self, path: &WorkspacePath, recursion: Recursion) -> Result<u64, FsError> {
+        self.remove(path, recursion)
+    }
+
+    fn rename(&mut self, from: &WorkspacePath, to: &WorkspacePath, _at_millis: i64) -> Result<(), FsError> {
+        self.move_entry(from, to)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, FsError> {
+        Ok(Snapshot::Disk(self.snapshot_now()?))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), FsError> {
+        match snapshot {
+            Snapshot::Disk(snapshot) => self.restore_from(snapshot),
+            Snapshot::Memory(_) => Err(FsError::ForeignSnapshot),
+        }
+    }
+
+    fn tree_hash(&self) -> Result<Digest, FsError> {
+        tree_hash::of(self)
+    }
+}

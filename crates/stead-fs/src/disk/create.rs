@@ -1,0 +1,174 @@
+//! Making directories, links and names: everything that puts a new entry somewhere.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Stat as RawStat, Uid, chmodat, chownat, fstat, mkdirat,
+    renameat_with, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::beneath::{open_at, proc_path};
+use super::{DiskFs, errno};
+use crate::entry::{Kind, Permission};
+use crate::error::FsError;
+use crate::path::WorkspacePath;
+use crate::resolve::LastLink;
+
+/// Directories that were made on the way to something, removed again unless that something is kept.
+pub(super) struct Made {
+    directories: Vec<(OwnedFd, Vec<u8>)>,
+}
+
+impl Made {
+    /// The way is used: it stays.
+    pub(super) fn keep(&mut self) {
+        self.directories.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for (parent, name) in self.directories.drain(..).rev() {
+            // One that somebody has used meanwhile is not empty, and stays.
+            let _ = unlinkat(&parent, OsStr::from_bytes(&name), AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl DiskFs {
+    /// Opens a directory at a link-free path, making it and its parents where they are missing.
+    pub(super) fn open_made(&self, path: &WorkspacePath) -> Result<(OwnedFd, Made), FsError> {
+        let mut made = Made { directories: Vec::new() };
+        let mut missing: Vec<&[u8]> = Vec::new();
+        let mut existing = path.clone();
+        let mut directory = loop {
+            match self.root.directory(&existing) {
+                Ok(fd) => break fd,
+                Err(Errno::NOENT) => {
+                    let parent = existing.parent().ok_or_else(|| FsError::NotFound { path: path.clone() })?;
+                    missing.extend(path.segments().nth(existing.depth() - 1));
+                    existing = parent;
+                }
+                Err(Errno::NOTDIR) => return Err(self.not_directory(&existing)),
+                Err(other) => return Err(errno::error("open", path, other)),
+            }
+        };
+        for name in missing.into_iter().rev() {
+            let next = make_directory(directory.as_fd(), name, &mut made);
+            directory = next.map_err(|errno| errno::error("make the directory", path, errno))?;
+        }
+        Ok((directory, made))
+    }
+
+    /// Which part of the path is no directory.
+    fn not_directory(&self, path: &WorkspacePath) -> FsError {
+        let mut at = WorkspacePath::root();
+        for segment in path.segments() {
+            at = at.joined(segment);
+            if matches!(self.root.directory(&at), Err(Errno::NOTDIR)) {
+                break;
+            }
+        }
+        FsError::NotDirectory { path: at }
+    }
+
+    pub(super) fn make(&self, path: &WorkspacePath) -> Result<(), FsError> {
+        let (at, found) = self.look_up(path, LastLink::Followed)?;
+        match found.map(|found| found.kind()) {
+            Some(Kind::Directory) => Ok(()),
+            Some(_) => Err(FsError::Exists { path: at }),
+            None => {
+                self.open_made(&at)?.1.keep();
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn make_link(&self, path: &WorkspacePath, target: &[u8]) -> Result<(), FsError> {
+        let (at, found) = self.look_up(path, LastLink::Kept)?;
+        if at.is_root() || found.is_some() {
+            return Err(FsError::Exists { path: at });
+        }
+        let (parent, name) = split(&at)?;
+        let (directory, mut made) = self.open_made(&parent)?;
+        symlinkat(OsStr::from_bytes(target), &directory, OsStr::from_bytes(name))
+            .map_err(|errno| errno::error("make the link", &at, errno))?;
+        made.keep();
+        Ok(())
+    }
+
+    pub(super) fn move_entry(&self, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), FsError> {
+        let found = self.find(from, LastLink::Kept)?;
+        let (to, taken) = self.look_up(to, LastLink::Kept)?;
+        if found.path.is_root() || to.is_root() {
+            return Err(FsError::Root);
+        }
+        if found.kind() == Kind::Directory && to.is_within(&found.path) {
+            return Err(FsError::IntoItself { from: found.path, to });
+        }
+        if taken.is_some() {
+            return Err(FsError::Exists { path: to });
+        }
+        let (from_parent, from_name) = split(&found.path)?;
+        let (to_parent, to_name) = split(&to)?;
+        let source = self.root.directory(&from_parent).map_err(|errno| errno::error("open", from, errno))?;
+        let (target, mut made) = self.open_made(&to_parent)?;
+        let (from_name, to_name) = (OsStr::from_bytes(from_name), OsStr::from_bytes(to_name));
+        renameat_with(&source, from_name, &target, to_name, RenameFlags::NOREPLACE)
+            .map_err(|errno| errno::error("rename", &to, errno))?;
+        made.keep();
+        Ok(())
+    }
+
+    pub(super) fn permit(&self, path: &WorkspacePath, permission: Permission) -> Result<(), FsError> {
+        let found = self.find(path, LastLink::Followed)?;
+        match found.kind() {
+            Kind::File => {}
+            Kind::Directory => return Err(FsError::IsDirectory { path: path.clone() }),
+            Kind::Symlink | Kind::Special => return Err(FsError::Special { path: path.clone() }),
+        }
+        let bits = found.raw.st_mode & 0o777;
+        let bits = match permission {
+            // Whoever may read may run.
+            Permission::Executable => bits | (bits & 0o444) >> 2 | 0o100,
+            Permission::Plain => bits & !0o111,
+        };
+        chmodat(CWD, proc_path(found.fd.as_fd()), Mode::from_raw_mode(bits), AtFlags::empty())
+            .map_err(|errno| errno::error("change the mode of", path, errno))
+    }
+}
+
+/// Makes and opens one directory. Somebody else's, made meanwhile, is as good.
+fn make_directory(parent: BorrowedFd<'_>, name: &[u8], made: &mut Made) -> Result<OwnedFd, Errno> {
+    let fresh = match mkdirat(parent, OsStr::from_bytes(name), Mode::from_raw_mode(0o755)) {
+        Ok(()) => {
+            made.directories.push((parent.try_clone_to_owned().map_err(|_| Errno::MFILE)?, name.to_vec()));
+            true
+        }
+        Err(Errno::EXIST) => false,
+        Err(other) => return Err(other),
+    };
+    let directory = open_at(parent, name, OFlags::PATH | OFlags::DIRECTORY)?;
+    if fresh {
+        inherit_owner(directory.as_fd(), &fstat(parent)?);
+    }
+    Ok(directory)
+}
+
+/// Gives a new entry to whoever owns the place it is in, where that is somebody else and we may. A server that runs as root must
+/// not leave files its box cannot change.
+pub(super) fn inherit_owner(fd: BorrowedFd<'_>, owner: &RawStat) {
+    let Ok(own) = fstat(fd) else { return };
+    if (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid) {
+        let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
+        // Not being allowed is the ordinary case of a server that is nobody special.
+        let _ = chownat(CWD, proc_path(fd), Some(uid), Some(gid), AtFlags::empty());
+    }
+}
+
+pub(super) fn split(path: &WorkspacePath) -> Result<(WorkspacePath, &[u8]), FsError> {
+    path.parent().zip(path.name()).ok_or(FsError::Root)
+}

@@ -1,0 +1,32 @@
+//! The kernel's answers as this crate's errors.
+
+use rustix::io::Errno;
+
+use crate::error::FsError;
+use crate::path::{PathError, WorkspacePath};
+
+/// Names longer than this are no names on any Linux filesystem.
+const NAME_MAX: usize = 255;
+
+pub(super) fn error(action: &'static str, path: &WorkspacePath, errno: Errno) -> FsError {
+    let path = path.clone();
+    match errno {
+        Errno::NOENT => FsError::NotFound { path },
+        Errno::EXIST => FsError::Exists { path },
+        Errno::ISDIR => FsError::IsDirectory { path },
+        Errno::NOTDIR => FsError::NotDirectory { path },
+        Errno::NOTEMPTY => FsError::DirectoryNotEmpty { path },
+        // Only a resolution that left the root crosses anything here.
+        Errno::XDEV => FsError::Escapes { path },
+        Errno::LOOP => FsError::LinkLoop { path },
+        Errno::NAMETOOLONG => FsError::Path(PathError::SegmentTooLong { limit: NAME_MAX }),
+        other => FsError::Io { action, path, source: other.into() },
+    }
+}
+
+pub(super) fn io(action: &'static str, path: &WorkspacePath, source: std::io::Error) -> FsError {
+    match Errno::from_io_error(&source) {
+        Some(errno) => error(action, path, errno),
+        None => FsError::Io { action, path: path.clone(), source },
+    }
+}

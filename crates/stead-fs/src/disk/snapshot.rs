@@ -1,0 +1,166 @@
+//! A copy of a directory tree, and the way back to it.
+//!
+//! Files are copied by reference where the disk can share blocks. Restoring touches only what differs, compared byte by byte:
+//! times can lie. A restore that fails half way can be repeated; it is the one operation of this backend that is not one step.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{Timespec, Timestamps, futimens, ioctl_ficlone};
+
+use super::open::permission;
+use super::{DiskFs, errno};
+use crate::entry::Kind;
+use crate::error::FsError;
+use crate::filesystem::{Filesystem, Recursion, Walk, Walked, WriteMode};
+use crate::path::WorkspacePath;
+use crate::resolve::LastLink;
+
+/// A state of a [`DiskFs`], kept in a directory of its own.
+#[derive(Debug, Clone)]
+pub struct DiskSnapshot {
+    tree: DiskFs,
+    _directory: Option<Arc<Removed>>,
+}
+
+/// A directory that goes with its last owner.
+#[derive(Debug)]
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl DiskSnapshot {
+    /// A snapshot that [`DiskFs::snapshot_to`] left, in this process or an earlier one.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        Ok(Self { tree: DiskFs::open(directory)?, _directory: None })
+    }
+
+    /// The files as they were.
+    pub fn tree(&self) -> &DiskFs {
+        &self.tree
+    }
+}
+
+impl DiskFs {
+    /// Copies the tree into a new directory, which stays until somebody removes it.
+    pub fn snapshot_to(&self, directory: &Path) -> Result<DiskSnapshot, FsError> {
+        let root = WorkspacePath::root();
+        let failed = |source| errno::io("make the snapshot of", &root, source);
+        std::fs::create_dir(directory).map_err(failed)?;
+        let unfinished = Removed(directory.to_owned());
+        let snapshot = DiskSnapshot::open(directory).map_err(failed)?;
+        make_equal(self, &snapshot.tree)?;
+        std::mem::forget(unfinished);
+        Ok(snapshot)
+    }
+
+    /// Copies the tree into a new directory, which goes when the snapshot is dropped.
+    pub(super) fn snapshot_now(&self) -> Result<DiskSnapshot, FsError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let name = format!("stead-snapshot-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let directory = self.snapshots.join(name);
+            match self.snapshot_to(&directory) {
+                Ok(snapshot) => return Ok(DiskSnapshot { _directory: Some(Arc::new(Removed(directory))), ..snapshot }),
+                Err(FsError::Exists { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    pub(super) fn restore_from(&self, snapshot: &DiskSnapshot) -> Result<(), FsError> {
+        make_equal(&snapshot.tree, self)
+    }
+}
+
+/// Changes `to` until it holds what `from` holds.
+fn make_equal(from: &DiskFs, to: &DiskFs) -> Result<(), FsError> {
+    let mut wanted = HashSet::new();
+    let mut entries = Vec::new();
+    collect(from, |walked| {
+        wanted.insert((walked.path.clone(), walked.kind));
+        entries.push(walked.clone());
+        Walk::Continue
+    })?;
+    let mut surplus = Vec::new();
+    collect(to, |walked| {
+        if wanted.contains(&(walked.path.clone(), walked.kind)) && walked.kind != Kind::Special {
+            return Walk::Continue;
+        }
+        surplus.push(walked.path.clone());
+        Walk::Skip
+    })?;
+    for path in surplus {
+        to.remove(&path, Recursion::Recursive)?;
+    }
+    entries.iter().try_for_each(|entry| match entry.kind {
+        Kind::Directory => to.make(&entry.path),
+        Kind::File => copy_file(from, to, &entry.path),
+        Kind::Symlink => copy_link(from, to, &entry.path),
+        // A FIFO or a socket means something only to the processes that hold it.
+        Kind::Special => Ok(()),
+    })
+}
+
+fn collect(fs: &DiskFs, mut each: impl FnMut(&Walked) -> Walk) -> Result<(), FsError> {
+    fs.walk_below(&WorkspacePath::root(), &mut |walked| ControlFlow::Continue(each(walked)))
+}
+
+fn copy_link(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsError> {
+    let target = from.read_link(path)?;
+    match to.read_link(path) {
+        Ok(old) if old == target => return Ok(()),
+        Ok(_) => to.remove(path, Recursion::EmptyOnly).map(drop)?,
+        Err(FsError::NotFound { .. }) => {}
+        Err(other) => return Err(other),
+    }
+    to.make_link(path, &target)
+}
+
+fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsError> {
+    let source = from.find(path, LastLink::Kept)?;
+    let (mut file, size) = from.open_plain(path)?;
+    let wanted = permission(&source.raw);
+    let failed = |source| errno::io("copy", path, source);
+    if !same_bytes(to, path, &mut file, size).map_err(failed)? {
+        io::Seek::rewind(&mut file).map_err(failed)?;
+        let mut writer = to.begin_write(path, WriteMode::Overwrite)?;
+        if ioctl_ficlone(writer.file(), &file).is_err() {
+            io::copy(&mut file, writer.file_mut()).map_err(failed)?;
+        }
+        writer.file_mut().flush().map_err(failed)?;
+        let modified = Timespec { tv_sec: source.raw.st_mtime, tv_nsec: source.raw.st_mtime_nsec as _ };
+        // The time is a courtesy: where it cannot be set, the bytes are still right.
+        let _ = futimens(writer.file(), &Timestamps { last_access: modified, last_modification: modified });
+        writer.set_bits(source.raw.st_mode & 0o777);
+        writer.commit()?;
+    }
+    let now = to.find(path, LastLink::Kept)?;
+    if permission(&now.raw) != wanted { to.permit(path, wanted) } else { Ok(()) }
+}
+
+fn same_bytes(to: &DiskFs, path: &WorkspacePath, file: &mut File, size: u64) -> io::Result<bool> {
+    let Ok((mut other, other_size)) = to.open_plain(path) else { return Ok(false) };
+    if size != other_size {
+        return Ok(false);
+    }
+    let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    loop {
+        let count = file.read(&mut a)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        if other.read_exact(&mut b[..count]).is_err() || a[..count] != b[..count] {
+            return Ok(false);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Going through a directory tree without recursion.
+//!
+//! Pending entries hold a name and their parent, not a path and not a descriptor, so a tree may be as deep and as wide as the disk
+//! allows. The last few directories stay open, because a child is cheapest to open from its parent.
+
+use std::cell::RefCell;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
+use rustix::io::Errno;
+
+use super::beneath::open_at;
+use super::open::{kind, kind_of, stat};
+use super::{DiskFs, errno};
+use crate::entry::{Entry, Kind, Listing};
+use crate::error::FsError;
+use crate::filesystem::{Walk, Walked};
+use crate::order;
+use crate::path::WorkspacePath;
+use crate::resolve::LastLink;
+
+/// Directories a walk keeps open.
+const OPEN: usize = 32;
+const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
+
+/// A directory on the way down.
+struct Level {
+    parent: Option<Rc<Level>>,
+    name: Vec<u8>,
+    fd: RefCell<Option<OwnedFd>>,
+}
+
+struct Pending {
+    parent: Rc<Level>,
+    name: Vec<u8>,
+    kind: Kind,
+}
+
+/// `asked` is how the caller names the directory, `real` where it is: results are named as the caller would name them.
+struct Walker<'a> {
+    fs: &'a DiskFs,
+    asked: &'a WorkspacePath,
+    real: WorkspacePath,
+    pending: Vec<Pending>,
+    open: VecDeque<Rc<Level>>,
+}
+
+impl DiskFs {
+    pub(super) fn walk_below(
+        &self,
+        path: &WorkspacePath,
+        visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
+    ) -> Result<(), FsError> {
+        let found = self.find(path, LastLink::Followed)?;
+        if found.kind() != Kind::Directory {
+            return Err(FsError::NotDirectory { path: path.clone() });
+        }
+        let fd = self.root.open(&found.path, READ_DIRECTORY).map_err(|errno| errno::error("list", path, errno))?;
+        let mut walker = Walker { fs: self, asked: path, real: found.path, pending: Vec::new(), open: VecDeque::new() };
+        let top = Rc::new(Level { parent: None, name: Vec::new(), fd: RefCell::new(None) });
+        walker.read(top, fd).map_err(|errno| errno::error("list", path, errno))?;
+        walker.run(visit)
+    }
+
+    /// The first entries of a directory by name, in memory for those only.
+    pub(super) fn list_directory(&self, path: &WorkspacePath, limit: usize) -> Result<Listing, FsError> {
+        let failed = |errno| errno::error("list", path, errno);
+        let found = self.find(path, LastLink::Followed)?;
+        if found.kind() != Kind::Directory {
+            return Err(FsError::NotDirectory { path: path.clone() });
+        }
+        let fd = self.root.open(&found.path, READ_DIRECTORY).map_err(failed)?;
+        let mut first = BinaryHeap::new();
+        let mut total = 0;
+        for_each_name(fd.as_fd(), |name, _| {
+            total += 1;
+            first.push(name.to_vec());
+            if first.len() > limit {
+                first.pop();
+            }
+        })
+        .map_err(failed)?;
+        let mut entries = Vec::with_capacity(first.len());
+        for name in first.into_sorted_vec() {
+            match statat(&fd, OsStr::from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(raw) => entries.push(Entry { path: path.joined(&name), stat: stat(&raw) }),
+                // Gone since its name was read.
+                Err(Errno::NOENT) => total -= 1,
+                Err(other) => return Err(failed(other)),
+            }
+        }
+        Ok(Listing { entries, total })
+    }
+}
+
+impl Walker<'_> {
+    fn run(&mut self, visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>) -> Result<(), FsError> {
+        while let Some(next) = self.pending.pop() {
+            let walked = Walked { path: self.path_of(self.asked, &next.parent, &next.name), kind: next.kind };
+            let ControlFlow::Continue(wish) = visit(&walked) else { return Ok(()) };
+            if walked.kind != Kind::Directory || wish == Walk::Skip {
+                continue;
+            }
+            match self.enter(next) {
+                Ok(()) => {}
+                // Gone, or something else by now: it is not part of the walk.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(other) => return Err(errno::error("list", &walked.path, other)),
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, next: Pending) -> Result<(), Errno> {
+        let opened = match &*next.parent.fd.borrow() {
+            Some(parent) => open_at(parent.as_fd(), &next.name, READ_DIRECTORY),
+            None => self.fs.root.open(&self.path_of(&self.real, &next.parent, &next.name), READ_DIRECTORY),
+        };
+        let level = Level { parent: Some(next.parent), name: next.name, fd: RefCell::new(None) };
+        self.read(Rc::new(level), opened?)
+    }
+
+    /// Puts what is in the directory on the stack, so that it comes off in the order of paths.
+    fn read(&mut self, level: Rc<Level>, fd: OwnedFd) -> Result<(), Errno> {
+        let start = self.pending.len();
+        let pending = &mut self.pending;
+        let mut unknown = false;
+        for_each_name(fd.as_fd(), |name, file_type| {
+            unknown |= file_type == FileType::Unknown;
+            pending.push(Pending { parent: Rc::clone(&level), name: name.to_vec(), kind: kind_of(file_type) });
+        })?;
+        if unknown {
+            for entry in &mut self.pending[start..] {
+                let raw = statat(&fd, OsStr::from_bytes(&entry.name), AtFlags::SYMLINK_NOFOLLOW);
+                entry.kind = raw.map_or(Kind::Special, |raw| kind(&raw));
+            }
+        }
+        self.pending[start..].sort_unstable_by(|a, b| order::by_path((&b.name, b.kind), (&a.name, a.kind)));
+        if self.pending[start..].iter().any(|entry| entry.kind == Kind::Directory) {
+            self.keep_open(level, fd);
+        }
+        Ok(())
+    }
+
+    fn keep_open(&mut self, level: Rc<Level>, fd: OwnedFd) {
+        level.fd.replace(Some(fd));
+        self.open.push_back(level);
+        if self.open.len() > OPEN
+            && let Some(oldest) = self.open.pop_front()
+        {
+            oldest.fd.replace(None);
+        }
+    }
+
+    fn path_of(&self, start: &WorkspacePath, parent: &Rc<Level>, name: &[u8]) -> WorkspacePath {
+        let mut names = vec![name];
+        let mut level = Some(parent);
+        while let Some(at) = level {
+            if at.parent.is_some() {
+                names.push(&at.name);
+            }
+            level = at.parent.as_ref();
+        }
+        names.push(start.as_bytes());
+        let mut path = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+        for name in names.iter().rev().filter(|name| !name.is_empty()) {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+        }
+        WorkspacePath::from_valid(path)
+    }
+}
+
+impl Drop for Level {
+    /// A chain of parents is let go one by one: the tree may be deeper than the stack.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(level) = next {
+            next = Rc::into_inner(level).and_then(|mut level| level.parent.take());
+        }
+    }
+}
+
+/// Calls `each` with every name of an open directory but `.` and `..`.
+pub(super) fn for_each_name(fd: BorrowedFd<'_>, mut each: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
+    let mut directory = Dir::read_from(fd)?;
+    while let Some(entry) = directory.read() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            each(name, entry.file_type());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Writing files: into a temporary name beside the target, then one rename.
+//!
+//! Readers see the old file or the new one. Mode bits and owner of an old file are kept; setuid and setgid are not.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, fsync, linkat, openat, renameat, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::beneath::reopen;
+use super::create::{Made, inherit_owner, split};
+use super::open::{Found, reopen_file};
+use super::{DiskFs, Durability, errno};
+use crate::digest::Hasher;
+use crate::entry::{Kind, Written};
+use crate::error::FsError;
+use crate::filesystem::{FileWriter, WriteMode};
+use crate::path::WorkspacePath;
+use crate::resolve::LastLink;
+
+/// A stream into a file on disk. It holds its own descriptors, so it can outlive the filesystem it came from and cross threads.
+pub struct DiskWriter {
+    path: WorkspacePath,
+    mode: WriteMode,
+    durability: Durability,
+    directory: OwnedFd,
+    name: Vec<u8>,
+    file: File,
+    temporary: Temporary,
+    made: Made,
+    bits: u32,
+    hasher: Hasher,
+    bytes: u64,
+}
+
+impl DiskFs {
+    /// [`Filesystem::open_write`](crate::Filesystem::open_write), without borrowing the filesystem.
+    pub fn begin_write(&self, path: &WorkspacePath, mode: WriteMode) -> Result<DiskWriter, FsError> {
+        let (at, old) = self.look_up(path, LastLink::Followed)?;
+        let (parent, name) = split(&at)?;
+        match old.as_ref().map(Found::kind) {
+            Some(Kind::Directory) => return Err(FsError::IsDirectory { path: at }),
+            Some(Kind::Symlink | Kind::Special) => return Err(FsError::Special { path: at }),
+            Some(Kind::File) if mode == WriteMode::Create => return Err(FsError::Exists { path: at }),
+            Some(Kind::File) | None => {}
+        }
+        let name = name.to_vec();
+        let (directory, made) = self.open_made(&parent)?;
+        let failed = |errno| errno::error("write", &at, errno);
+        let (file, temporary) = Temporary::make(&directory).map_err(failed)?;
+        let owner = match &old {
+            Some(old) => old.raw,
+            None => fstat(&directory).map_err(failed)?,
+        };
+        inherit_owner(file.as_fd(), &owner);
+        let bits = old.as_ref().map_or(0o644, |old| old.raw.st_mode & 0o777);
+        let durability = self.durability;
+        let (hasher, bytes) = (Hasher::default(), 0);
+        let mut writer =
+            DiskWriter { path: at, mode, durability, directory, name, file, temporary, made, bits, hasher, bytes };
+        if let (WriteMode::Append, Some(old)) = (mode, &old) {
+            writer.copy_from(reopen_file(old, path)?)?;
+            writer.bytes = 0;
+        }
+        Ok(writer)
+    }
+}
+
+impl DiskWriter {
+    fn copy_from(&mut self, mut old: File) -> Result<(), FsError> {
+        let mut buffer = vec![0; 256 * 1024];
+        loop {
+            let failed = |source| errno::io("read", &self.path, source);
+            let count = old.read(&mut buffer).map_err(failed)?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.write_all(&buffer[..count]).map_err(|source| errno::io("write", &self.path, source))?;
+        }
+    }
+
+    /// The file behind the name it does not have yet; what is written here is not in the hash.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(super) fn file_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    pub(super) fn set_bits(&mut self, bits: u32) {
+        self.bits = bits;
+    }
+
+    /// Puts the file in its place; see [`FileWriter::finish`].
+    pub fn commit(mut self) -> Result<Written, FsError> {
+        let failed = |errno| errno::error("write", &self.path, errno);
+        fchmod(&self.file, Mode::from_raw_mode(self.bits)).map_err(failed)?;
+        if self.durability == Durability::Synced {
+            fsync(&self.file).map_err(failed)?;
+        }
+        let (from, to) = (OsStr::new(&self.temporary.name), OsStr::from_bytes(&self.name));
+        match self.mode {
+            WriteMode::Create => {
+                match renameat_with(&self.directory, from, &self.directory, to, RenameFlags::NOREPLACE) {
+                    Ok(()) => self.temporary.keep(),
+                    // A filesystem without that flag: a second name for the file, and the first one goes with the guard.
+                    Err(Errno::INVAL | Errno::NOSYS) => {
+                        linkat(&self.directory, from, &self.directory, to, AtFlags::empty()).map_err(failed)?;
+                    }
+                    Err(other) => return Err(failed(other)),
+                }
+            }
+            WriteMode::Overwrite | WriteMode::Append => {
+                renameat(&self.directory, from, &self.directory, to).map_err(failed)?;
+                self.temporary.keep();
+            }
+        }
+        self.made.keep();
+        if self.durability == Durability::Synced {
+            let directory = reopen(self.directory.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY);
+            directory.and_then(fsync).map_err(|errno| errno::error("sync", &self.path, errno))?;
+        }
+        let hash = std::mem::take(&mut self.hasher).finish();
+        Ok(Written { path: self.path.clone(), bytes: self.bytes, hash, version: None })
+    }
+}
+
+impl Write for DiskWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        self.bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl FileWriter for DiskWriter {
+    fn finish(self: Box<Self>) -> Result<Written, FsError> {
+        self.commit()
+    }
+}
+
+/// A file that is not there yet, removed unless it is kept.
+struct Temporary {
+    directory: OwnedFd,
+    name: String,
+    kept: bool,
+}
+
+impl Temporary {
+    fn make(directory: &OwnedFd) -> Result<(File, Self), Errno> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let name = format!(".stead-{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            match openat(directory, name.as_str(), flags, Mode::from_raw_mode(0o600)) {
+                Ok(fd) => {
+                    let directory = directory.try_clone().map_err(|_| Errno::MFILE)?;
+                    return Ok((File::from(fd), Self { directory, name, kept: false }));
+                }
+                Err(Errno::EXIST) => {}
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    fn keep(&mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
+        }
+    }
+}
