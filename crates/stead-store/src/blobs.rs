@@ -1,7 +1,7 @@
 //! Content-addressed blobs as files: `sha256/ab/<64 hex digits>` under one directory.
 //!
-//! Invariant: a file under its final name is whole and durable (written beside, fsynced, renamed, directory fsynced), and bytes are
-//! given out by [`Blobs::get`] only if they still have the digest they are asked by. A blob never changes; putting the same
+//! Invariant: a file under its final name is whole and durable (written beside, fsynced, renamed, directory fsynced), and
+//! bytes are given out by [`Blobs::get`] only if they still have the digest they are asked by. A blob never changes; putting the same
 //! bytes again changes nothing, unless the file was damaged: then it is mended.
 
 mod digest;

@@ -70,7 +70,8 @@ pub enum WriteError {
     Exists { revision: i64 },
     #[error("there is no such document")]
     Missing,
-    #[error("the document changed: expected revision {expected}, found {}", .actual.map_or("none".to_owned(), |revision| revision.to_string()))]
+    /// `actual` is `None` if there is no document.
+    #[error("the document changed: it is not at revision {expected} any more")]
     Stale { expected: i64, actual: Option<i64> },
     #[error(transparent)]
     Store(#[from] StoreError),
