@@ -1,0 +1,253 @@
+//! The machine: any sequence of commands and outcomes, folded again, gives the same bytes, and never wedges.
+
+use proptest::prelude::*;
+use serde_json::json;
+use stead_core::config::ProviderName;
+use stead_core::event::{Answer, CloseReason, Failure};
+use stead_core::session::WorkspaceStatus;
+use stead_core::tool::ToolName;
+use stead_core::{
+    Actor, CallId, Command, Effect, Event, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
+    decide, next,
+};
+
+use crate::scenario::Scenario;
+
+/// A live session: its state and everything recorded, kept apart so that they can be compared.
+struct Live {
+    state: State,
+    journal: Vec<Recorded>,
+    clock: i64,
+}
+
+impl Live {
+    fn new(workspace: serde_json::Value) -> Self {
+        let spec = Box::new(Scenario::new(workspace).specify().unwrap());
+        let mut live = Self { state: State::default(), journal: Vec::new(), clock: 1_000 };
+        live.command(Command::Create { session: SessionId::from_bits(1), spec }).unwrap();
+        live
+    }
+
+    fn append(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.clock += 7;
+            let recorded = Recorded { seq: self.state.seq + 1, at: Timestamp::from_millis(self.clock), event };
+            apply(&mut self.state, &recorded);
+            self.journal.push(recorded);
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Option<Option<Effect>> {
+        let step = decide(&self.state, command, &Actor::System).ok()?;
+        self.append(step.events);
+        Some(step.effect)
+    }
+
+    fn outcome(&mut self, outcome: Outcome) {
+        let events = conclude(&self.state, outcome);
+        self.append(events);
+    }
+
+    fn session(&self) -> &stead_core::Session {
+        self.state.session.as_ref().unwrap()
+    }
+
+    /// Does all the due work, every effect succeeding.
+    fn settle(&mut self) {
+        for _ in 0..50 {
+            let Some(command) = next(self.session()) else { return };
+            let effect = self.command(command).expect("due work is allowed").expect("due work has an effect");
+            self.outcome(success(&effect));
+        }
+        panic!("never settles: {:?}", self.session());
+    }
+}
+
+fn success(effect: &Effect) -> Outcome {
+    match effect {
+        Effect::CreateWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
+        Effect::PerformAction { .. } => {
+            Outcome::StepFinished { duration_ms: 1, failure: None, changes: Vec::new(), tree_hash: None }
+        }
+        Effect::RemoveWorkspace { .. } => Outcome::Removed,
+        Effect::CallTool { call, .. } => finished(*call),
+    }
+}
+
+fn finished(call: CallId) -> Outcome {
+    let answer = Answer { result: Some(json!({"entries": []})), error: None, message: "Listed.".to_owned() };
+    Outcome::CallFinished { call, duration_ms: 3, answer, changes: Vec::new(), tree_hash: Some("blake3:00".to_owned()) }
+}
+
+fn failure() -> Failure {
+    Failure::new("broken", "it broke")
+}
+
+/// One thing that may happen, sensible or not.
+#[derive(Debug, Clone)]
+enum Happening {
+    Work,
+    WorkFails,
+    Call(u128),
+    CallFinishes(u128),
+    Close,
+    Restart,
+    Adopted,
+    Lost,
+    StrayOutcome(u8),
+    StrayCommand(u8),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        6 => Just(Happening::Work),
+        2 => Just(Happening::WorkFails),
+        3 => (0u128..4).prop_map(Happening::Call),
+        3 => (0u128..4).prop_map(Happening::CallFinishes),
+        1 => Just(Happening::Close),
+        2 => Just(Happening::Restart),
+        1 => Just(Happening::Adopted),
+        1 => Just(Happening::Lost),
+        1 => (0u8..4).prop_map(Happening::StrayOutcome),
+        1 => (0u8..4).prop_map(Happening::StrayCommand),
+    ]
+}
+
+fn happen(live: &mut Live, happening: Happening) {
+    match happening {
+        Happening::Work | Happening::WorkFails => {
+            let Some(command) = next(live.session()) else { return };
+            let effect = live.command(command).expect("due work is allowed").expect("due work has an effect");
+            let outcome = match (happening, &effect) {
+                (Happening::Work, effect) => success(effect),
+                (_, Effect::CreateWorkspace { .. }) => Outcome::CreateFailed(failure()),
+                (_, Effect::PerformAction { .. }) => Outcome::StepFinished {
+                    duration_ms: 1,
+                    failure: Some(failure()),
+                    changes: Vec::new(),
+                    tree_hash: None,
+                },
+                (_, Effect::RemoveWorkspace { .. }) => Outcome::RemovalFailed { reason: "busy".to_owned() },
+                (_, effect) => success(effect),
+            };
+            live.outcome(outcome);
+        }
+        Happening::Call(bits) => {
+            live.command(Command::CallTool { call: CallId::from_bits(bits), tool: ToolName::Ls, arguments: json!({}) });
+        }
+        Happening::CallFinishes(bits) => live.outcome(finished(CallId::from_bits(bits))),
+        Happening::Close => {
+            live.command(Command::Close { reason: CloseReason::Requested });
+        }
+        Happening::Restart => live.outcome(Outcome::Restarted),
+        Happening::Adopted if live.session().workspace.as_ref().is_some_and(|w| w.status == WorkspaceStatus::Ready) => {
+            live.outcome(Outcome::Adopted);
+        }
+        Happening::Lost if live.session().workspace.as_ref().is_some_and(|w| w.status == WorkspaceStatus::Ready) => {
+            live.outcome(Outcome::Lost { reason: "gone".to_owned() });
+        }
+        Happening::Adopted | Happening::Lost => {}
+        Happening::StrayOutcome(which) => {
+            // An outcome nobody asked for: conclude must stay total, whatever it makes of it.
+            let stray = match which {
+                0 => Outcome::Removed,
+                1 => Outcome::CreateFailed(failure()),
+                2 => Outcome::RemovalFailed { reason: "busy".to_owned() },
+                _ => finished(CallId::from_bits(99)),
+            };
+            let _ = conclude(&live.state, stray);
+        }
+        Happening::StrayCommand(which) => {
+            let stray = match which {
+                0 => Command::Provision,
+                1 => Command::RunStep,
+                2 => Command::Remove,
+                _ => Command::Create { session: SessionId::from_bits(2), spec: live.session().spec.clone() },
+            };
+            if next(live.session()).as_ref() != Some(&stray) {
+                assert!(decide(&live.state, stray, &Actor::System).is_err(), "allowed out of turn");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn folding_again_gives_the_same_bytes(happenings in prop::collection::vec(happening(), 0..60), fail in any::<bool>()) {
+        let on_setup_failure = if fail { "fail" } else { "warn" };
+        let mut live = Live::new(json!({
+            "enabled": true, "provider": "native", "fallback_provider": "podman", "setup_commands": ["a", "b"],
+            "on_setup_failure": on_setup_failure, "require_workspace": fail,
+        }));
+        for happening in happenings {
+            happen(&mut live, happening);
+        }
+        // Through the text the journal keeps, and back.
+        let texts: Vec<String> = live.journal.iter().map(|recorded| serde_json::to_string(recorded).unwrap()).collect();
+        let read: Vec<Recorded> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+        prop_assert_eq!(&read, &live.journal);
+        let replayed = State::replay(&read);
+        prop_assert_eq!(replayed.canonical(), live.state.canonical());
+        prop_assert_eq!(replayed.hash(), live.state.hash());
+
+        // Whatever happened, a close after a restart always ends, with nothing held.
+        live.outcome(Outcome::Restarted);
+        live.command(Command::Close { reason: CloseReason::Requested });
+        live.settle();
+        prop_assert_eq!(live.session().status, Status::Closed);
+        prop_assert!(!live.session().live());
+        prop_assert!(live.session().open_calls.is_empty());
+    }
+}
+
+#[test]
+fn fallback_once_then_degraded() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native", "fallback_provider": "podman"}));
+    for provider in [ProviderName::Native, ProviderName::Podman] {
+        let effect = live.command(next(live.session()).unwrap()).unwrap().unwrap();
+        assert!(matches!(effect, Effect::CreateWorkspace { provider: asked, .. } if asked == provider));
+        live.outcome(Outcome::CreateFailed(failure()));
+        let removal = live.command(next(live.session()).unwrap()).unwrap().unwrap();
+        live.outcome(success(&removal));
+    }
+    assert_eq!((live.session().status, live.session().degraded), (Status::Active, true));
+    assert_eq!(next(live.session()), None);
+    assert!(live.session().warnings[0].message.contains("native: it broke; podman: it broke"));
+}
+
+#[test]
+fn an_interrupted_attempt_is_not_a_failed_one() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native"}));
+    live.command(Command::Provision).unwrap();
+    live.outcome(Outcome::Restarted);
+    live.settle();
+    assert_eq!((live.session().status, live.session().degraded), (Status::Active, false));
+    assert_eq!(live.session().workspace.as_ref().unwrap().failures, []);
+}
+
+#[test]
+fn the_gate_says_why() {
+    let call = || Command::CallTool { call: CallId::from_bits(5), tool: ToolName::Bash, arguments: json!({}) };
+    let code = |live: &Live| decide(&live.state, call(), &Actor::System).unwrap_err().code();
+    let mut live = Live::new(json!({"enabled": true, "tools": ["read"]}));
+    assert_eq!(code(&live), "session_not_active");
+    live.settle();
+    let refusal = decide(&live.state, call(), &Actor::System).unwrap_err();
+    assert_eq!(refusal.to_string(), "Tool 'bash' is not enabled for this agent type");
+    live.command(Command::Close { reason: CloseReason::Requested });
+    assert_eq!(code(&live), "session_not_active");
+    assert_eq!(code(&Live::new(json!({"enabled": false}))), "no_workspace");
+}
+
+#[test]
+fn a_close_during_provisioning_ends_with_nothing_held() {
+    let mut live = Live::new(json!({"enabled": true, "setup_commands": ["a"]}));
+    live.command(Command::Provision).unwrap();
+    live.command(Command::Close { reason: CloseReason::Requested });
+    assert_eq!(live.session().status, Status::Closing);
+    live.outcome(Outcome::Created { enforced_limits: Vec::new() });
+    live.settle();
+    assert_eq!(live.session().status, Status::Closed);
+}

@@ -1,0 +1,141 @@
+//! The init plan: which actions, in which order, with which environment.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use stead_core::policy::PolicyKind;
+
+use crate::scenario::Scenario;
+
+fn actions(scenario: &Scenario) -> Vec<&'static str> {
+    let plan = scenario.specify().unwrap().workspace.unwrap().plan;
+    plan.actions.iter().map(|action| action.name()).collect()
+}
+
+fn plan_json(scenario: &Scenario) -> Value {
+    serde_json::to_value(scenario.specify().unwrap().workspace.unwrap().plan).unwrap()
+}
+
+const REPO: &str = "https://git.example.org/org/repo";
+
+#[test]
+fn empty_creates_and_clones_nothing() {
+    let mut scenario =
+        Scenario::new(json!({"enabled": true, "workspace_policy": "empty", "setup_commands": ["a", "b"]}));
+    scenario.task = json!({"context": {"repository_url": REPO, "pull_request_number": 42, "base_branch": "main"}});
+    assert_eq!(actions(&scenario), ["write_task_context", "run_setup_command", "run_setup_command"]);
+    let plan = plan_json(&scenario).to_string();
+    assert!(plan.contains("42") && !plan.contains(REPO), "{plan}");
+}
+
+#[test]
+fn each_policy_has_its_actions() {
+    let mut scenario = Scenario::new(json!({"enabled": true}));
+    assert_eq!(actions(&scenario), Vec::<&str>::new());
+    scenario.task = json!({"context": {"repository_url": REPO}});
+    assert_eq!(actions(&scenario), ["create_workspace", "clone_repository", "write_task_context"]);
+    scenario.task = json!({"workspace_policy": {"type": "mount", "host_path": "/srv/a"}});
+    assert_eq!(actions(&scenario), ["create_workspace", "mount_directory"]);
+    scenario.task = json!({"workspace_policy": {"type": "bundle", "source": {"path": "/srv/a.tar"}}});
+    assert_eq!(actions(&scenario), ["create_workspace", "unpack_bundle"]);
+    for word in ["mount", "bundle"] {
+        scenario.task = json!({"workspace_policy": word});
+        let refusal = scenario.specify().unwrap_err();
+        assert_eq!(refusal.code(), "policy_incomplete");
+        assert!(refusal.to_string().contains("task layer"), "{refusal}");
+    }
+}
+
+#[test]
+fn the_repository_comes_from_where_the_config_says() {
+    for (source, task, clone) in [
+        (json!({"type": "task_context"}), json!({"repository_url": REPO, "branch": "dev"}), Some((REPO, Some("dev")))),
+        (
+            json!({"type": "task_context", "branch": "main"}),
+            json!({"repository_url": REPO, "branch": "dev"}),
+            Some((REPO, Some("dev"))),
+        ),
+        (
+            json!({"type": "task_context", "branch": "main"}),
+            json!({"repository_url": REPO}),
+            Some((REPO, Some("main"))),
+        ),
+        (json!({"type": "task_context"}), json!({"repository_url": REPO}), Some((REPO, None))),
+        (json!({"type": "task_context", "branch": "main"}), json!({}), None),
+        (
+            json!({"type": "fixed", "url": "https://git.example.org/infra"}),
+            json!({"repository_url": REPO}),
+            Some(("https://git.example.org/infra", None)),
+        ),
+        (json!({"type": "none"}), json!({"repository_url": REPO}), None),
+    ] {
+        let mut scenario = Scenario::new(json!({"enabled": true, "repo_source": source}));
+        scenario.task = json!({"context": task});
+        let plan = plan_json(&scenario);
+        let found = plan["actions"].as_array().unwrap().iter().find(|action| action["action"] == "clone_repository");
+        let found = found.map(|action| (action["url"].as_str().unwrap(), action["reference"].as_str()));
+        assert_eq!(found, clone, "{source} {task}");
+        assert_eq!(plan["env"].get("STEAD_REPO_URL").and_then(Value::as_str), clone.map(|(url, _)| url));
+    }
+}
+
+#[test]
+fn no_checkout_on_start_leaves_the_repository_to_the_agent() {
+    let mut scenario = Scenario::new(json!({"enabled": true, "checkout_on_start": false}));
+    scenario.task = json!({"context": {"repository_url": REPO}});
+    assert_eq!(actions(&scenario), ["create_workspace", "write_task_context"]);
+    assert_eq!(plan_json(&scenario)["env"]["STEAD_REPO_URL"], REPO);
+}
+
+#[test]
+fn env_layers_in_order() {
+    let mut scenario = Scenario::new(json!({"enabled": true}));
+    scenario.platform = json!({"env": {"A": "platform", "B": "platform", "C": "platform", "D": "platform"}});
+    scenario.project = Some(json!({"env": {"B": "project", "C": "project", "D": "project"}}));
+    scenario.agent_type["env"] = json!({"C": "role", "D": "role", "STEAD_WORKSPACE": "/elsewhere"});
+    scenario.task = json!({"env": {"D": "task"}});
+    let request_has_project = scenario.specify().unwrap().workspace.unwrap().plan.env;
+    let env = serde_json::to_value(request_has_project).unwrap();
+    assert_eq!(
+        env,
+        json!({"A": "platform", "B": "project", "C": "role", "D": "task", "STEAD_WORKSPACE": "/workspace"})
+    );
+}
+
+const REPOSITORY_VARIABLES: &[&str] = &[
+    "STEAD_REPO_URL",
+    "STEAD_GIT_REF",
+    "STEAD_GIT_TOKEN",
+    "TUIXIU_REPO_URL",
+    "TUIXIU_GIT_AUTH_MODE",
+    "TUIXIU_ANYTHING",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GITLAB_TOKEN",
+    "GITLAB_ACCESS_TOKEN",
+    "gh_token",
+    "GIT_SSH_COMMAND",
+    "SSH_AUTH_SOCK",
+];
+
+proptest! {
+    #[test]
+    fn an_empty_workspace_never_learns_of_a_repository(
+        layers in prop::collection::vec(prop::sample::subsequence(REPOSITORY_VARIABLES.to_vec(), 0..=4), 4..=4),
+    ) {
+        let env = |names: &Vec<&str>| {
+            let mut env = serde_json::Map::from_iter([("KEPT".to_owned(), json!("kept"))]);
+            env.extend(names.iter().map(|name| ((*name).to_owned(), json!("canary"))));
+            Value::Object(env)
+        };
+        let mut scenario = Scenario::new(json!({"enabled": true, "workspace_policy": "empty"}));
+        scenario.platform = json!({"env": env(&layers[0])});
+        scenario.project = Some(json!({"env": env(&layers[1]), "repository_url": REPO}));
+        scenario.agent_type["env"] = env(&layers[2]);
+        scenario.task = json!({"env": env(&layers[3]), "context": {"repository_url": REPO}});
+        let spec = scenario.specify().unwrap().workspace.unwrap();
+        prop_assert_eq!(spec.policy.policy.kind(), PolicyKind::Empty);
+        let plan = serde_json::to_string(&spec.plan).unwrap();
+        prop_assert!(!plan.contains("canary") && !plan.contains(REPO), "{}", plan);
+        prop_assert_eq!(spec.plan.env.get("KEPT"), Some("kept"));
+    }
+}
