@@ -56,11 +56,14 @@ impl DiskFs {
         let root = WorkspacePath::root();
         let failed = |source| errno::io("make the snapshot of", &root, source);
         std::fs::create_dir(directory).map_err(failed)?;
-        let unfinished = Removed(directory.to_owned());
-        let snapshot = DiskSnapshot::open(directory).map_err(failed)?;
-        make_equal(self, &snapshot.tree)?;
-        std::mem::forget(unfinished);
-        Ok(snapshot)
+        let copied = DiskSnapshot::open(directory).map_err(failed).and_then(|snapshot| {
+            make_equal(self, &snapshot.tree)?;
+            Ok(snapshot)
+        });
+        if copied.is_err() {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+        copied
     }
 
     /// Copies the tree into a new directory, which goes when the snapshot is dropped.

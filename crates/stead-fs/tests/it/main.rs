@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
 mod conformance;
+mod disk;
 mod harness;
 mod paths;
+mod race;
 mod replay;
 mod tools_edit;
 mod tools_files;

@@ -1,0 +1,196 @@
+//! What only a disk can do to us: special files, odd names, deep trees, modes, huge files.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::json;
+use stead_fs::tools::FileTool::{Edit, Glob, Grep, Ls, Read, Rm, Write};
+use stead_fs::{DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, Recursion, WorkspacePath, WriteMode};
+
+use crate::harness::{NOW, err, fill, ok, path};
+
+fn rooted() -> (tempfile::TempDir, DiskFs) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("root")).unwrap();
+    let fs = DiskFs::open(&directory.path().join("root")).unwrap();
+    (directory, fs)
+}
+
+fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+}
+
+#[test]
+fn special_files_are_listed_and_removed_but_never_opened() {
+    let (host, mut fs) = rooted();
+    let root = host.path().join("root");
+    make_fifo(&root.join("fifo"));
+    let _listener = UnixListener::bind(root.join("socket")).unwrap();
+    fill(&mut fs, &[("text", "needle")]);
+    for name in ["fifo", "socket"] {
+        // A FIFO without a writer would block whoever opens it.
+        assert_eq!(err(&mut fs, Read, &json!({"path": name})).code, "special_file");
+        assert_eq!(
+            err(&mut fs, Edit, &json!({"path": name, "old_string": "a", "new_string": "b"})).code,
+            "special_file"
+        );
+        let overwrite = json!({"path": name, "content": "x", "mode": "overwrite"});
+        assert_eq!(err(&mut fs, Write, &overwrite).code, "special_file");
+        assert!(matches!(fs.hash(&path(name)), Err(FsError::Special { .. })));
+        assert_eq!(fs.stat(&path(name)).unwrap().kind, Kind::Special);
+    }
+    assert_eq!(ok(&mut fs, Ls, &json!({}))["entries"][0]["kind"], "special");
+    assert_eq!(ok(&mut fs, Grep, &json!({"pattern": "needle"}))["matches"].as_array().unwrap().len(), 1);
+    fs.snapshot().unwrap();
+    ok(&mut fs, Rm, &json!({"path": "fifo"}));
+    assert!(!root.join("fifo").exists());
+}
+
+#[test]
+fn proc_links_lead_nowhere() {
+    let (host, fs) = rooted();
+    symlink("/proc/self/root", host.path().join("root/escape")).unwrap();
+    assert!(matches!(fs.list(&path("escape"), 9), Err(FsError::Escapes { .. })));
+    let proc = DiskFs::open(Path::new("/proc/self")).unwrap();
+    assert!(proc.list(&path("root"), 9).is_err());
+    assert!(proc.read_bytes(&path("root/etc/passwd")).is_err());
+    assert!(proc.list(&path("cwd"), 9).is_err());
+}
+
+#[test]
+fn names_that_are_no_text_can_be_listed_and_passed_back() {
+    let (host, mut fs) = rooted();
+    let name = OsStr::from_bytes(b"caf\xe9 \\x5c.txt");
+    std::fs::write(host.path().join("root").join(name), "needle").unwrap();
+    let entry = ok(&mut fs, Ls, &json!({}))["entries"][0].clone();
+    assert_eq!(entry["path"], r"caf\xe9 \x5cx5c.txt");
+    assert_eq!(entry["display"], "caf\u{fffd} \\x5c.txt");
+    let shown = entry["path"].clone();
+    assert_eq!(ok(&mut fs, Glob, &json!({"pattern": "*.txt"}))["paths"][0], shown);
+    assert_eq!(ok(&mut fs, Grep, &json!({"pattern": "needle"}))["matches"][0]["path"], shown);
+    assert_eq!(ok(&mut fs, Read, &json!({"path": shown}))["content"], "needle");
+    ok(&mut fs, Edit, &json!({"path": shown, "old_string": "needle", "new_string": "pin"}));
+    ok(&mut fs, Rm, &json!({"path": shown}));
+    assert_eq!(fs.list(&path("/"), 9).unwrap().total, 0);
+}
+
+#[test]
+fn modes_and_links_are_kept_and_setuid_is_not() {
+    let (host, mut fs) = rooted();
+    let file = host.path().join("root/run.sh");
+    std::fs::write(&file, "old").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o4751)).unwrap();
+    ok(&mut fs, Edit, &json!({"path": "run.sh", "old_string": "old", "new_string": "new"}));
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o7777, 0o751);
+    ok(&mut fs, Write, &json!({"path": "d/new", "content": "x"}));
+    assert_eq!(std::fs::metadata(host.path().join("root/d/new")).unwrap().mode() & 0o7777, 0o644);
+    let names: Vec<_> = std::fs::read_dir(host.path().join("root")).unwrap().collect();
+    assert_eq!(names.len(), 2, "a temporary file was left behind: {names:?}");
+}
+
+#[test]
+fn new_files_belong_to_the_owner_of_their_directory() {
+    let (host, mut fs) = rooted();
+    let root = host.path().join("root");
+    if std::os::unix::fs::chown(&root, Some(4_242), Some(4_343)).is_err() {
+        // Only root can set the scene; anybody else keeps their own files, which every other test shows.
+        return;
+    }
+    fs.write(&path("a/b"), "x", WriteMode::Create, NOW).unwrap();
+    for name in ["a", "a/b"] {
+        let meta = std::fs::metadata(root.join(name)).unwrap();
+        assert_eq!((meta.uid(), meta.gid()), (4_242, 4_343), "{name}");
+    }
+    std::os::unix::fs::chown(root.join("a/b"), Some(77), Some(88)).unwrap();
+    fs.write(&path("a/b"), "y", WriteMode::Overwrite, NOW).unwrap();
+    let meta = std::fs::metadata(root.join("a/b")).unwrap();
+    assert_eq!((meta.uid(), meta.gid()), (77, 88));
+}
+
+#[test]
+fn trees_deeper_than_any_path_are_walked_hashed_and_removed() {
+    let (_host, mut fs) = rooted();
+    // 1,200 levels of 4 bytes: more than PATH_MAX.
+    let deep = vec!["ddd"; 1_200].join("/");
+    fs.mkdir(&path(&deep), NOW).unwrap();
+    let file = format!("{deep}/needle.txt");
+    fs.write(&path(&file), "needle", WriteMode::Create, NOW).unwrap();
+    assert_eq!(fs.read_bytes(&path(&file)).unwrap(), "needle".as_bytes());
+    assert_eq!(ok(&mut fs, Glob, &json!({"pattern": "**/*.txt"}))["paths"][0], file);
+    assert_eq!(ok(&mut fs, Grep, &json!({"pattern": "needle"}))["matches"][0]["path"], file);
+    fs.tree_hash().unwrap();
+    assert_eq!(fs.delete(&path("ddd"), Recursion::Recursive).unwrap(), 1_201);
+}
+
+#[test]
+fn huge_files_are_read_in_pages_and_refused_whole() {
+    let (host, mut fs) = rooted();
+    let file = std::fs::File::create(host.path().join("root/huge")).unwrap();
+    file.set_len(65 << 20).unwrap();
+    assert!(matches!(fs.read_bytes(&path("huge")), Err(FsError::TooLarge { .. })));
+    assert_eq!(ok(&mut fs, Read, &json!({"path": "huge"}))["binary"], true);
+    let arguments = json!({"path": "huge", "old_string": "a", "new_string": "b"});
+    assert_eq!(err(&mut fs, Edit, &arguments).code, "too_large");
+}
+
+#[test]
+fn the_root_is_the_directory_not_its_name() {
+    let (host, mut fs) = rooted();
+    fill(&mut fs, &[("f", "mine")]);
+    std::fs::rename(host.path().join("root"), host.path().join("moved")).unwrap();
+    std::fs::create_dir(host.path().join("root")).unwrap();
+    std::fs::write(host.path().join("root/f"), "not mine").unwrap();
+    assert_eq!(fs.read_bytes(&path("f")).unwrap(), "mine".as_bytes());
+}
+
+#[test]
+fn synced_writes_write_too() {
+    let (_host, fs) = rooted();
+    let mut fs = fs.with_durability(Durability::Synced);
+    fs.write(&path("a/b"), "x", WriteMode::Create, NOW).unwrap();
+    assert_eq!(fs.read_bytes(&path("a/b")).unwrap(), "x".as_bytes());
+}
+
+#[test]
+fn a_snapshot_can_be_kept_and_opened_again() {
+    let (host, mut fs) = rooted();
+    fill(&mut fs, &[("a/b", "x"), ("c", "y")]);
+    let kept = host.path().join("snapshot");
+    fs.snapshot_to(&kept).unwrap();
+    fs.delete(&path("a"), Recursion::Recursive).unwrap();
+    let snapshot = DiskSnapshot::open(&kept).unwrap();
+    fs.restore(&stead_fs::Snapshot::Disk(snapshot.clone())).unwrap();
+    assert_eq!(fs.tree_hash().unwrap(), snapshot.tree().tree_hash().unwrap());
+    assert!(fs.snapshot_to(&kept).is_err(), "an old snapshot is not written over");
+}
+
+#[test]
+fn a_dropped_snapshot_leaves_nothing() {
+    let (host, mut fs) = rooted();
+    let kept = host.path().join("snapshots");
+    std::fs::create_dir(&kept).unwrap();
+    fill(&mut fs, &[("a/b", "x")]);
+    let fs = fs.with_snapshots(kept.clone());
+    let snapshot = fs.snapshot().unwrap();
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 1);
+    drop(snapshot);
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0);
+}
+
+#[test]
+fn memory_and_disk_hash_the_same_tree_alike() {
+    let (_host, mut disk) = rooted();
+    let mut memory = stead_fs::MemoryFs::new();
+    for fs in [&mut disk as &mut dyn Filesystem, &mut memory] {
+        fill(fs, &[("a/x", "1"), ("a.txt", "2"), ("a-b", "3")]);
+        fs.mkdir(&path("empty"), NOW).unwrap();
+        fs.symlink(&path("l"), b"a/x", NOW).unwrap();
+        fs.set_permission(&path("a/x"), stead_fs::Permission::Executable, NOW).unwrap();
+    }
+    assert_eq!(disk.tree_hash().unwrap(), memory.tree_hash().unwrap());
+    assert_ne!(WorkspacePath::root(), path("a"));
+}

@@ -1,0 +1,107 @@
+//! A thread swaps a directory for a link to a directory outside, as fast as it can, while every operation runs through it.
+//! What is outside is never read, listed, written or removed. `STEAD_FS_RACE_ROUNDS` raises the rounds per operation.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::{Value, json};
+use stead_fs::tools::FileTool::{self, Edit, Glob, Grep, Ls, Read, Rm, Write};
+use stead_fs::{DiskFs, Filesystem};
+
+use crate::harness::{call, fill};
+
+const FLAG: &str = "the flag outside";
+
+fn rounds() -> usize {
+    std::env::var("STEAD_FS_RACE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(2_000)
+}
+
+/// `root/swap` is at one moment a directory with a file, at the next a link to a directory with the flag.
+fn race(tool: FileTool, arguments: &Value) {
+    let host = tempfile::tempdir().unwrap();
+    let (root, outside) = (host.path().join("root"), host.path().join("outside"));
+    for (directory, content) in [(&outside, FLAG), (&root.join("swap"), "inside")] {
+        std::fs::create_dir_all(directory.join("sub")).unwrap();
+        std::fs::write(directory.join("file"), content).unwrap();
+        std::fs::write(directory.join("sub/file"), content).unwrap();
+    }
+    // The link is outside the searched tree while it is not swapped in, or it would be found there.
+    let link = host.path().join("link");
+    symlink(&outside, &link).unwrap();
+    let mut fs = DiskFs::open(&root).unwrap();
+    // The directory itself, wherever it is called what: to put back what a tool has removed.
+    let mut inside = DiskFs::open(&root.join("swap")).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // One step: there is no moment without `swap`.
+                let _ = renameat_with(CWD, &link, CWD, root.join("swap"), RenameFlags::EXCHANGE);
+            }
+        });
+        let mut succeeded = 0;
+        for _ in 0..rounds() {
+            let reply = call(&mut fs as &mut dyn Filesystem, tool, arguments);
+            let shown = format!("{reply:?}");
+            if shown.contains(FLAG) {
+                done.store(true, Ordering::Relaxed);
+                panic!("{tool} has seen the flag: {shown}");
+            }
+            succeeded += usize::from(reply.outcome.is_ok());
+            if tool == Rm {
+                fill(&mut inside, &[("file", "inside"), ("sub/file", "inside")]);
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(succeeded > 0, "{tool} never ran on the inside: the race shows nothing");
+    });
+    for file in ["file", "sub/file"] {
+        assert_eq!(std::fs::read_to_string(outside.join(file)).unwrap(), FLAG);
+    }
+    let count = |directory: &Path| std::fs::read_dir(directory).unwrap().count();
+    assert_eq!((count(&outside), count(&outside.join("sub"))), (2, 1), "{tool} made something outside");
+}
+
+#[test]
+fn read() {
+    race(Read, &json!({"path": "swap/file"}));
+}
+
+#[test]
+fn write() {
+    race(Write, &json!({"path": "swap/file", "content": "written", "mode": "overwrite"}));
+}
+
+#[test]
+fn create() {
+    race(Write, &json!({"path": "swap/new/deep/file", "content": "written", "mode": "overwrite"}));
+}
+
+#[test]
+fn edit() {
+    race(Edit, &json!({"path": "swap/file", "old_string": "nsi", "new_string": "nsi"}));
+}
+
+#[test]
+fn list() {
+    race(Ls, &json!({"path": "swap"}));
+}
+
+#[test]
+fn search() {
+    race(Grep, &json!({"pattern": "."}));
+    race(Glob, &json!({"pattern": "swap/**"}));
+}
+
+#[test]
+fn remove_file() {
+    race(Rm, &json!({"path": "swap/file"}));
+}
+
+#[test]
+fn remove_directory() {
+    race(Rm, &json!({"path": "swap/sub"}));
+}
