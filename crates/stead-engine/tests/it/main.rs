@@ -1,4 +1,5 @@
 //! The engine over a real SQLite store and the memory provider.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod fixture;
 mod life;
