@@ -1,0 +1,20 @@
+//! What every handler is given.
+
+use std::sync::Arc;
+
+use stead_engine::Engine;
+use tokio::sync::watch;
+
+use crate::answering::Answering;
+use crate::config::ServerConfig;
+use crate::metrics::Metrics;
+
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) engine: Engine,
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) answering: Answering,
+    pub(crate) metrics: Metrics,
+    /// Turns true once, when the server begins to stop.
+    pub(crate) stopping: watch::Receiver<bool>,
+}

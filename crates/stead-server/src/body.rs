@@ -1,0 +1,87 @@
+//! Request bodies: bytes within a limit and a time, JSON, then what the route asks for, valid by type.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde_json::Value;
+use stead_core::parse::{self, Read};
+
+use crate::app::App;
+use crate::json;
+use crate::problem::{Code, Problem};
+
+/// A JSON body read as a `T`, and the hash of what it said (for idempotency: the same value, however it was spaced).
+pub(crate) struct Json<T> {
+    pub(crate) value: T,
+    pub(crate) hash: [u8; 32],
+}
+
+impl<T: Read> FromRequest<App> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let value = read(request, app.config.max_body_bytes, app.config.body_timeout).await?;
+        let hash = *blake3::hash(&stead_core::canonical::bytes(&value)).as_bytes();
+        Ok(Self { value: parse::read(value)?, hash })
+    }
+}
+
+/// The arguments of a tool call: an object, judged by the tool.
+pub(crate) struct Arguments(pub(crate) Value);
+
+impl FromRequest<App> for Arguments {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let value = read(request, app.config.max_tool_body_bytes, app.config.body_timeout).await?;
+        if value.is_object() { Ok(Self(value)) } else { Err(Problem::invalid("", "expected an object of arguments")) }
+    }
+}
+
+async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Value, Problem> {
+    expect_json(request.headers())?;
+    let arriving = Limited::new(request.into_body(), limit).collect();
+    let bytes: Bytes = match tokio::time::timeout(timeout, arriving).await {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            return Err(Problem::new(Code::TooLarge, format!("the body has more than {limit} bytes")));
+        }
+        Ok(Err(_)) => return Err(Problem::invalid("", "the body ended before it was complete")),
+        Err(_) => {
+            let detail = format!("the body was not complete after {} seconds", timeout.as_secs());
+            return Err(Problem::new(Code::BodyTimeout, detail));
+        }
+    };
+    if bytes.is_empty() {
+        return Err(Problem::invalid("", "a JSON body is required"));
+    }
+    json::parse(&bytes).map_err(|error| Problem::invalid("", format!("the body is not valid JSON: {error}")))
+}
+
+/// JSON, plain. A body without a type is taken at its word.
+fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable").trim());
+    if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        let detail = format!("send the body as it is, not encoded as {coding:?}");
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
+    let Some(given) = text(CONTENT_TYPE) else { return Ok(()) };
+    let mut parts = given.split(';').map(str::trim);
+    let media_type = parts.next().unwrap_or_default();
+    let utf8 = parts.all(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
+            value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    });
+    if media_type.eq_ignore_ascii_case("application/json") && utf8 {
+        return Ok(());
+    }
+    let shown: String = given.chars().take(80).collect();
+    let detail = format!("the body must be application/json in UTF-8, not {shown:?}");
+    Err(Problem::new(Code::UnsupportedMediaType, detail))
+}

@@ -1,0 +1,59 @@
+//! What the operator sets about the front door. The caller reads files and environment; this crate gets values.
+
+use std::time::Duration;
+
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// `Host` values served besides loopback: `name` for any port, `name:port` for one.
+    pub allowed_hosts: Vec<String>,
+    /// `Origin` values served besides the server's own, as a browser sends them: `https://name[:port]`.
+    pub allowed_origins: Vec<String>,
+    /// The name of each admin token and the BLAKE3 hash of its text.
+    pub admin_tokens: Vec<(String, [u8; 32])>,
+    /// From the first byte of a request to the end of its headers.
+    pub header_timeout: Duration,
+    /// For a whole request body.
+    pub body_timeout: Duration,
+    /// Silence on a connection without a request, from its first moment.
+    pub idle_timeout: Duration,
+    /// How long a client may refuse to take what is written to it.
+    pub write_timeout: Duration,
+    /// How long requests may go on after the shutdown began.
+    pub drain_timeout: Duration,
+    pub max_connections: usize,
+    pub max_header_bytes: usize,
+    /// Of a JSON body.
+    pub max_body_bytes: usize,
+    /// Of a tool call's arguments.
+    pub max_tool_body_bytes: usize,
+    /// Between two comments that keep an event stream open.
+    pub heartbeat: Duration,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            admin_tokens: Vec::new(),
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(10),
+            max_connections: 4096,
+            max_header_bytes: 64 * 1024,
+            max_body_bytes: 2 * 1024 * 1024,
+            max_tool_body_bytes: 16 * 1024 * 1024,
+            heartbeat: Duration::from_secs(15),
+        }
+    }
+}
+
+impl ServerConfig {
+    /// Adds an admin token; only its hash is kept.
+    pub fn with_admin_token(mut self, name: &str, token: &str) -> Self {
+        self.admin_tokens.push((name.to_owned(), *blake3::hash(token.as_bytes()).as_bytes()));
+        self
+    }
+}

@@ -1,0 +1,220 @@
+//! One connection and its clocks.
+//!
+//! Four things a client may not do for long: say nothing, send half of a request's headers, refuse to take its answer, and stay after the server was told to
+//! stop. hyper's own header timeout cannot tell the first two apart, so the bytes are watched here ([`Watched`]) and [`overdue`] judges them.
+
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tower::ServiceExt as _;
+
+use crate::app::App;
+use crate::config::ServerConfig;
+use crate::host::LocalAddress;
+use crate::metrics::Open;
+
+/// After the shutdown began: silence that shows an idle connection has nothing more to send.
+const PARTING: Duration = Duration::from_millis(250);
+
+/// Serves one connection until it ends or is overdue.
+pub(crate) async fn run(stream: TcpStream, router: Router, app: &App) {
+    let _open = Open::new("stead_connections");
+    let Ok(local) = stream.local_addr() else { return };
+    // Small answers and events go out when they are written.
+    let _ = stream.set_nodelay(true);
+    let clocks = Arc::new(Clocks::start());
+    let service = {
+        let clocks = clocks.clone();
+        service_fn(move |request| answer(request, router.clone(), local, clocks.clone()))
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // The outermost bound, should the watch below ever miss a half-sent request.
+        .header_read_timeout(app.config.idle_timeout.max(app.config.header_timeout))
+        .max_buf_size(app.config.max_header_bytes.max(8192))
+        .serve_connection(TokioIo::new(Watched { stream, clocks: clocks.clone() }), service);
+    let mut connection = pin!(connection);
+    let mut stopping = app.stopping.clone();
+    let mut tick = tokio::time::interval(pace(&app.config));
+    let mut told = false;
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = tick.tick() => {
+                if overdue(&clocks, &app.config) || (told && clocks.idle_for(PARTING)) {
+                    return;
+                }
+            }
+            _ = stopping.wait_for(|stopping| *stopping), if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+                tick = tokio::time::interval(PARTING / 5);
+            }
+        }
+    }
+}
+
+/// Often enough to be punctual, seldom enough to cost nothing.
+fn pace(config: &ServerConfig) -> Duration {
+    let shortest = config.header_timeout.min(config.idle_timeout).min(config.write_timeout);
+    (shortest / 8).clamp(Duration::from_millis(5), Duration::from_secs(1))
+}
+
+fn overdue(clocks: &Clocks, config: &ServerConfig) -> bool {
+    if clocks.since(&clocks.stalled).is_some_and(|stalled| stalled >= config.write_timeout) {
+        return true;
+    }
+    if clocks.answering.load(Relaxed) > 0 {
+        return false;
+    }
+    match clocks.since(&clocks.heading) {
+        Some(heading) => heading >= config.header_timeout,
+        None => clocks.idle_for(config.idle_timeout),
+    }
+}
+
+async fn answer(
+    mut request: Request<Incoming>,
+    router: Router,
+    local: std::net::SocketAddr,
+    clocks: Arc<Clocks>,
+) -> Result<Response<Body>, std::convert::Infallible> {
+    let turn = Turn::begin(clocks);
+    request.extensions_mut().insert(LocalAddress(local));
+    let response = router.oneshot(request.map(Body::new)).await?;
+    // The turn ends with the body, not with its head: a stream of events is being answered all its life.
+    Ok(response.map(|body| {
+        Body::new(body.map_frame(move |frame| {
+            let _ = &turn;
+            frame
+        }))
+    }))
+}
+
+/// Moments in milliseconds since the connection began, plus one; zero is "not now".
+struct Clocks {
+    began: Instant,
+    /// The last byte in either direction.
+    active: AtomicU64,
+    /// The first byte of a request whose headers are not complete.
+    heading: AtomicU64,
+    /// Since when a write waits for the client.
+    stalled: AtomicU64,
+    answering: AtomicUsize,
+}
+
+impl Clocks {
+    fn start() -> Self {
+        let (active, heading, stalled) = (AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0));
+        Self { began: Instant::now(), active, heading, stalled, answering: AtomicUsize::new(0) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    fn since(&self, clock: &AtomicU64) -> Option<Duration> {
+        let moment = clock.load(Relaxed);
+        (moment > 0).then(|| Duration::from_millis(self.now().saturating_sub(moment)))
+    }
+
+    fn idle_for(&self, limit: Duration) -> bool {
+        self.answering.load(Relaxed) == 0 && self.since(&self.active).is_none_or(|silent| silent >= limit)
+    }
+
+    fn read_something(&self) {
+        let now = self.now();
+        self.active.store(now, Relaxed);
+        if self.answering.load(Relaxed) == 0 && self.heading.load(Relaxed) == 0 {
+            self.heading.store(now, Relaxed);
+        }
+    }
+
+    fn wrote(&self, progress: bool) {
+        if progress {
+            self.active.store(self.now(), Relaxed);
+            self.stalled.store(0, Relaxed);
+        } else if self.stalled.load(Relaxed) == 0 {
+            self.stalled.store(self.now(), Relaxed);
+        }
+    }
+}
+
+/// A request from the end of its headers to the end of its answer.
+struct Turn(Arc<Clocks>);
+
+impl Turn {
+    fn begin(clocks: Arc<Clocks>) -> Self {
+        clocks.answering.fetch_add(1, Relaxed);
+        clocks.heading.store(0, Relaxed);
+        Self(clocks)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.active.store(self.0.now(), Relaxed);
+        self.0.answering.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The stream, with its clocks kept.
+struct Watched {
+    stream: TcpStream,
+    clocks: Arc<Clocks>,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        if buffer.filled().len() > before {
+            self.clocks.read_something();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.clocks.wrote(written.is_ready());
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.clocks.wrote(written.is_ready());
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,105 @@
+//! Reading JSON text strictly: one value, no key twice, no more nesting than serde_json's 128.
+//!
+//! Two readers of `{"a": 1, "a": 2}` may see different bodies; here nobody sees it.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Parses a body; the error says where.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice::<Strict>(bytes).map(|strict| strict.0)
+}
+
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Strict;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Strict, E> {
+        Ok(Strict(Value::Null))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Strict, E> {
+        Ok(Strict(Value::Bool(value)))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Strict, E> {
+        Number::from_f64(value).map(|number| Strict(number.into())).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Strict, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Strict(item)) = elements.next_element()? {
+            items.push(item);
+        }
+        Ok(Strict(items.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Strict, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if map.contains_key(&key) {
+                let shown: String = key.chars().take(80).collect();
+                return Err(A::Error::custom(format!("the key {shown:?} is given twice")));
+            }
+            let Strict(value) = entries.next_value()?;
+            map.insert(key, value);
+        }
+        Ok(Strict(map.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, refused_with: &str) {
+        let error = parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(refused_with), "{error}");
+    }
+
+    #[test]
+    fn reads_what_serde_json_reads() {
+        let text = r#"{"a": [1, -2, 2.5, "x", null, true, {"b": {}}], "": "\u00e9"}"#;
+        assert_eq!(parse(text.as_bytes()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn refuses_what_two_readers_could_read_differently() {
+        check(r#"{"a": {"b": 1, "b": 1}}"#, r#"the key "b" is given twice at line 1"#);
+        check("{} {}", "trailing characters");
+        check(&"[".repeat(100_000), "recursion limit");
+        check(&"9".repeat(1_000_000), "out of range");
+        check("", "EOF");
+    }
+}

@@ -1,0 +1,67 @@
+//! What is counted, under which names. One recorder per process, whoever starts the first server.
+
+use std::sync::OnceLock;
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+const DURATION: &str = "stead_http_request_duration_seconds";
+const SECONDS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// The process's recorder; absent if the program around us installed its own.
+#[derive(Clone)]
+pub(crate) struct Metrics(Option<PrometheusHandle>);
+
+impl Metrics {
+    pub(crate) fn install() -> Self {
+        let handle = RECORDER.get_or_init(|| {
+            let builder = PrometheusBuilder::new();
+            let builder = builder.set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), SECONDS).ok()?;
+            let handle = builder.install_recorder().ok()?;
+            describe();
+            Some(handle)
+        });
+        Self(handle.clone())
+    }
+
+    /// The Prometheus text of everything counted so far.
+    pub(crate) fn render(&self) -> String {
+        self.0.as_ref().map(PrometheusHandle::render).unwrap_or_default()
+    }
+
+    /// Folds samples into their buckets, so that memory does not grow while nobody scrapes.
+    pub(crate) fn fold(&self) {
+        if let Some(handle) = &self.0 {
+            handle.run_upkeep();
+        }
+    }
+}
+
+fn describe() {
+    describe_counter!("stead_http_requests_total", "Requests answered, by route, method and status.");
+    describe_histogram!(DURATION, Unit::Seconds, "Time to the head of the answer, by route and method.");
+    describe_counter!("stead_refusals_total", "Problems answered, by code.");
+    describe_counter!("stead_tool_calls_total", "Tool calls answered, by tool and outcome.");
+    describe_gauge!("stead_sessions", "Sessions, by status.");
+    describe_gauge!("stead_event_streams", "Event streams that are open.");
+    describe_gauge!("stead_connections", "Connections that are open.");
+}
+
+/// Counts up while it lives.
+pub(crate) struct Open(&'static str);
+
+impl Open {
+    pub(crate) fn new(name: &'static str) -> Self {
+        gauge!(name).increment(1.0);
+        Self(name)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        gauge!(self.0).decrement(1.0);
+    }
+}

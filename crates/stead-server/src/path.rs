@@ -1,0 +1,52 @@
+//! What a path names. A text that can name nothing is answered like something that is not there.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use http::request::Parts;
+use stead_core::tool::ToolName;
+use stead_core::{Name, SessionId};
+
+use crate::problem::Problem;
+use crate::tools;
+
+async fn segment(parts: &mut Parts, wanted: &str) -> Result<String, Problem> {
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let params = params.map_err(|_| Problem::invalid(wanted, "is not valid UTF-8"))?;
+    let found = params.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
+    Ok(found.unwrap_or_default())
+}
+
+/// `{id}` of a session.
+pub(crate) struct SessionPath(pub(crate) SessionId);
+
+impl<S: Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let id = segment(parts, "id").await?;
+        id.parse().map(Self).map_err(|_| Problem::not_found("session", &id))
+    }
+}
+
+/// `{id}` of an agent type or a project: a chosen name, so a wrong one is told what a right one is.
+pub(crate) struct NamePath(pub(crate) Name);
+
+impl<S: Sync> FromRequestParts<S> for NamePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let id = segment(parts, "id").await?;
+        id.parse().map(Self).map_err(|error: stead_core::id::InvalidId| Problem::invalid("id", error.to_string()))
+    }
+}
+
+/// `{tool}`, by its canonical name or an alias.
+pub(crate) struct ToolPath(pub(crate) ToolName);
+
+impl<S: Sync> FromRequestParts<S> for ToolPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let name = segment(parts, "tool").await?;
+        tools::named(&name).map(Self).ok_or_else(|| tools::unknown(&name))
+    }
+}

@@ -1,0 +1,256 @@
+//! The one place where refusals and failures become answers.
+//!
+//! Every error of this server is an RFC 9457 problem with a stable `code`. Handlers return `Result<_, Problem>`; [`shape`] gives the same form to
+//! what axum itself answers (an unknown route, a method that is not there) and [`panicked`] to a bug. What a person may not know (database texts, panic
+//! messages) goes to the log, not here.
+
+use std::any::Any;
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use stead_core::Rejection;
+use stead_core::parse::{FieldError, Invalid};
+use stead_engine::OpError;
+use stead_store::StoreError;
+
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+
+macro_rules! codes {
+    ($($variant:ident = $code:literal, $status:ident, $title:literal;)+) => {
+        /// Every way to say no.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Code { $($variant),+ }
+
+        impl Code {
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub(crate) const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code),+ }
+            }
+
+            pub(crate) const fn status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status),+ }
+            }
+
+            const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidRequest = "invalid_request", BAD_REQUEST, "The request is not valid";
+    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid token is needed";
+    Forbidden = "forbidden", FORBIDDEN, "Not allowed";
+    ToolNotEnabled = "tool_not_enabled", FORBIDDEN, "The tool is not enabled";
+    NotFound = "not_found", NOT_FOUND, "There is no such thing";
+    NoWorkspace = "no_workspace", NOT_FOUND, "The session has no workspace";
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here";
+    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
+    SessionNotActive = "session_not_active", CONFLICT, "The session is not active";
+    Conflict = "conflict", CONFLICT, "It is in conflict with what is there";
+    IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
+    TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not JSON";
+    IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
+    PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
+    PolicyIncomplete = "policy_incomplete", UNPROCESSABLE_ENTITY, "The workspace policy says too little";
+    Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
+    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    code: Code,
+    detail: String,
+    hint: Option<&'static str>,
+    errors: Vec<FieldError>,
+    retry_after: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [FieldError],
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), hint: None, errors: Vec::new(), retry_after: None }
+    }
+
+    /// One thing wrong with one named part of the request.
+    pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
+        Invalid::at(field, message).into()
+    }
+
+    /// The same words whether it never was, is gone, or is somebody else's.
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        let shown: String = id.chars().take(80).collect();
+        Self::new(Code::NotFound, format!("there is no {what} '{shown}'"))
+    }
+
+    pub(crate) fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        let detail = invalid.to_string();
+        Self { errors: invalid.errors, ..Self::new(Code::InvalidRequest, detail) }
+    }
+}
+
+impl From<OpError> for Problem {
+    fn from(error: OpError) -> Self {
+        let text = error.to_string();
+        match error {
+            OpError::Rejected(rejection) => rejection.into(),
+            OpError::NotFound { .. } => Self::new(Code::NotFound, text),
+            OpError::Exists { .. } => Self::new(Code::Conflict, text),
+            OpError::InUse { .. } => Self::new(Code::Conflict, text).hint("close its sessions first"),
+            OpError::Full { .. } => {
+                Self::new(Code::Capacity, text).hint("close a session, or try again later").retry_after(5)
+            }
+            OpError::IdempotencyMismatch { .. } => {
+                Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
+            }
+            OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
+            OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
+            OpError::Store(error) => error.into(),
+            OpError::Corrupt { .. }
+            | OpError::CorruptDocument { .. }
+            | OpError::MissingBlob { .. }
+            | OpError::Blob(_) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Self {
+        let code = match &rejection {
+            Rejection::Incompatible(_) => Code::PolicyIncompatible,
+            Rejection::Incomplete(_) => Code::PolicyIncomplete,
+            Rejection::NoWorkspace { .. } => Code::NoWorkspace,
+            Rejection::NotActive { .. } => Code::SessionNotActive,
+            Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
+            Rejection::OutOfTurn { .. } | Rejection::Exists => Code::Conflict,
+        };
+        Self::new(code, rejection.to_string())
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Unavailable { .. } | StoreError::Closed => {
+                log(&error);
+                Self::new(Code::Unavailable, error.to_string()).retry_after(5)
+            }
+            StoreError::OutcomeUnknown { .. } => {
+                log(&error);
+                Self::new(Code::Unavailable, error.to_string())
+                    .hint("look whether it happened before you try again, or use an Idempotency-Key")
+            }
+            StoreError::Query { .. } | StoreError::Corrupt { .. } => Self::internal(&error),
+        }
+    }
+}
+
+impl Problem {
+    fn internal(error: &dyn std::error::Error) -> Self {
+        log(error);
+        Self::new(Code::Internal, "something went wrong in the server; its log says what")
+    }
+}
+
+/// With the whole chain of causes, for the operator.
+fn log(error: &dyn std::error::Error) {
+    let mut causes = Vec::new();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        causes.push(cause.to_string());
+        source = cause.source();
+    }
+    tracing::error!(%error, causes = causes.join(": "), "operation failed");
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        ::metrics::counter!("stead_refusals_total", "code" => self.code.as_str()).increment(1);
+        let status = self.code.status();
+        let body = Body {
+            kind: format!("urn:stead:problem:{}", self.code.as_str()),
+            title: self.code.title(),
+            status: status.as_u16(),
+            detail: &self.detail,
+            code: self.code.as_str(),
+            hint: self.hint,
+            errors: &self.errors,
+        };
+        let mut response = (status, axum::Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"stead\""));
+        }
+        response
+    }
+}
+
+/// Gives a problem's form to every error that has none yet, and keeps the `Allow` of a 405.
+pub(crate) async fn shape(request: Request, next: Next) -> Response {
+    let asked = format!("{} {}", request.method(), request.uri().path().chars().take(200).collect::<String>());
+    let response = next.run(request).await;
+    let status = response.status();
+    let shaped = response.headers().get(CONTENT_TYPE).is_some_and(|value| value == MEDIA_TYPE);
+    if shaped || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let problem = match status {
+        StatusCode::NOT_FOUND => Problem::new(Code::NotFound, format!("there is no route for {asked}"))
+            .hint("GET /openapi.json lists every route"),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            Problem::new(Code::MethodNotAllowed, format!("there is no route for {asked}"))
+                .hint("the Allow header lists the methods of this path")
+        }
+        status if status.is_client_error() => Problem::new(Code::InvalidRequest, "the request cannot be read"),
+        _ => Problem::new(Code::Internal, "something went wrong in the server; its log says what"),
+    };
+    let mut shaped = problem.into_response();
+    if let Some(methods) = response.headers().get(ALLOW) {
+        shaped.headers_mut().insert(ALLOW, methods.clone());
+    }
+    shaped
+}
+
+/// A panic is a bug: the caller learns that, the log learns what.
+pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let text = cause.downcast_ref::<String>().map(String::as_str).or_else(|| cause.downcast_ref::<&str>().copied());
+    tracing::error!(panic = text.unwrap_or("without a text"), "a handler panicked");
+    Problem::new(Code::Internal, "something went wrong in the server; its log says what").into_response()
+}

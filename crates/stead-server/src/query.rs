@@ -1,0 +1,98 @@
+//! Query parameters: each named once, each valid, none that nobody asked for.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use stead_core::parse::{FieldError, Invalid};
+
+use crate::problem::Problem;
+
+/// The parameters of one route.
+pub(crate) trait ReadQuery: Sized {
+    fn read(parameters: &mut Parameters) -> Self;
+}
+
+/// Extractor: the route's parameters, or a refusal that names every wrong one.
+pub(crate) struct Query<T>(pub(crate) T);
+
+/// For routes that take none.
+pub(crate) struct Nothing;
+
+impl ReadQuery for Nothing {
+    fn read(_: &mut Parameters) -> Self {
+        Self
+    }
+}
+
+impl<T: ReadQuery, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+        let pairs = pairs.map_err(|_| Problem::invalid("", "the query string cannot be read"))?;
+        Ok(Self(read(pairs.0)?))
+    }
+}
+
+fn read<T: ReadQuery>(given: Vec<(String, String)>) -> Result<T, Invalid> {
+    let mut parameters = Parameters { given, known: Vec::new(), errors: Vec::new() };
+    let query = T::read(&mut parameters);
+    let Parameters { given, known, mut errors } = parameters;
+    for (name, _) in given {
+        let shown: String = name.chars().take(80).collect();
+        let valid = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        errors.push(FieldError { field: shown, message: format!("unknown query parameter (valid: {valid})") });
+    }
+    if errors.is_empty() { Ok(query) } else { Err(Invalid { errors }) }
+}
+
+/// The parameters as they came; reading takes them out, what is left over is refused.
+pub(crate) struct Parameters {
+    given: Vec<(String, String)>,
+    known: Vec<&'static str>,
+    errors: Vec<FieldError>,
+}
+
+impl Parameters {
+    /// One parameter read by its type's own parser.
+    pub(crate) fn parsed<T>(&mut self, name: &'static str) -> Option<T>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        let text = self.take(name)?;
+        text.parse().map_err(|error: T::Err| self.fail(name, error.to_string())).ok()
+    }
+
+    /// One whole number within bounds.
+    pub(crate) fn number(&mut self, name: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        let text = self.take(name)?;
+        // `parse` alone would take a leading '+', which is another text for the same number.
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse::<u64>() {
+            Ok(number) if digits && range.contains(&number) => Some(number),
+            _ => {
+                self.fail(name, format!("must be a whole number between {} and {}", range.start(), range.end()));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn fail(&mut self, name: &'static str, message: String) {
+        self.errors.push(FieldError { field: name.to_owned(), message });
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
+        let mut values: Vec<String> =
+            self.given.extract_if(.., |(given, _)| given == name).map(|(_, text)| text).collect();
+        if values.len() > 1 {
+            self.fail(name, "is given more than once".to_owned());
+            return None;
+        }
+        values.pop()
+    }
+}

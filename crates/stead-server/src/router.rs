@@ -1,0 +1,57 @@
+//! The table of contents: every route of this server, and what every request passes on its way to one.
+//!
+//! `routes!` takes path, method and documentation from the handler itself, so the router and the OpenAPI document cannot differ.
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::routes::{agent_types, audit, events, health, platform, pool, projects, providers, sessions, tools};
+use crate::{auth, host, openapi, problem, request_log};
+
+/// Every route, in the order of the contract.
+pub(crate) fn table() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(openapi::head())
+        .nest("/api/v1", api())
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::openapi))
+        .routes(routes!(health::page))
+}
+
+fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(agent_types::create, agent_types::list))
+        .routes(routes!(agent_types::show, agent_types::delete))
+        .routes(routes!(agent_types::workspace_config, agent_types::set_workspace_config))
+        .routes(routes!(projects::show, projects::set))
+        .routes(routes!(platform::show, platform::set))
+        .routes(routes!(tools::list))
+        .routes(routes!(providers::list))
+        .routes(routes!(pool::list))
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::plan))
+        .routes(routes!(sessions::show, sessions::close))
+        .routes(routes!(events::read))
+        .routes(routes!(sessions::state))
+        .routes(routes!(sessions::replay))
+        .routes(routes!(sessions::token))
+        .routes(routes!(tools::call))
+        .routes(routes!(audit::list))
+}
+
+/// The routes behind what every request passes: log, one form for errors, no panic gets out, the right door, a valid token.
+pub(crate) fn router(app: App) -> Router {
+    let (router, _) = table().split_for_parts();
+    router
+        .layer(from_fn_with_state(app.clone(), auth::authenticate))
+        .layer(from_fn_with_state(app.clone(), host::check))
+        .layer(CatchPanicLayer::custom(problem::panicked))
+        .layer(from_fn(problem::shape))
+        .layer(from_fn(request_log::record))
+        .with_state(app)
+}

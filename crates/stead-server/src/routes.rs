@@ -1,0 +1,13 @@
+//! The handlers, one file per noun. Each reads its request, makes one call of the engine, and puts the answer on the wire.
+
+pub(crate) mod agent_types;
+pub(crate) mod audit;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod paging;
+pub(crate) mod platform;
+pub(crate) mod pool;
+pub(crate) mod projects;
+pub(crate) mod providers;
+pub(crate) mod sessions;
+pub(crate) mod tools;

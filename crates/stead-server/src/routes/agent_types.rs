@@ -1,0 +1,109 @@
+//! `/agent-types`
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::LOCATION;
+use stead_core::config::WorkspaceConfig;
+use stead_core::registry::AgentTypeDeclaration;
+use stead_engine::{OpError, ops};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Json;
+use crate::headers::IdempotencyKey;
+use crate::path::NamePath;
+use crate::problem::Problem;
+use crate::query::{Nothing, Query};
+use crate::routes::paging::{Paging, PagingParams};
+use crate::schema;
+use crate::wire::agent_type::AgentType;
+use crate::wire::list::List;
+
+/// Declares an agent type.
+#[utoipa::path(post, path = "/agent-types", tag = "agent types", operation_id = "create_agent_type",
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same answer.", pattern = "^[!-~]{1,255}$")),
+    request_body = schema::AgentTypeDeclaration,
+    responses((status = 201, body = AgentType, description = "It is declared.", headers(("Location" = String))), (status = 409), (status = 422)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    _: Query<Nothing>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: Json<AgentTypeDeclaration>,
+) -> Result<Response, Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let created = match ops::create_agent_type(&app.engine, &actor, body.value.clone()).await {
+        // A repetition is known by its content: the same declaration under a key is the same request.
+        Err(OpError::Exists { what, id }) if key.is_some() => {
+            let there = ops::agent_type(&app.engine, &body.value.id).await?;
+            let same = body.value.at(there.created_at)
+                == stead_core::registry::AgentType { updated_at: there.created_at, ..there.clone() };
+            if same { there } else { return Err(OpError::Exists { what, id }.into()) }
+        }
+        outcome => outcome?,
+    };
+    let location = format!("/api/v1/agent-types/{}", created.id);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], axum::Json(AgentType::from(created))).into_response())
+}
+
+/// Lists agent types by id.
+#[utoipa::path(get, path = "/agent-types", tag = "agent types", operation_id = "list_agent_types", params(PagingParams),
+    responses((status = 200, body = List<AgentType>)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Query(page): Query<Paging>,
+) -> Result<axum::Json<List<AgentType>>, Problem> {
+    let asked = ops::Page { after: page.cursor.map(String::from), limit: page.limit + 1 };
+    let found = ops::agent_types(&app.engine, &asked).await?;
+    Ok(axum::Json(List::page(found, page.limit, |one| one.id.to_string(), AgentType::from)))
+}
+
+/// Shows one agent type.
+#[utoipa::path(get, path = "/agent-types/{id}", tag = "agent types", operation_id = "show_agent_type",
+    params(("id" = schema::Name, Path)), responses((status = 200, body = AgentType)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    NamePath(id): NamePath,
+    _: Query<Nothing>,
+) -> Result<axum::Json<AgentType>, Problem> {
+    Ok(axum::Json(ops::agent_type(&app.engine, &id).await?.into()))
+}
+
+/// Deletes an agent type without live sessions.
+#[utoipa::path(delete, path = "/agent-types/{id}", tag = "agent types", operation_id = "delete_agent_type",
+    params(("id" = schema::Name, Path)), responses((status = 204, description = "It is gone."), (status = 409)))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    NamePath(id): NamePath,
+    _: Query<Nothing>,
+) -> Result<StatusCode, Problem> {
+    ops::delete_agent_type(&app.engine, &actor, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Shows the workspace config of an agent type, every field of it.
+#[utoipa::path(get, path = "/agent-types/{id}/workspace-config", tag = "agent types", operation_id = "show_workspace_config",
+    params(("id" = schema::Name, Path)), responses((status = 200, body = schema::WorkspaceConfig)))]
+pub(crate) async fn workspace_config(
+    State(app): State<App>,
+    NamePath(id): NamePath,
+    _: Query<Nothing>,
+) -> Result<axum::Json<WorkspaceConfig>, Problem> {
+    Ok(axum::Json(ops::agent_type(&app.engine, &id).await?.workspace))
+}
+
+/// Replaces the workspace config of an agent type. Sessions that run keep theirs.
+#[utoipa::path(put, path = "/agent-types/{id}/workspace-config", tag = "agent types", operation_id = "set_workspace_config",
+    params(("id" = schema::Name, Path)), request_body = schema::WorkspaceConfig,
+    responses((status = 200, body = schema::WorkspaceConfig)))]
+pub(crate) async fn set_workspace_config(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    NamePath(id): NamePath,
+    _: Query<Nothing>,
+    body: Json<WorkspaceConfig>,
+) -> Result<axum::Json<WorkspaceConfig>, Problem> {
+    Ok(axum::Json(ops::set_workspace_config(&app.engine, &actor, &id, body.value).await?.workspace))
+}

@@ -1,0 +1,70 @@
+//! `/audit`
+
+use axum::Json as Answer;
+use axum::extract::State;
+use stead_core::SessionId;
+use stead_engine::ops;
+use stead_store::{AuditQuery, AuditRow};
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::query::{Parameters, Query, ReadQuery};
+use crate::routes::paging;
+use crate::schema;
+use crate::wire::audit::AuditRecord;
+use crate::wire::list::List;
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; Filter holds them")]
+pub(crate) struct AuditParams {
+    #[param(value_type = Option<schema::SessionId>)]
+    session: Option<String>,
+    /// The kind of record.
+    #[param(rename = "type", pattern = "^[A-Za-z0-9._-]{1,64}$")]
+    kind: Option<String>,
+    /// The id of the last record of the page before.
+    #[param(minimum = 0, maximum = 9007199254740992_u64)]
+    after: Option<u64>,
+    /// `next_cursor` of the page before; another way to say `after`.
+    #[param(minimum = 0, maximum = 9007199254740992_u64)]
+    cursor: Option<u64>,
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+}
+
+pub(crate) struct Filter(AuditQuery);
+
+impl ReadQuery for Filter {
+    fn read(parameters: &mut Parameters) -> Self {
+        let (session, kind) = (parameters.parsed::<SessionId>("session"), parameters.parsed::<Kind>("type"));
+        let after = paging::after(parameters);
+        let after = i64::try_from(after.unwrap_or(0)).unwrap_or(i64::MAX);
+        Self(AuditQuery { session, kind: kind.map(|kind| kind.0), after, limit: paging::limit(parameters) })
+    }
+}
+
+struct Kind(String);
+
+impl std::str::FromStr for Kind {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let well_formed = (1..=64).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
+        if well_formed { Ok(Self(text.to_owned())) } else { Err("must be 1 to 64 letters, digits, '.', '_' or '-'") }
+    }
+}
+
+/// Lists what was allowed, refused and changed, oldest first.
+#[utoipa::path(get, path = "/audit", tag = "audit", operation_id = "list_audit", params(AuditParams),
+    responses((status = 200, body = List<AuditRecord>)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Query(Filter(query)): Query<Filter>,
+) -> Result<Answer<List<AuditRecord>>, Problem> {
+    let limit = query.limit;
+    let found = ops::audit(&app.engine, AuditQuery { limit: limit + 1, ..query }).await?;
+    Ok(Answer(List::page(found, limit, |row: &AuditRow| row.id.to_string(), AuditRecord::from)))
+}

@@ -1,0 +1,72 @@
+//! `/sessions/{id}/events`
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use stead_engine::ops;
+use stead_store::StoredEvent;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::headers::{EventForm, LastEventId};
+use crate::path::SessionPath;
+use crate::problem::Problem;
+use crate::query::{Parameters, Query, ReadQuery};
+use crate::routes::paging;
+use crate::schema;
+use crate::stream;
+use crate::wire::event;
+use crate::wire::list::List;
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; Place holds them")]
+pub(crate) struct EventParams {
+    /// The sequence number of the last event the client has.
+    #[param(minimum = 0, maximum = 9007199254740992_u64)]
+    after: Option<u64>,
+    /// `next_cursor` of the page before; another way to say `after`.
+    #[param(minimum = 0, maximum = 9007199254740992_u64)]
+    cursor: Option<u64>,
+    /// Events on a page; a stream has no end of page.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+}
+
+pub(crate) struct Place {
+    after: Option<u64>,
+    limit: u32,
+}
+
+impl ReadQuery for Place {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self { after: paging::after(parameters), limit: paging::limit(parameters) }
+    }
+}
+
+/// Reads the journal of a session: as a stream that goes on, or with `Accept: application/json` as a page.
+///
+/// On a stream `id:` is the sequence number and `event:` the type; a client that lost its connection sends `Last-Event-ID` and misses nothing.
+#[utoipa::path(get, path = "/sessions/{id}/events", tag = "sessions", operation_id = "read_events",
+    params(("id" = schema::SessionId, Path), EventParams,
+        ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
+    responses((status = 200, content((List<schema::Event> = "application/json"), (String = "text/event-stream")))))]
+pub(crate) async fn read(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    Query(place): Query<Place>,
+    LastEventId(last): LastEventId,
+    form: EventForm,
+) -> Result<Response, Problem> {
+    let after = last.or(place.after).unwrap_or(0);
+    // A stream looks, too, before it begins: a session that is not there is an answer, not an empty stream.
+    let limit = if form == EventForm::Stream { 1 } else { place.limit + 1 };
+    let found = ops::events(&app.engine, id, after, limit).await?;
+    Ok(match form {
+        EventForm::Stream => stream::events(app, id, after).into_response(),
+        EventForm::Page => axum::Json(page(found, place.limit)).into_response(),
+    })
+}
+
+fn page(found: Vec<StoredEvent>, limit: u32) -> List<serde_json::Value> {
+    List::page(found, limit, |event| event.seq.to_string(), |found| event::value(&found))
+}

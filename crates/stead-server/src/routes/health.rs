@@ -1,0 +1,52 @@
+//! `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and the front page.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::query::{Nothing, Query};
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Health {
+    status: &'static str,
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/healthz", tag = "health", operation_id = "healthz", responses((status = 200, body = Health)))]
+pub(crate) async fn healthz(_: Query<Nothing>) -> Result<Answer<Health>, Problem> {
+    Ok(Answer(Health { status: "ok" }))
+}
+
+/// Whether operations can succeed now.
+#[utoipa::path(get, path = "/readyz", tag = "health", operation_id = "readyz", responses((status = 200, body = Health)))]
+pub(crate) async fn readyz(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<Health>, Problem> {
+    app.engine.ready().await?;
+    Ok(Answer(Health { status: "ready" }))
+}
+
+/// Counts and times, as Prometheus reads them.
+#[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics",
+    responses((status = 200, body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(State(app): State<App>, _: Query<Nothing>) -> Result<Response, Problem> {
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", tag = "health", operation_id = "openapi",
+    responses((status = 200, body = Object)))]
+pub(crate) async fn openapi(_: Query<Nothing>) -> Result<Answer<Value>, Problem> {
+    Ok(Answer(crate::openapi()))
+}
+
+/// What this is, for a person with a browser.
+#[utoipa::path(get, path = "/", tag = "health", operation_id = "page",
+    responses((status = 200, body = String, content_type = "text/html")))]
+pub(crate) async fn page(_: Query<Nothing>) -> Result<Html<&'static str>, Problem> {
+    Ok(Html(include_str!("page.html")))
+}

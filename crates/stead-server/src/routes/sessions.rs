@@ -1,0 +1,186 @@
+//! `/sessions`
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::LOCATION;
+use stead_core::request::SessionRequest;
+use stead_core::{SessionId, Status};
+use stead_engine::{OpError, ops};
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Json;
+use crate::headers::IdempotencyKey;
+use crate::path::SessionPath;
+use crate::problem::Problem;
+use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::routes::paging;
+use crate::schema;
+use crate::wire::list::List;
+use crate::wire::plan::SessionPlan;
+use crate::wire::replay::Replay;
+use crate::wire::session::{Session, SessionFold, SessionStatus, SessionToken};
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the field only describes the parameter; Wait holds it")]
+pub(crate) struct WaitParams {
+    /// Seconds to hold the answer until the session is settled.
+    #[param(minimum = 0, maximum = 300)]
+    wait: Option<u64>,
+}
+
+pub(crate) struct Wait(Option<Duration>);
+
+impl ReadQuery for Wait {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self(parameters.number("wait", 0..=300).filter(|seconds| *seconds > 0).map(Duration::from_secs))
+    }
+}
+
+/// Starts a session. Its workspace is made in the background; `wait` holds the answer until it is there.
+#[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
+    params(WaitParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same session.", pattern = "^[!-~]{1,255}$")),
+    request_body = schema::SessionRequest,
+    responses((status = 201, body = Session, description = "It is recorded.", headers(("Location" = String))),
+        (status = 404), (status = 409), (status = 422), (status = 429, headers(("Retry-After" = u32)))))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Query(Wait(wait)): Query<Wait>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: Json<SessionRequest>,
+) -> Result<Response, Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
+    let mut session = Session::of(ops::create_session(&app.engine, &actor, body.value, idempotency).await?)?;
+    if let Some(wait) = wait {
+        session = Session::of(ops::wait_settled(&app.engine, session.id, wait).await?)?;
+    }
+    session.token = Some(app.engine.session_token(session.id));
+    let location = format!("/api/v1/sessions/{}", session.id);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(session)).into_response())
+}
+
+/// Shows what a session would be: policy, capabilities, init plan, limits. Makes nothing.
+#[utoipa::path(post, path = "/sessions:plan", tag = "sessions", operation_id = "plan_session",
+    request_body = schema::SessionRequest,
+    responses((status = 200, body = SessionPlan), (status = 404), (status = 422)))]
+pub(crate) async fn plan(
+    State(app): State<App>,
+    _: Query<Nothing>,
+    body: Json<SessionRequest>,
+) -> Result<Answer<SessionPlan>, Problem> {
+    Ok(Answer(ops::plan_session(&app.engine, body.value).await?.into()))
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; Filter holds them")]
+pub(crate) struct SessionParams {
+    #[param(inline)]
+    status: Option<SessionStatus>,
+    #[param(value_type = Option<schema::Name>)]
+    agent_type: Option<String>,
+    #[param(value_type = Option<schema::Name>)]
+    project: Option<String>,
+    /// `next_cursor` of the page before.
+    #[param(value_type = Option<schema::SessionId>)]
+    cursor: Option<String>,
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+}
+
+pub(crate) struct Filter(ops::SessionPage);
+
+impl ReadQuery for Filter {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self(ops::SessionPage {
+            after: parameters.parsed::<SessionId>("cursor"),
+            limit: paging::limit(parameters),
+            status: parameters.parsed::<Status>("status"),
+            agent_type: parameters.parsed::<stead_core::Name>("agent_type").map(String::from),
+            project: parameters.parsed::<stead_core::Name>("project").map(String::from),
+        })
+    }
+}
+
+/// Lists sessions, newest first.
+#[utoipa::path(get, path = "/sessions", tag = "sessions", operation_id = "list_sessions", params(SessionParams),
+    responses((status = 200, body = List<Session>)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Query(Filter(page)): Query<Filter>,
+) -> Result<Answer<List<Session>>, Problem> {
+    let limit = page.limit;
+    let states = ops::sessions(&app.engine, ops::SessionPage { limit: limit + 1, ..page }).await?;
+    let sessions = states.into_iter().map(Session::of).collect::<Result<Vec<_>, OpError>>()?;
+    Ok(Answer(List::page(sessions, limit, |session| session.id.to_string(), |session| session)))
+}
+
+/// Shows one session.
+#[utoipa::path(get, path = "/sessions/{id}", tag = "sessions", operation_id = "show_session",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = Session)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<Session>, Problem> {
+    Ok(Answer(Session::of(ops::session(&app.engine, id).await?)?))
+}
+
+/// Closes a session and waits until its workspace is gone; closing it again changes nothing.
+#[utoipa::path(delete, path = "/sessions/{id}", tag = "sessions", operation_id = "close_session",
+    params(("id" = schema::SessionId, Path)),
+    responses((status = 204, description = "It is closed."), (status = 202, body = Session, description = "It is still closing.")))]
+pub(crate) async fn close(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Response, Problem> {
+    let session = Session::of(ops::close_session(&app.engine, &actor, id).await?)?;
+    Ok(match session.status {
+        Status::Closed => StatusCode::NO_CONTENT.into_response(),
+        _ => (StatusCode::ACCEPTED, Answer(session)).into_response(),
+    })
+}
+
+/// Shows the state the journal folds to, and its hash.
+#[utoipa::path(get, path = "/sessions/{id}/state", tag = "sessions", operation_id = "show_state",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = SessionFold)))]
+pub(crate) async fn state(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<SessionFold>, Problem> {
+    Ok(Answer(ops::session(&app.engine, id).await?.into()))
+}
+
+/// Folds the journal again and compares.
+#[utoipa::path(get, path = "/sessions/{id}/replay", tag = "sessions", operation_id = "replay_session",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = Replay)))]
+pub(crate) async fn replay(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<Replay>, Problem> {
+    Ok(Answer(ops::replay(&app.engine, id).await?.into()))
+}
+
+/// Gives the session's token again.
+#[utoipa::path(post, path = "/sessions/{id}/token", tag = "sessions", operation_id = "session_token",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = SessionToken)))]
+pub(crate) async fn token(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<SessionToken>, Problem> {
+    ops::session(&app.engine, id).await?;
+    Ok(Answer(SessionToken { token: app.engine.session_token(id) }))
+}

@@ -1,0 +1,39 @@
+//! `/tools` and `/sessions/{id}/tools/{tool}`
+
+use axum::Json as Answer;
+use axum::extract::State;
+use stead_engine::ops;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Arguments;
+use crate::path::{SessionPath, ToolPath};
+use crate::problem::Problem;
+use crate::query::{Nothing, Query};
+use crate::schema;
+use crate::tools;
+use crate::wire::list::List;
+use crate::wire::tool::{Tool, ToolAnswer};
+
+/// Lists every tool with its parameters.
+#[utoipa::path(get, path = "/tools", tag = "tools", operation_id = "list_tools",
+    responses((status = 200, body = List<Tool>)))]
+pub(crate) async fn list(_: Query<Nothing>) -> Result<Answer<List<Tool>>, Problem> {
+    Ok(Answer(List::whole(tools::all())))
+}
+
+/// Calls a tool of an active session. A tool that ran and failed answers 200 with `ok: false`.
+#[utoipa::path(post, path = "/sessions/{id}/tools/{tool}", tag = "tools", operation_id = "call_tool",
+    params(("id" = schema::SessionId, Path), ("tool" = schema::ToolName, Path, description = "A tool's name or one of its aliases.")),
+    request_body = schema::ToolArguments,
+    responses((status = 200, body = ToolAnswer), (status = 409)))]
+pub(crate) async fn call(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    ToolPath(tool): ToolPath,
+    _: Query<Nothing>,
+    Arguments(arguments): Arguments,
+) -> Result<Answer<ToolAnswer>, Problem> {
+    Ok(Answer(ops::call_tool(&app.engine, &actor, id, tool, arguments).await?.into()))
+}

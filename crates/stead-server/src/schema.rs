@@ -1,0 +1,135 @@
+//! The JSON Schemas of what clients send and of the domain values they get back.
+//!
+//! They are written by hand, next to nothing but themselves: the domain types know no schema language, and derived ones would be vaguer than the parsers. Each says what
+//! its parser in `stead-core` accepts, no more and no less, as far as JSON Schema can; the tests below hold the two together. [`all`] is laid over the generated document,
+//! because utoipa's own schema type cannot say `const` or `propertyNames`.
+
+mod config;
+mod policy;
+mod problem;
+mod registry;
+mod request;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
+
+/// A name in the document for each hand-written schema.
+macro_rules! schemas {
+    ($($name:ident = $json:expr;)+) => {
+        $(
+            pub(crate) enum $name {}
+
+            impl PartialSchema for $name {
+                fn schema() -> RefOr<Schema> {
+                    // Replaced by the real one, see `all`.
+                    RefOr::T(Schema::default())
+                }
+            }
+
+            impl ToSchema for $name {
+                fn name() -> Cow<'static, str> {
+                    Cow::Borrowed(stringify!($name))
+                }
+            }
+        )+
+
+        pub(crate) fn all() -> Vec<(Cow<'static, str>, Value)> {
+            vec![$((<$name as ToSchema>::name(), $json)),+]
+        }
+    };
+}
+
+schemas! {
+    Problem = problem::problem();
+    Name = text("A chosen id: it is safe in a URL, a file name and a metric label.", stead_core::Name::PATTERN, 64);
+    SessionId = json!({"type": "string", "pattern": "^ses_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
+    Timestamp = json!({"type": "string", "format": "date-time", "description": "RFC 3339, UTC."});
+    Env = registry::env();
+    RepositoryUrl = text("https, ssh, user@host:path, http, file or an absolute path; without credentials.", policy::URL, 2048);
+    GitRef = text("A branch, tag or commit.", policy::GIT_REF, 255);
+    WorkspacePolicy = policy::workspace_policy();
+    ToolName = words(stead_core::tool::ToolName::ALL.iter().map(|word| word.as_str()));
+    ProviderName = words(stead_core::config::ProviderName::ALL.iter().map(|word| word.as_str()));
+    ResourceLimits = config::resource_limits();
+    WorkspaceConfig = config::workspace_config();
+    AgentCapabilities = registry::agent_capabilities();
+    ContentBinding = registry::content_binding();
+    AgentTypeDeclaration = registry::agent_type_declaration();
+    Project = registry::project();
+    Platform = registry::platform();
+    Task = request::task();
+    TaskContext = request::task_context();
+    SessionRequest = request::session_request();
+    ToolArguments = json!({"type": "object", "description": "The tool's arguments: GET /api/v1/tools gives the schema of each."});
+    Event = state::event();
+    SessionState = state::session_state();
+    ToolResult = json!({"description": "What the tool found or did; each tool has its own form."});
+}
+
+/// A reference to a named schema.
+fn named(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// That, or `null`, which means the same as leaving it out.
+fn or_null(schema: Value) -> Value {
+    match schema.get("type").and_then(Value::as_str).map(str::to_owned) {
+        Some(kind) if schema.get("enum").is_none() => {
+            let mut schema = schema;
+            schema["type"] = json!([kind, "null"]);
+            schema
+        }
+        _ => json!({"anyOf": [schema, {"type": "null"}]}),
+    }
+}
+
+fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
+    json!({"type": "string", "enum": words.into_iter().collect::<Vec<_>>()})
+}
+
+fn text(description: &str, pattern: &str, max: u64) -> Value {
+    json!({"type": "string", "description": description, "pattern": pattern, "minLength": 1, "maxLength": max})
+}
+
+/// Any text without a NUL.
+fn free_text(min: u64, max: Option<u64>) -> Value {
+    let mut schema = json!({"type": "string", "pattern": "^[^\\u0000]*$"});
+    if min > 0 {
+        schema["minLength"] = min.into();
+    }
+    if let Some(max) = max {
+        schema["maxLength"] = max.into();
+    }
+    schema
+}
+
+fn whole(min: u64, max: u64) -> Value {
+    json!({"type": "integer", "minimum": min, "maximum": max})
+}
+
+/// The largest whole number every JSON reader agrees on.
+const MAX_WHOLE: u64 = 1 << 53;
+
+fn flag() -> Value {
+    json!({"type": "boolean"})
+}
+
+/// An object with exactly these fields.
+fn object(required: &[&str], fields: Value) -> Value {
+    let mut schema = json!({"type": "object", "properties": fields, "additionalProperties": false});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+fn list(items: Value) -> Value {
+    json!({"type": "array", "items": items})
+}

@@ -1,0 +1,89 @@
+//! `stead_core::config` and `stead_core::quantity`.
+
+use serde_json::{Value, json};
+use stead_core::config::{NetworkMode, OnSetupFailure};
+
+use super::{MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, words};
+
+pub(super) const CPU: &str =
+    r"^([1-9][0-9]{0,6}m|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$";
+pub(super) const BYTES: &str = "^([1-9][0-9]{0,14}|[1-9][0-9]{0,5}[KMGT]i?B?)$";
+
+pub(super) fn resource_limits() -> Value {
+    let cpu =
+        json!({"type": "string", "pattern": CPU, "description": "Cores (\"2\", \"0.5\") or thousandths (\"500m\")."});
+    let bytes = json!({"type": "string", "pattern": BYTES, "description": "Bytes with an optional K, M, G or T."});
+    object(
+        &[],
+        json!({
+            "cpu": or_null(cpu), "memory": or_null(bytes.clone()), "disk": or_null(bytes),
+            "pids": or_null(whole(1, 4_194_304)),
+        }),
+    )
+}
+
+/// Which of `url` and `branch` go with which type.
+fn repo_source() -> Value {
+    let variant = |kind: &str, required: &[&str], url: Value| {
+        let kind = json!({"type": "string", "const": kind});
+        object(required, json!({"type": kind, "url": url, "branch": or_null(named("GitRef"))}))
+    };
+    json!({"oneOf": [
+        variant("task_context", &["type"], json!({"type": "null"})),
+        variant("fixed", &["type", "url"], named("RepositoryUrl")),
+        variant("none", &["type"], json!({"type": "null"})),
+    ]})
+}
+
+fn mount() -> Value {
+    object(
+        &["host_path"],
+        json!({
+            "host_path": free_text(1, Some(4096)), "mount_path": or_null(free_text(1, Some(4096))),
+            "include_glob": or_null(list(free_text(0, None))), "exclude_glob": or_null(list(free_text(0, None))),
+            "max_bytes": or_null(whole(0, MAX_WHOLE)), "follow_symlinks": or_null(flag()),
+        }),
+    )
+}
+
+fn network() -> Value {
+    let modes = words(NetworkMode::ALL.iter().map(|mode| mode.as_str()));
+    let phase = object(&[], json!({"mode": or_null(modes), "domains": or_null(list(free_text(0, None)))}));
+    object(&[], json!({"setup": or_null(phase.clone()), "agent": or_null(phase)}))
+}
+
+fn tool_limits() -> Value {
+    object(
+        &[],
+        json!({
+            "write_chars": or_null(whole(1, 16_777_216)), "path_depth": or_null(whole(1, 256)),
+            "segment_chars": or_null(whole(1, 255)), "output_bytes": or_null(whole(1_024, 16_777_216)),
+            "command_chars": or_null(whole(1, 1_048_576)),
+        }),
+    )
+}
+
+pub(super) fn workspace_config() -> Value {
+    let mut tools = list(named("ToolName"));
+    tools["uniqueItems"] = true.into();
+    let mut commands = list(free_text(1, Some(4096)));
+    commands["maxItems"] = 64.into();
+    let mut mounts = list(mount());
+    mounts["maxItems"] = 32.into();
+    let on_failure = words(OnSetupFailure::ALL.iter().map(|word| word.as_str()));
+    object(
+        &[],
+        json!({
+            "enabled": or_null(flag()),
+            "provider": or_null(named("ProviderName")), "fallback_provider": or_null(named("ProviderName")),
+            "repo_source": or_null(repo_source()), "workspace_policy": or_null(named("WorkspacePolicy")),
+            "tools": or_null(tools), "resource_limits": or_null(named("ResourceLimits")),
+            "checkout_on_start": or_null(flag()), "base_image": or_null(free_text(1, Some(512))),
+            "setup_commands": or_null(commands), "setup_timeout_seconds": or_null(whole(1, 86_400)),
+            "on_setup_failure": or_null(on_failure), "require_workspace": or_null(flag()),
+            "mounts": or_null(mounts), "network": or_null(network()), "limits": or_null(tool_limits()),
+            "ttl_seconds": or_null(whole(1, 31_536_000)), "idle_seconds": or_null(whole(1, 31_536_000)),
+            "warm_pool": or_null(whole(0, 1_000)),
+        }),
+    )
+}

@@ -1,0 +1,28 @@
+//! Values of the journal, which `docs/spec/journal.md` defines: here only what every one of them has.
+
+use serde_json::{Value, json};
+
+use super::named;
+
+pub(super) fn event() -> Value {
+    json!({
+        "type": "object",
+        "description": "An event with the fields of its type.",
+        "required": ["seq", "at", "type", "hash"],
+        "properties": {
+            "seq": {"type": "integer", "minimum": 1},
+            "at": named("Timestamp"),
+            "type": {"type": "string"},
+            "hash": {"type": "string", "pattern": "^blake3:[0-9a-f]{64}$"},
+        },
+    })
+}
+
+pub(super) fn session_state() -> Value {
+    json!({
+        "type": "object",
+        "description": "What the journal folds to.",
+        "required": ["id", "spec", "status"],
+        "properties": {"id": named("SessionId"), "status": {"type": "string"}, "spec": {"type": "object"}},
+    })
+}

@@ -1,0 +1,100 @@
+//! The accept loop: from a listener to requests, and from a shutdown to silence.
+//!
+//! Every connection is a task of its own and bounded in number, in time and in size. When the shutdown comes nothing more is accepted, event streams end at
+//! once, requests have [`ServerConfig::drain_timeout`] to finish, and then whatever is left is dropped: the journal knows what it was doing.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stead_engine::Engine;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::answering::Answering;
+use crate::app::App;
+use crate::config::ServerConfig;
+use crate::connection;
+use crate::metrics::Metrics;
+use crate::router;
+
+/// How long to wait before the next accept when the system has no more descriptors to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const FOLD_METRICS_EVERY: Duration = Duration::from_secs(5);
+
+/// Serves until `shutdown` completes and the last connection is gone.
+pub async fn serve(
+    listener: TcpListener,
+    engine: Engine,
+    config: ServerConfig,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    listener.local_addr()?;
+    let (stop, stopping) = watch::channel(false);
+    let drain_timeout = config.drain_timeout;
+    let app = App {
+        engine,
+        config: Arc::new(config),
+        answering: Answering::default(),
+        metrics: Metrics::install(),
+        stopping: stopping.clone(),
+    };
+    let mut connections = JoinSet::new();
+    tokio::select! {
+        () = accept(&listener, &app, &mut connections) => {}
+        () = shutdown => {}
+    }
+    drop(listener);
+    // Nobody listens any more only if every connection is gone already.
+    let _ = stop.send(true);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(drain_timeout, drained).await.is_err() {
+        tracing::warn!(left = connections.len(), "some requests did not finish in time");
+        connections.shutdown().await;
+    }
+    Ok(())
+}
+
+/// Never returns: errors of accept are the client's (gone already) or pass (no descriptors).
+async fn accept(listener: &TcpListener, app: &App, connections: &mut JoinSet<()>) {
+    let service = router::router(app.clone());
+    let places = Arc::new(Semaphore::new(app.config.max_connections));
+    let mut fold = tokio::time::interval(FOLD_METRICS_EVERY);
+    loop {
+        tokio::select! {
+            (stream, place) = next(listener, &places) => {
+                let (service, app) = (service.clone(), app.clone());
+                connections.spawn(async move {
+                    connection::run(stream, service, &app).await;
+                    drop(place);
+                });
+            }
+            Some(_) = connections.join_next() => {}
+            _ = fold.tick() => app.metrics.fold(),
+        }
+    }
+}
+
+/// The next connection, once there is a place for it; until then it waits in the kernel's queue.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> (TcpStream, Option<tokio::sync::OwnedSemaphorePermit>) {
+    let place = places.clone().acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            Err(error) if is_client_gone(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; trying again");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_client_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

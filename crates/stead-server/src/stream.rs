@@ -1,0 +1,90 @@
+//! A journal as a stream of server-sent events.
+//!
+//! The reader's place in the journal is the only state: the stream reads pages from the store and waits on a counter, so a slow or stuck reader holds its own task
+//! and nothing else, and nothing is ever skipped or repeated. It ends after the last event of a session that has ended, and at once when the server stops.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::Stream;
+use futures::stream;
+use stead_core::SessionId;
+use stead_engine::{OpError, ops};
+use stead_store::StoredEvent;
+
+use crate::app::App;
+use crate::metrics::Open;
+use crate::wire::event;
+
+const PAGE: u32 = 256;
+/// A session nobody works on has no counter to wait on; look again after this.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+struct Reader {
+    app: App,
+    session: SessionId,
+    after: u64,
+    page: VecDeque<StoredEvent>,
+    _open: Open,
+}
+
+/// The events after `after`, and those to come.
+pub(crate) fn events(app: App, session: SessionId, after: u64) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let heartbeat = KeepAlive::new().interval(app.config.heartbeat);
+    let reader = Reader { app, session, after, page: VecDeque::new(), _open: Open::new("stead_event_streams") };
+    Sse::new(stream::unfold(reader, next)).keep_alive(heartbeat)
+}
+
+async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)> {
+    let mut stopping = reader.app.stopping.clone();
+    let found = tokio::select! {
+        found = reader.advance() => found,
+        _ = stopping.wait_for(|stopping| *stopping) => None,
+    }?;
+    let event = Event::default().id(found.seq.to_string()).event(&found.kind).data(event::line(&found));
+    Some((Ok(event), reader))
+}
+
+impl Reader {
+    /// The next event, as soon as there is one; `None` when there will be none.
+    async fn advance(&mut self) -> Option<StoredEvent> {
+        loop {
+            if let Some(event) = self.page.pop_front() {
+                self.after = event.seq;
+                return Some(event);
+            }
+            // Take the counter before looking: what is appended in between changes it.
+            let counter = self.app.engine.watch(self.session);
+            match self.fill().await {
+                Ok(()) if !self.page.is_empty() => continue,
+                Ok(()) if self.ended().await => return None,
+                Ok(()) => {}
+                // The reader comes back with the last id it has and learns then what is wrong.
+                Err(error) => {
+                    tracing::warn!(%error, session = %self.session, "an event stream ends early");
+                    return None;
+                }
+            }
+            let after = self.after;
+            match counter {
+                Some(mut counter) => {
+                    let _ = tokio::time::timeout(LOOK_AGAIN * 10, counter.wait_for(|seq| *seq > after)).await;
+                }
+                None => tokio::time::sleep(LOOK_AGAIN).await,
+            }
+        }
+    }
+
+    async fn fill(&mut self) -> Result<(), OpError> {
+        self.page = ops::events(&self.app.engine, self.session, self.after, PAGE).await?.into();
+        Ok(())
+    }
+
+    /// Whether the session has ended and its last event was read.
+    async fn ended(&self) -> bool {
+        let state = ops::session(&self.app.engine, self.session).await;
+        state.is_ok_and(|state| state.seq <= self.after && state.session.is_some_and(|session| !session.live()))
+    }
+}

@@ -1,0 +1,13 @@
+//! What clients get, and how it is made from what the engine knows. One file per noun; each conversion is total.
+
+pub(crate) mod agent_type;
+pub(crate) mod audit;
+pub(crate) mod event;
+pub(crate) mod list;
+pub(crate) mod plan;
+pub(crate) mod policy;
+pub(crate) mod provider;
+pub(crate) mod replay;
+pub(crate) mod session;
+pub(crate) mod tool;
+pub(crate) mod workspace;

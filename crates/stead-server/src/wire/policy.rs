@@ -1,0 +1,43 @@
+//! A resolved policy: the word, who said it, what everyone said.
+
+use serde::Serialize;
+use stead_core::policy::{Layer, PolicyKind, ResolvedPolicy, WorkspacePolicy};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Policy {
+    #[schema(value_type = String)]
+    policy: PolicyKind,
+    #[schema(value_type = String)]
+    source: Layer,
+    chain: Chain,
+    /// The policy as it was given, if it was more than a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::WorkspacePolicy, required = false)]
+    detail: Option<WorkspacePolicy>,
+}
+
+/// What each layer said, strongest first; `null` for a layer that said nothing.
+#[derive(Serialize, ToSchema)]
+struct Chain {
+    #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
+    task: Option<WorkspacePolicy>,
+    #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
+    role: Option<WorkspacePolicy>,
+    #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
+    project: Option<WorkspacePolicy>,
+    #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
+    platform: Option<WorkspacePolicy>,
+}
+
+impl From<ResolvedPolicy> for Policy {
+    fn from(resolved: ResolvedPolicy) -> Self {
+        let ResolvedPolicy { policy, source, chain } = resolved;
+        let chain = Chain { task: chain.task, role: chain.role, project: chain.project, platform: chain.platform };
+        let kind = policy.kind();
+        let detail = Some(policy).filter(|policy| !matches!(policy, WorkspacePolicy::Kind(_)));
+        Self { policy: kind, source, chain, detail }
+    }
+}

@@ -1,0 +1,131 @@
+//! A session, and its state as the journal folds it.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use stead_core::event::{CloseReason, Failure};
+use stead_core::request::Task;
+use stead_core::{Name, SessionId, State, Status, Timestamp};
+use stead_engine::OpError;
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::wire::workspace::Workspace;
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Session {
+    #[schema(value_type = schema::SessionId)]
+    pub(crate) id: SessionId,
+    #[schema(value_type = schema::Name)]
+    agent_type: Name,
+    #[schema(value_type = Option<schema::Name>, required = true)]
+    project: Option<Name>,
+    #[schema(value_type = SessionStatus)]
+    pub(crate) status: Status,
+    /// It runs without the workspace it should have; the warnings say why.
+    degraded: bool,
+    warnings: Vec<Notice>,
+    #[schema(required = true)]
+    workspace: Option<Workspace>,
+    content: Content,
+    #[schema(value_type = schema::Task)]
+    task: Task,
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    #[schema(required = true)]
+    failure: Option<Notice>,
+    #[schema(value_type = Option<String>, required = true)]
+    close_reason: Option<CloseReason>,
+    /// The last event's number.
+    #[schema(minimum = 1)]
+    seq: u64,
+    #[schema(value_type = schema::Timestamp)]
+    created_at: Timestamp,
+    #[schema(value_type = schema::Timestamp)]
+    expires_at: Timestamp,
+    /// Good for this session's tools and events only; given once, when it is created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) token: Option<String>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it only names the values of stead_core::Status in the document")]
+pub(crate) enum SessionStatus {
+    Provisioning,
+    Active,
+    Closing,
+    Closed,
+    Failed,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Notice {
+    code: String,
+    message: String,
+}
+
+impl From<Failure> for Notice {
+    fn from(failure: Failure) -> Self {
+        Self { code: failure.code, message: failure.message }
+    }
+}
+
+/// Which content a session works with, and which is staged.
+#[derive(Serialize, ToSchema)]
+struct Content {
+    #[schema(value_type = Option<Object>, required = true)]
+    active: Option<Value>,
+    #[schema(value_type = Option<Object>, required = true)]
+    pending: Option<Value>,
+}
+
+impl Session {
+    /// A session that was opened has its first event; one without is as good as none.
+    pub(crate) fn of(state: State) -> Result<Self, OpError> {
+        let State { seq, session } = state;
+        let session = session.ok_or(OpError::NotFound { what: "session", id: String::new() })?;
+        let workspace = Workspace::of(&session);
+        let spec = *session.spec;
+        Ok(Self {
+            id: session.id,
+            agent_type: spec.agent_type,
+            project: spec.project,
+            status: session.status,
+            degraded: session.degraded,
+            warnings: session.warnings.into_iter().map(|w| Notice { code: w.code, message: w.message }).collect(),
+            workspace,
+            content: Content { active: None, pending: None },
+            task: spec.task,
+            metadata: spec.metadata,
+            failure: session.failure.map(Notice::from),
+            close_reason: session.close_reason,
+            seq,
+            created_at: session.created_at,
+            expires_at: session.expires_at,
+            token: None,
+        })
+    }
+}
+
+/// `state_hash` is `blake3:` and the hash of the RFC 8785 bytes of `{"seq": seq, "session": state}`.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SessionFold {
+    #[schema(minimum = 1)]
+    seq: u64,
+    #[schema(value_type = Option<schema::SessionState>, required = true)]
+    state: Option<stead_core::Session>,
+    state_hash: String,
+}
+
+impl From<State> for SessionFold {
+    fn from(state: State) -> Self {
+        let state_hash = state.hash();
+        Self { seq: state.seq, state: state.session, state_hash }
+    }
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SessionToken {
+    pub(crate) token: String,
+}

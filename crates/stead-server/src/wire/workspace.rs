@@ -1,0 +1,139 @@
+//! The workspace of a session.
+
+use serde::Serialize;
+use stead_core::capability::LimitKind;
+use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::plan::WORKSPACE_ROOT;
+use stead_core::policy::PolicyKind;
+use stead_core::request::TaskContext;
+use stead_core::session::{FailedAttempt, Session, WorkspaceStatus};
+use stead_core::tool::ToolName;
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::wire::policy::Policy;
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Workspace {
+    id: String,
+    /// Who made it, or was asked last; `null` before anyone was.
+    #[schema(value_type = Option<schema::ProviderName>, required = true)]
+    provider: Option<ProviderName>,
+    #[schema(value_type = String)]
+    status: WorkspaceStatus,
+    root: &'static str,
+    policy: Policy,
+    limits: Limits,
+    base: Base,
+    metadata: Metadata,
+    fingerprint: String,
+    #[schema(value_type = Vec<schema::ToolName>)]
+    tools: Vec<ToolName>,
+    failures: Vec<ProviderFailure>,
+}
+
+/// What applies, and which of it the provider enforces.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Limits {
+    #[schema(required = true)]
+    cpu: Option<String>,
+    #[schema(required = true)]
+    memory: Option<String>,
+    #[schema(required = true)]
+    disk: Option<String>,
+    #[schema(required = true, minimum = 1)]
+    pids: Option<u64>,
+    #[schema(value_type = Vec<String>)]
+    enforced: Vec<LimitKind>,
+}
+
+impl Limits {
+    pub(crate) fn new(limits: &ResourceLimits, enforced: &[LimitKind]) -> Self {
+        Self {
+            cpu: limits.cpu.as_ref().map(ToString::to_string),
+            memory: limits.memory.as_ref().map(ToString::to_string),
+            disk: limits.disk.as_ref().map(ToString::to_string),
+            pids: limits.pids,
+            enforced: enforced.to_vec(),
+        }
+    }
+}
+
+/// What the files started from.
+#[derive(Serialize, ToSchema)]
+struct Base {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    commit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    digest: Option<String>,
+}
+
+/// What the task said about its repository.
+#[derive(Serialize, ToSchema)]
+struct Metadata {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    repository_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    branch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pull_request_number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    base_branch: Option<String>,
+}
+
+impl Metadata {
+    /// A workspace that is to know of no repository shows none.
+    fn new(context: &TaskContext, kind: PolicyKind) -> Self {
+        let repository_url = context.repository_url.as_ref().filter(|_| kind != PolicyKind::Empty);
+        Self {
+            repository_url: repository_url.map(ToString::to_string),
+            branch: context.branch.as_ref().map(ToString::to_string),
+            pull_request_number: context.pull_request_number,
+            base_branch: context.base_branch.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+#[derive(Serialize, ToSchema)]
+struct ProviderFailure {
+    #[schema(value_type = schema::ProviderName)]
+    provider: ProviderName,
+    code: String,
+    message: String,
+}
+
+impl From<&FailedAttempt> for ProviderFailure {
+    fn from(attempt: &FailedAttempt) -> Self {
+        let FailedAttempt { provider, failure } = attempt;
+        Self { provider: *provider, code: failure.code.clone(), message: failure.message.clone() }
+    }
+}
+
+impl Workspace {
+    /// None for an agent type without workspaces, and none when no provider could make one: the warnings say why.
+    pub(crate) fn of(session: &Session) -> Option<Self> {
+        let (spec, workspace) = (session.workspace_spec()?, session.workspace.as_ref()?);
+        if session.degraded {
+            return None;
+        }
+        Some(Self {
+            id: spec.id.to_string(),
+            provider: workspace.provider,
+            status: workspace.status,
+            root: WORKSPACE_ROOT,
+            limits: Limits::new(&spec.limits, &workspace.enforced_limits),
+            base: Base { commit: None, digest: None },
+            metadata: Metadata::new(&session.spec.task.context, spec.policy.policy.kind()),
+            policy: spec.policy.clone().into(),
+            fingerprint: spec.fingerprint.clone(),
+            tools: spec.tools.iter().collect(),
+            failures: workspace.failures.iter().map(ProviderFailure::from).collect(),
+        })
+    }
+}
