@@ -76,6 +76,7 @@ impl Engine {
     ///
     /// The caller makes sure that no other engine works on the same store.
     pub async fn start(store: Store, providers: Providers, settings: Settings) -> Result<Engine, StartError> {
+        crate::failpoint::arm();
         let drawn = TokenKey::draw().map_err(StartError::Randomness)?;
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;

@@ -10,3 +10,14 @@ pub(crate) async fn pause(name: &'static str) {
     #[cfg(not(feature = "failpoints"))]
     let _ = name;
 }
+
+/// Reads which moments the environment names, once per process. They hold until the process ends.
+pub(crate) fn arm() {
+    #[cfg(feature = "failpoints")]
+    {
+        static ARMED: std::sync::Once = std::sync::Once::new();
+        if std::env::var_os("FAILPOINTS").is_some() {
+            ARMED.call_once(|| std::mem::forget(fail::FailScenario::setup()));
+        }
+    }
+}

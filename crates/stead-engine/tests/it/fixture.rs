@@ -39,7 +39,8 @@ impl Fixture {
     /// Stops the engine and starts another on the same store, as after a crash: nothing in memory survives.
     pub(crate) async fn restart(&mut self) {
         self.engine.stop().await;
-        self.engine = start(self.home.path(), Settings { reap_every: Duration::from_millis(20), ..Settings::default() }).await;
+        self.engine =
+            start(self.home.path(), Settings { reap_every: Duration::from_millis(20), ..Settings::default() }).await;
     }
 
     pub(crate) async fn agent_type(&self, id: &str, workspace: Value) {

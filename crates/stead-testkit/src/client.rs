@@ -1,0 +1,148 @@
+//! HTTP as a test wants it: any answer is an answer, also an error.
+
+use std::io::Read;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A caller with or without a token.
+#[derive(Clone)]
+pub struct Client {
+    agent: ureq::Agent,
+    base: String,
+    token: Option<String>,
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub text: String,
+}
+
+impl Reply {
+    /// The body as JSON; panics with the text if it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.text))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Panics unless the status is this one; gives back the body.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        if self.text.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// Panics unless this is a problem with this status and code; gives back its detail.
+    #[track_caller]
+    pub fn problem(&self, status: u16, code: &str) -> String {
+        assert_eq!(self.status, status, "{}", self.text);
+        let kind = self.header("content-type").unwrap_or_default();
+        assert!(kind.starts_with("application/problem+json"), "{kind}: {}", self.text);
+        let body = self.json();
+        assert_eq!(body["code"], code, "{body}");
+        assert_eq!(body["status"], status, "{body}");
+        body["detail"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The fields a validation problem names.
+    #[track_caller]
+    pub fn invalid_fields(&self) -> Vec<String> {
+        self.problem(400, "invalid_request");
+        let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
+        errors.iter().map(|error| error["field"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(base: &str, token: Option<String>) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(330)))
+            .build();
+        Self { agent: config.into(), base: base.to_owned(), token }
+    }
+
+    /// The same server, another token.
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    pub fn without_token(&self) -> Self {
+        Self { token: None, ..self.clone() }
+    }
+
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], None)
+    }
+
+    pub fn delete(&self, path: &str) -> Reply {
+        self.send("DELETE", path, &[], None)
+    }
+
+    pub fn post(&self, path: &str, body: Value) -> Reply {
+        self.send("POST", path, &[], Some(body.to_string()))
+    }
+
+    pub fn put(&self, path: &str, body: Value) -> Reply {
+        self.send("PUT", path, &[], Some(body.to_string()))
+    }
+
+    /// Any request; panics only if no answer comes.
+    #[track_caller]
+    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<String>) -> Reply {
+        match self.try_send(method, path, headers, body) {
+            Ok(reply) => reply,
+            Err(error) => panic!("{method} {path}: {error}"),
+        }
+    }
+
+    /// Any request, to a server that may be dying.
+    pub fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Result<Reply, ureq::Error> {
+        let path = if path.starts_with("/sessions") || path.starts_with("/agent-types") || is_api(path) {
+            format!("/api/v1{path}")
+        } else {
+            path.to_owned()
+        };
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = match body {
+            Some(body) => self.agent.run(request.header("content-type", "application/json").body(body)?)?,
+            None => self.agent.run(request.body(())?)?,
+        };
+        let status = response.status().as_u16();
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        let mut text = String::new();
+        response.into_body().into_reader().read_to_string(&mut text)?;
+        Ok(Reply { status, headers, text })
+    }
+}
+
+/// Paths that stand for `/api/v1/…`, so that tests read like the contract.
+fn is_api(path: &str) -> bool {
+    ["/projects", "/platform", "/providers", "/tools", "/pool", "/audit"].iter().any(|prefix| path.starts_with(prefix))
+}

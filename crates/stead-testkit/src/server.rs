@@ -1,0 +1,256 @@
+//! A real server as a child process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+
+/// How a test's server differs from a plain one.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    pub env: Vec<(String, String)>,
+    /// `FAILPOINTS`: named moments where this server waits or fails.
+    pub failpoints: Option<String>,
+}
+
+impl ServerOptions {
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn failpoints(mut self, points: &str) -> Self {
+        self.failpoints = Some(points.to_owned());
+        self
+    }
+}
+
+pub struct TestServer {
+    binary: PathBuf,
+    home: tempfile::TempDir,
+    options: ServerOptions,
+    child: Option<Child>,
+    client: Client,
+    /// Whether going out of scope proves the journals. Off for tests that break them.
+    prove: bool,
+}
+
+impl TestServer {
+    /// Starts the binary in a fresh home and waits until it is ready.
+    pub fn start(binary: &str) -> Self {
+        Self::start_with(binary, ServerOptions::default())
+    }
+
+    pub fn start_with(binary: &str, options: ServerOptions) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut server = Self {
+            binary: PathBuf::from(binary),
+            home,
+            options,
+            child: None,
+            client: Client::new("http://127.0.0.1:9", None),
+            prove: true,
+        };
+        server.launch();
+        server
+    }
+
+    fn launch(&mut self) {
+        let _ = std::fs::remove_file(self.home().join("server.json"));
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
+        let mut command = Command::new(&self.binary);
+        command.arg("serve").args(["--listen", "127.0.0.1:0"]).env_clear().env("STEAD_HOME", self.home());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("RUST_BACKTRACE", "1");
+        command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
+        if let Some(points) = &self.options.failpoints {
+            command.env("FAILPOINTS", points);
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        self.child = Some(child);
+        self.wait_ready();
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.home().join("server.log")
+    }
+
+    /// Everything the server has written to its log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn wait_ready(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
+                panic!("the server ended with {status}:\n{}", self.log());
+            }
+            if let Some((url, token)) = self.address() {
+                self.client = Client::new(&url, Some(token));
+                if self.client.try_send("GET", "/readyz", &[], None).is_ok_and(|reply| reply.status == 200) {
+                    return;
+                }
+            }
+            assert!(Instant::now() < deadline, "the server is not ready after 30 s:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn address(&self) -> Option<(String, String)> {
+        let text = std::fs::read_to_string(self.home().join("server.json")).ok()?;
+        let record: Value = serde_json::from_str(&text).ok()?;
+        let pid = self.child.as_ref().map(Child::id);
+        (record["pid"].as_u64() == pid.map(u64::from)).then_some(())?;
+        let token = std::fs::read_to_string(self.home().join("token")).ok()?;
+        Some((record["url"].as_str()?.trim_end_matches('/').to_owned(), token.trim().to_owned()))
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The admin's client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// `kill -9`, as normal operation.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// A polite end; gives the exit status.
+    pub fn terminate(&mut self) -> Option<ExitStatus> {
+        let mut child = self.child.take()?;
+        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return Some(status);
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                panic!("the server did not end within 20 s of SIGTERM:\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Starts again on the same home, with other fail points.
+    pub fn restart(&mut self, failpoints: Option<&str>) {
+        self.kill();
+        self.options.failpoints = failpoints.map(str::to_owned);
+        self.launch();
+    }
+
+    /// Declares an agent type.
+    #[track_caller]
+    pub fn agent_type(&self, id: &str, workspace: Value) -> Value {
+        self.client.post("/agent-types", json!({"id": id, "workspace": workspace})).expect(201)
+    }
+
+    /// A settled session.
+    #[track_caller]
+    pub fn session(&self, body: Value) -> Value {
+        self.client.post("/sessions?wait=30", body).expect(201)
+    }
+
+    /// A tool call that must be let through.
+    #[track_caller]
+    pub fn tool(&self, session: &Value, tool: &str, arguments: Value) -> Value {
+        let id = session["id"].as_str().unwrap();
+        self.client.post(&format!("/sessions/{id}/tools/{tool}"), arguments).expect(200)
+    }
+
+    /// Do not prove the journals at the end: this test breaks them on purpose.
+    pub fn broken_on_purpose(&mut self) {
+        self.prove = false;
+    }
+
+    /// Every session replays to its live state.
+    fn prove_journals(&self) {
+        let mut cursor = String::new();
+        loop {
+            let page = self.client.get(&format!("/sessions?limit=100{cursor}")).expect(200);
+            for session in page["items"].as_array().into_iter().flatten() {
+                let id = session["id"].as_str().unwrap();
+                let report = self.client.get(&format!("/sessions/{id}/replay")).expect(200);
+                assert_eq!(report["identical"], true, "{report}");
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return,
+            }
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- server log\n{}", self.log());
+            if let Some(mut child) = self.child.take() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            return;
+        }
+        if self.child.is_none() {
+            return;
+        }
+        if self.prove {
+            self.prove_journals();
+        }
+        let below = self.pid().map(descendants).unwrap_or_default();
+        let status = self.terminate().unwrap();
+        assert!(status.success(), "the server ended with {status}:\n{}", self.log());
+        let left: Vec<&Process> = below.iter().filter(|process| alive(process)).collect();
+        assert!(left.is_empty(), "the server left processes behind: {left:?}");
+    }
+}
+
+/// A process that cannot be mistaken for a later one with the same number.
+type Process = (u32, String);
+
+/// Everything below a process, however deep.
+fn descendants(root: u32) -> Vec<Process> {
+    let all: Vec<(Process, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| facts(pid).map(|(parent, start)| ((pid, start), parent)))
+        .collect();
+    let mut found: Vec<Process> = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        for (process, _) in all.iter().filter(|(_, above)| *above == parent) {
+            parents.push(process.0);
+            found.push(process.clone());
+        }
+    }
+    found
+}
+
+/// The parent and the start time of a process.
+fn facts(pid: u32) -> Option<(u32, String)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // After the command name in parentheses: state, parent, …, and the start time as the 20th from there.
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    Some((fields.get(1)?.parse().ok()?, (*fields.get(19)?).to_owned()))
+}
+
+fn alive(process: &Process) -> bool {
+    facts(process.0).is_some_and(|(_, start)| start == process.1)
+}
