@@ -1,0 +1,61 @@
+//! The server under test: the release binary, in a fresh home.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+pub(crate) struct Server {
+    child: Child,
+    _home: tempfile::TempDir,
+    pub(crate) url: String,
+    pub(crate) token: String,
+}
+
+/// The release binary beside this one.
+fn binary() -> Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("stead");
+    if !path.exists() {
+        bail!("{} is not built; run `cargo xtask bench`", path.display());
+    }
+    Ok(path)
+}
+
+impl Server {
+    pub(crate) fn start() -> Result<Self> {
+        let home = tempfile::tempdir()?;
+        let child = Command::new(binary()?)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .env("STEAD_HOME", home.path())
+            .env("STEAD_LOG", "warn")
+            .env("WORKSPACE_MAX_CONCURRENT", "100000")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start stead serve")?;
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let record = std::fs::read_to_string(home.path().join("server.json")).unwrap_or_default();
+            let token = std::fs::read_to_string(home.path().join("token")).unwrap_or_default();
+            if let Some(url) =
+                serde_json::from_str::<Value>(&record).ok().and_then(|record| Some(record["url"].as_str()?.to_owned()))
+            {
+                let url = url.trim_end_matches('/').to_owned();
+                return Ok(Self { child, _home: home, url, token: token.trim().to_owned() });
+            }
+            if Instant::now() > deadline {
+                bail!("the server is not up after 20 s");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
