@@ -4,6 +4,7 @@
 mod conformance;
 mod disk;
 mod harness;
+mod mounts;
 mod paths;
 mod race;
 mod replay;

@@ -1,0 +1,122 @@
+//! Many new entries or none: what was made so far goes again unless the whole is kept.
+//!
+//! Only new entries are made; something that is already there is an error, so undoing is removing and nothing is lost by it.
+
+use std::io::{self, Read, Write};
+
+use crate::digest::Digest;
+use crate::entry::Permission;
+use crate::error::FsError;
+use crate::filesystem::{Filesystem, Recursion, WriteMode};
+use crate::path::WorkspacePath;
+
+pub(crate) struct Stage<'a> {
+    fs: &'a mut dyn Filesystem,
+    at_millis: i64,
+    /// The topmost new entries, in the order they were made.
+    made: Vec<WorkspacePath>,
+}
+
+/// Why a staged file was not made.
+pub(crate) enum StageError {
+    Fs(FsError),
+    /// The bytes could not be had.
+    Source(io::Error),
+    /// There were more than this.
+    TooLong {
+        limit: u64,
+    },
+}
+
+impl From<FsError> for StageError {
+    fn from(error: FsError) -> Self {
+        Self::Fs(error)
+    }
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(fs: &'a mut dyn Filesystem, at_millis: i64) -> Self {
+        Self { fs, at_millis, made: Vec::new() }
+    }
+
+    /// A new file with all the bytes of the reader, which may be `limit` at most. Gives their number and their hash.
+    pub(crate) fn file(
+        &mut self,
+        path: &WorkspacePath,
+        reader: &mut dyn Read,
+        limit: u64,
+        permission: Permission,
+    ) -> Result<(u64, Digest), StageError> {
+        self.note(path)?;
+        let mut writer = self.fs.open_write(path, WriteMode::Create, self.at_millis)?;
+        let mut buffer = vec![0; 64 * 1024];
+        let mut total = 0;
+        loop {
+            let count = match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(StageError::Source(error)),
+            };
+            total += count as u64;
+            if total > limit {
+                return Err(StageError::TooLong { limit });
+            }
+            let failed = |source| FsError::Io { action: "write", path: path.clone(), source };
+            writer.write_all(&buffer[..count]).map_err(failed)?;
+        }
+        let written = writer.finish()?;
+        if permission == Permission::Executable {
+            self.fs.set_permission(path, permission, self.at_millis)?;
+        }
+        Ok((total, written.hash))
+    }
+
+    pub(crate) fn directory(&mut self, path: &WorkspacePath) -> Result<(), FsError> {
+        self.note(path)?;
+        self.fs.mkdir(path, self.at_millis)
+    }
+
+    pub(crate) fn link(&mut self, path: &WorkspacePath, target: &[u8]) -> Result<(), FsError> {
+        self.note(path)?;
+        self.fs.symlink(path, target, self.at_millis)
+    }
+
+    pub(crate) fn fs(&self) -> &dyn Filesystem {
+        self.fs
+    }
+
+    /// The whole is there.
+    pub(crate) fn keep(mut self) {
+        self.made.clear();
+    }
+
+    /// Remembers the topmost entry that making this one would make.
+    fn note(&mut self, path: &WorkspacePath) -> Result<(), FsError> {
+        if self.made.last().is_some_and(|made| path.is_within(made)) {
+            return Ok(());
+        }
+        let mut at = WorkspacePath::root();
+        for segment in path.segments() {
+            at = at.join(segment)?;
+            match self.fs.stat_entry(&at) {
+                Ok(_) => {}
+                Err(FsError::NotFound { .. }) => {
+                    self.made.push(at);
+                    return Ok(());
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        for path in self.made.drain(..).rev() {
+            // What was noted and never made is not there.
+            let _ = self.fs.delete(&path, Recursion::Recursive);
+        }
+    }
+}
