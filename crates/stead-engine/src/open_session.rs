@@ -253,8 +253,17 @@ fn head(state: &State) -> Head {
             agent_type: session.spec.agent_type.to_string(),
             project: session.spec.project.as_ref().map(ToString::to_string),
             due_at: session.due_at().map(|(at, _)| at),
+            // While it lives the process has the state; once it has ended only this can be compared with a replay.
+            final_hash: (!session.live()).then(|| state.hash()),
         },
-        None => Head { status: String::new(), live: false, agent_type: String::new(), project: None, due_at: None },
+        None => Head {
+            status: String::new(),
+            live: false,
+            agent_type: String::new(),
+            project: None,
+            due_at: None,
+            final_hash: None,
+        },
     }
 }
 

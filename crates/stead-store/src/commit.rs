@@ -49,6 +49,8 @@ pub struct Head {
     pub agent_type: String,
     pub project: Option<String>,
     pub due_at: Option<Timestamp>,
+    /// The hash of the state, on the commit that ends the session.
+    pub final_hash: Option<String>,
 }
 
 /// The commit is refused if `max_live` other sessions are live.
@@ -188,8 +190,8 @@ impl Commit {
             .execute(
                 "create a session",
                 "INSERT INTO sessions \
-                 (id, seq, head_hash, status, live, agent_type, project, due_at, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) ON CONFLICT (id) DO NOTHING",
+                 (id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) ON CONFLICT (id) DO NOTHING",
                 values![
                     self.session,
                     seq,
@@ -199,6 +201,7 @@ impl Commit {
                     head.agent_type.clone(),
                     head.project.clone(),
                     head.due_at.map(Timestamp::millis),
+                    head.final_hash.clone(),
                     self.at
                 ],
             )
@@ -212,7 +215,7 @@ impl Commit {
             .execute(
                 "move a session's head",
                 "UPDATE sessions SET seq = $3, head_hash = $4, status = $5, live = $6, agent_type = $7, project = $8, \
-                 due_at = $9, updated_at = $10 WHERE id = $1 AND seq = $2",
+                 due_at = $9, final_hash = $10, updated_at = $11 WHERE id = $1 AND seq = $2",
                 values![
                     self.session,
                     from,
@@ -223,6 +226,7 @@ impl Commit {
                     head.agent_type.clone(),
                     head.project.clone(),
                     head.due_at.map(Timestamp::millis),
+                    head.final_hash.clone(),
                     self.at
                 ],
             )

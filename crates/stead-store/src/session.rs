@@ -17,6 +17,8 @@ pub struct SessionRow {
     pub agent_type: String,
     pub project: Option<String>,
     pub due_at: Option<Timestamp>,
+    /// The hash of the state the session ended in.
+    pub final_hash: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -35,7 +37,8 @@ pub struct SessionQuery {
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
-            "SELECT id, seq, head_hash, status, live, agent_type, project, due_at, created_at, updated_at FROM sessions ",
+            "SELECT id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, \
+             updated_at FROM sessions ",
             $rest
         )
     };
@@ -104,6 +107,7 @@ struct Row {
     agent_type: String,
     project: Option<String>,
     due_at: Option<i64>,
+    final_hash: Option<String>,
     created_at: i64,
     updated_at: i64,
 }
@@ -123,6 +127,7 @@ impl Row {
             agent_type: self.agent_type,
             project: self.project,
             due_at: self.due_at.map(Timestamp::from_millis),
+            final_hash: self.final_hash,
             created_at: Timestamp::from_millis(self.created_at),
             updated_at: Timestamp::from_millis(self.updated_at),
         })

@@ -1,7 +1,7 @@
 //! Prove that a session is what its journal says.
 //!
 //! The journal is folded from its first event, with nothing else at hand: no provider, no clock. The result must have the very bytes of
-//! the live state; the files rebuilt from the recorded changes must have the recorded tree hashes; the hash chain must hold.
+//! the live state, or the hash recorded when the session ended; the files rebuilt from the recorded changes must have the recorded tree hashes; the hash chain must hold.
 
 use stead_core::{Recorded, SessionId, State, apply};
 use stead_fs::{Filesystem, MemoryFs};
@@ -46,7 +46,10 @@ pub async fn replay(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpEr
         None if state.canonical() != live.canonical() => {
             Some(Difference { seq: state.seq, what: "the replayed state differs from the live one".to_owned() })
         }
-        None => files_difference(engine, &live, tree_hash).await?,
+        None => match ended_difference(engine, &state).await? {
+            Some(difference) => Some(difference),
+            None => files_difference(engine, &live, tree_hash).await?,
+        },
     };
     Ok(ReplayReport { session: id, seq: state.seq, state_hash: state.hash(), difference })
 }
@@ -59,6 +62,14 @@ fn recorded_tree_hash(recorded: &Recorded) -> Option<(u64, String)> {
         }
         _ => None,
     }
+}
+
+/// Compares with the hash that was taken from the running state when the session ended.
+async fn ended_difference(engine: &Engine, replayed: &State) -> Result<Option<Difference>, OpError> {
+    let Some(session) = &replayed.session else { return Ok(None) };
+    let recorded = engine.store().head(session.id).await?.and_then(|row| row.final_hash);
+    let differs = recorded.filter(|recorded| *recorded != replayed.hash());
+    Ok(differs.map(|recorded| Difference { seq: replayed.seq, what: format!("the session ended as {recorded}") }))
 }
 
 async fn chain_difference(engine: &Engine, id: SessionId) -> Result<Option<Difference>, OpError> {

@@ -8,6 +8,8 @@ CREATE TABLE sessions (
     agent_type TEXT   NOT NULL,
     project    TEXT,
     due_at     BIGINT,
+    -- The hash of the state the session ended in; NULL while it lives.
+    final_hash TEXT,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL
 );

@@ -95,7 +95,14 @@ pub(crate) fn at(second: i64) -> Timestamp {
 }
 
 pub(crate) fn head(status: &str, live: bool) -> Head {
-    Head { status: status.to_owned(), live, agent_type: "coder".to_owned(), project: None, due_at: None }
+    Head {
+        status: status.to_owned(),
+        live,
+        agent_type: "coder".to_owned(),
+        project: None,
+        due_at: None,
+        final_hash: None,
+    }
 }
 
 pub(crate) fn events(count: usize) -> Vec<NewEvent> {

@@ -49,9 +49,11 @@ pub(crate) async fn a_commit_without_events_moves_only_the_projection(fixture: F
     let created = store.commit(create(id, 1)).await.unwrap();
     let mut commit = append(id, Some(1), 0);
     commit.head.due_at = Some(at(9));
+    commit.head.final_hash = Some("blake3:00".to_owned());
     let committed = store.commit(commit).await.unwrap();
     assert_eq!(committed, Committed { first_seq: 2, last_seq: 1, head_hash: created.head_hash });
-    assert_eq!(store.head(id).await.unwrap().unwrap().due_at, Some(at(9)));
+    let head = store.head(id).await.unwrap().unwrap();
+    assert_eq!((head.due_at, head.final_hash.as_deref()), (Some(at(9)), Some("blake3:00")));
 }
 
 /// Half of them are to be refused, and must not spoil the others in their batch.
