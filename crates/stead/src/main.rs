@@ -1,1 +1,30 @@
-fn main() {}
+//! `stead`: the server process, and a command line that talks to one over HTTP.
+//!
+//! A command is one file in `commands/`; `commands.rs` lists them. Settings come from one place (`config.rs`), everything printed goes
+//! through another (`output.rs`), and every failure becomes an exit code in a third (`exit.rs`).
+
+mod args;
+mod client;
+mod commands;
+mod config;
+mod context;
+mod embedded;
+mod exit;
+mod failure;
+mod home;
+mod json_input;
+mod logging;
+mod output;
+mod render;
+mod secret;
+mod session_request;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = match args::parse() {
+        Ok(args) => args,
+        Err(error) => return exit::usage(&error),
+    };
+    exit::code(commands::run(args))
+}

@@ -1,0 +1,61 @@
+//! The command line as clap reads it: global flags here, each command's own in its file.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser};
+
+use crate::commands::Command;
+use crate::config::Flags;
+use crate::output::Form;
+
+const AFTER_HELP: &str = "\
+Settings, weakest first: defaults, stead.toml, environment, flags.
+Environment: STEAD_HOME, STEAD_URL, STEAD_TOKEN, STEAD_LISTEN, STEAD_DATABASE_URL, STEAD_LOG,
+  WORKSPACE_DEFAULT_CPU, WORKSPACE_DEFAULT_MEMORY, WORKSPACE_DEFAULT_DISK, WORKSPACE_DEFAULT_PROVIDER, WORKSPACE_MAX_CONCURRENT
+Exit codes: 0 ok, 1 refused or failed, 2 usage";
+
+/// Workspaces for agents: policy resolved, provisioned, and every step in a journal
+#[derive(Debug, Parser)]
+#[command(name = "stead", version, after_help = AFTER_HELP, propagate_version = false)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Print JSON, as the API gives it
+    #[arg(long, global = true)]
+    json: bool,
+    /// The server to talk to [env: STEAD_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    url: Option<String>,
+    /// Where the server keeps everything, and its token [env: STEAD_HOME]
+    #[arg(long, global = true, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Settings file [default: $STEAD_HOME/stead.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Global {
+    pub(crate) fn form(&self) -> Form {
+        if self.json { Form::Json } else { Form::Human }
+    }
+
+    pub(crate) fn flags(&self) -> Flags {
+        Flags { home: self.home.clone(), config: self.config.clone(), url: self.url.clone(), listen: None }
+    }
+}
+
+pub(crate) fn parse() -> Result<Args, clap::Error> {
+    Args::try_parse()
+}
+
+/// The whole tree, for completions.
+pub(crate) fn command() -> clap::Command {
+    Args::command()
+}

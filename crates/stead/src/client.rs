@@ -1,0 +1,290 @@
+//! The command line as a client: blocking requests, refusals as typed errors.
+
+mod follow;
+mod problem;
+mod sse;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::{Request, Response, StatusCode, header};
+
+pub(crate) use follow::follow;
+pub(crate) use problem::Problem;
+
+use crate::config::{Endpoint, is_loopback};
+use crate::failure::Failure;
+use crate::secret::Secret;
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// For an answer the server does not hold back on purpose.
+const ANSWER: Duration = Duration::from_secs(60);
+/// The server says something on an event stream every 15 seconds; after this silence it is gone.
+const SILENCE: Duration = Duration::from_secs(40);
+/// The largest answer taken: far above any the server gives.
+const MAX_BODY: u64 = 256 * 1024 * 1024;
+/// The most a server puts on one page.
+const PAGE: u32 = 500;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error("no Stead server answers at {url}")]
+    Unreachable {
+        url: String,
+        #[source]
+        source: ureq::Error,
+    },
+    #[error("the connection to {url} was lost before the answer was complete")]
+    Lost {
+        url: String,
+        #[source]
+        source: ureq::Error,
+    },
+    #[error("{url} answered with status {status}, and not as a Stead server does")]
+    Stranger { url: String, status: u16 },
+    #[error("{0}")]
+    Refused(Box<Problem>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    url: String,
+    token: Option<Secret>,
+}
+
+/// Part of a list, and whether there is more.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) items: Vec<Value>,
+    pub(crate) next_cursor: Option<String>,
+}
+
+impl Listing {
+    /// As the API would have given it on one page.
+    pub(crate) fn to_json(&self) -> Value {
+        serde_json::json!({"items": self.items, "next_cursor": self.next_cursor})
+    }
+}
+
+impl Client {
+    pub(crate) fn new(endpoint: Endpoint) -> Result<Self, Failure> {
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            // A redirect would carry the token to somebody else.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(CONNECT))
+            .user_agent(concat!("stead/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(&endpoint.url) {
+            config = config.proxy(None);
+        }
+        Ok(Self { agent: config.build().new_agent(), url: endpoint.url, token: endpoint.token })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<Value, ClientError> {
+        self.json(self.request("GET", path), None, ANSWER)
+    }
+
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
+        self.json(self.request("PUT", path), Some(body), ANSWER)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
+        self.json(self.request("POST", path), Some(body), ANSWER)
+    }
+
+    /// A POST that asks for something and sends nothing.
+    pub(crate) fn post_empty(&self, path: &str) -> Result<Value, ClientError> {
+        self.json(self.request("POST", path), None, ANSWER)
+    }
+
+    /// A POST that makes something, at most once per key; the server may hold the answer for `wait`.
+    pub(crate) fn create(&self, path: &str, body: &Value, key: &str, wait: Duration) -> Result<Value, ClientError> {
+        self.json(self.request("POST", path).header("Idempotency-Key", key), Some(body), ANSWER + wait)
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Result<Value, ClientError> {
+        self.json(self.request("DELETE", path), None, ANSWER)
+    }
+
+    /// Follows the pages of a list up to `limit` items. `path` may have a query.
+    pub(crate) fn list(&self, path: &str, limit: u32) -> Result<Listing, ClientError> {
+        let mut listing = Listing { items: Vec::new(), next_cursor: None };
+        loop {
+            let missing = limit.saturating_sub(u32::try_from(listing.items.len()).unwrap_or(u32::MAX));
+            if missing == 0 {
+                return Ok(listing);
+            }
+            let separator = if path.contains('?') { '&' } else { '?' };
+            let mut page = format!("{path}{separator}limit={}", missing.min(PAGE));
+            if let Some(cursor) = &listing.next_cursor {
+                // Where a list goes on is said once.
+                page = without_parameter(&page, "after");
+                page.push_str(&format!("&cursor={}", segment(cursor)));
+            }
+            let mut answer = self.get_page(&page)?;
+            let Value::Array(items) = answer["items"].take() else {
+                return Err(ClientError::Stranger { url: self.url.clone(), status: 200 });
+            };
+            listing.items.extend(items);
+            listing.next_cursor = answer["next_cursor"].as_str().map(str::to_owned);
+            if listing.next_cursor.is_none() {
+                return Ok(listing);
+            }
+        }
+    }
+
+    /// Whether the server is up, and what time it has.
+    pub(crate) fn ready(&self) -> Result<(StatusCode, Option<String>), ClientError> {
+        let response = self.send(self.request("GET", "/readyz"), None, CONNECT)?;
+        let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
+        Ok((response.status(), date))
+    }
+
+    fn get_page(&self, path: &str) -> Result<Value, ClientError> {
+        self.json(self.request("GET", path).header(header::ACCEPT, "application/json"), None, ANSWER)
+    }
+
+    /// An event stream, to be read line by line.
+    fn stream(&self, path: &str) -> Result<ureq::BodyReader<'static>, ClientError> {
+        let request = self.request("GET", path).header(header::ACCEPT, "text/event-stream");
+        let request = request.body(()).map_err(|error| self.lost(ureq::Error::Http(error)))?;
+        let request = self.agent.configure_request(request).timeout_per_read(Some(SILENCE)).build();
+        let response = self.agent.run(request).map_err(|error| self.lost(error))?;
+        if response.status().is_success() {
+            return Ok(response.into_body().into_with_config().limit(u64::MAX).reader());
+        }
+        Err(self.refusal(response))
+    }
+
+    fn request(&self, method: &str, path: &str) -> ureq::http::request::Builder {
+        let base = if path.starts_with("/readyz") { "" } else { "/api/v1" };
+        let request = Request::builder().method(method).uri(format!("{}{base}{path}", self.url));
+        match &self.token {
+            Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose())),
+            None => request,
+        }
+    }
+
+    fn json(
+        &self,
+        request: ureq::http::request::Builder,
+        body: Option<&Value>,
+        patience: Duration,
+    ) -> Result<Value, ClientError> {
+        let mut response = self.send(request, body, patience)?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response));
+        }
+        if response.status() == StatusCode::NO_CONTENT {
+            return Ok(Value::Null);
+        }
+        let status = response.status().as_u16();
+        let bytes =
+            response.body_mut().with_config().limit(MAX_BODY).read_to_vec().map_err(|error| self.lost(error))?;
+        serde_json::from_slice(&bytes).map_err(|_| ClientError::Stranger { url: self.url.clone(), status })
+    }
+
+    fn send(
+        &self,
+        request: ureq::http::request::Builder,
+        body: Option<&Value>,
+        patience: Duration,
+    ) -> Result<Response<ureq::Body>, ClientError> {
+        let lost = |error| self.lost(error);
+        let invalid = |error| self.lost(ureq::Error::Http(error));
+        match body {
+            None => {
+                let request = request.body(()).map_err(invalid)?;
+                let request = self.agent.configure_request(request).timeout_global(Some(patience)).build();
+                self.agent.run(request).map_err(lost)
+            }
+            Some(value) => {
+                let request = request.header(header::CONTENT_TYPE, "application/json");
+                let request = request.body(value.to_string().into_bytes()).map_err(invalid)?;
+                let request = self.agent.configure_request(request).timeout_global(Some(patience)).build();
+                self.agent.run(request).map_err(lost)
+            }
+        }
+    }
+
+    fn refusal(&self, mut response: Response<ureq::Body>) -> ClientError {
+        let status = response.status().as_u16();
+        let bytes = response.body_mut().with_config().limit(MAX_BODY).read_to_vec().unwrap_or_default();
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => ClientError::Refused(Box::new(problem)),
+            Err(_) => ClientError::Stranger { url: self.url.clone(), status },
+        }
+    }
+
+    /// Nobody there, or gone in the middle.
+    fn lost(&self, source: ureq::Error) -> ClientError {
+        use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
+        let url = self.url.clone();
+        let nobody = match &source {
+            ureq::Error::Io(error) => {
+                matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | NotFound)
+            }
+            ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
+            ureq::Error::Timeout(timeout) => matches!(timeout, ureq::Timeout::Connect | ureq::Timeout::Resolve),
+            _ => false,
+        };
+        if nobody { ClientError::Unreachable { url, source } } else { ClientError::Lost { url, source } }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let failure = Failure::from_error(&error);
+        match error {
+            ClientError::Unreachable { .. } => {
+                failure.hint("start one with `stead up` or `stead serve`, or set STEAD_URL")
+            }
+            ClientError::Lost { .. } => failure.hint("look whether it happened before you try again"),
+            ClientError::Stranger { .. } => failure.hint("check STEAD_URL"),
+            ClientError::Refused(problem) => (*problem).into(),
+        }
+    }
+}
+
+/// A text as one segment of a path or one value of a query, whatever it holds.
+pub(crate) fn segment(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+fn without_parameter(path: &str, name: &str) -> String {
+    let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
+    let kept: Vec<&str> = query.split('&').filter(|pair| pair.split('=').next() != Some(name)).collect();
+    format!("{path}?{}", kept.join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_cannot_leave_its_place() {
+        assert_eq!(segment("ses_01-x.y~"), "ses_01-x.y~");
+        assert_eq!(segment("../a?b#c d%é"), "..%2Fa%3Fb%23c%20d%25%C3%A9");
+    }
+
+    #[test]
+    fn a_parameter_is_taken_out_of_a_query() {
+        assert_eq!(without_parameter("/a?after=3&limit=5", "after"), "/a?limit=5");
+        assert_eq!(without_parameter("/a", "after"), "/a");
+    }
+}

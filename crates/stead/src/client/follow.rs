@@ -1,0 +1,93 @@
+//! A journal as it grows, across lost connections and restarts of the server.
+
+use std::io::{BufReader, ErrorKind};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::sse::next_event;
+use super::{Client, ClientError, segment};
+use crate::failure::Failure;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// How long a server may be away before we believe that it does not come back.
+const GIVE_UP: Duration = Duration::from_secs(120);
+
+/// Gives every event after `after` to `take`, in order and once each, until the session has ended. `lost` is told once per outage.
+pub(crate) fn follow(
+    client: &Client,
+    session: &str,
+    mut after: u64,
+    mut take: impl FnMut(&Value) -> Result<(), Failure>,
+    lost: impl Fn(&str),
+) -> Result<(), Failure> {
+    let mut outage: Option<Outage> = None;
+    let mut was_there = false;
+    loop {
+        let path = format!("/sessions/{}/events?after={after}", segment(session));
+        let connected = client.stream(&path);
+        match connected {
+            Ok(stream) => {
+                was_there = true;
+                let begun = after;
+                read(stream, &mut after, &mut take)?;
+                if after > begun {
+                    outage = None;
+                }
+                if ended(client, session, after).unwrap_or(false) {
+                    return Ok(());
+                }
+            }
+            // A refusal is an answer: the session is not there, or the token is wrong. Not so while the server stops or starts.
+            Err(ClientError::Refused(problem)) if problem.status < 500 => return Err((*problem).into()),
+            // Say so, instead of waiting for a server that may never have been there.
+            Err(error) if !was_there => return Err(error.into()),
+            Err(error) => {
+                if outage.as_ref().is_some_and(|outage| outage.since.elapsed() > GIVE_UP) {
+                    return Err(error.into());
+                }
+            }
+        }
+        let outage = outage.get_or_insert_with(|| {
+            lost("the connection was lost; trying again");
+            Outage { since: Instant::now(), pause: FIRST_PAUSE }
+        });
+        std::thread::sleep(outage.pause);
+        outage.pause = (outage.pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+struct Outage {
+    since: Instant,
+    pause: Duration,
+}
+
+/// Reads until the stream ends, however it ends.
+fn read(
+    stream: ureq::BodyReader<'static>,
+    after: &mut u64,
+    take: &mut impl FnMut(&Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let event = match next_event(&mut reader) {
+            Ok(Some(event)) => event,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Ok(None) | Err(_) => return Ok(()),
+        };
+        let seq = event.id.as_deref().and_then(|id| id.parse::<u64>().ok());
+        let (Some(seq), Ok(value)) = (seq, serde_json::from_str::<Value>(&event.data)) else { continue };
+        if seq > *after {
+            take(&value)?;
+            *after = seq;
+        }
+    }
+}
+
+/// Whether the session is over and nothing of it is unread.
+fn ended(client: &Client, session: &str, after: u64) -> Result<bool, ClientError> {
+    let found = client.get(&format!("/sessions/{}", segment(session)))?;
+    let over = matches!(found["status"].as_str(), Some("closed" | "failed"));
+    Ok(over && found["seq"].as_u64().is_some_and(|seq| seq <= after))
+}

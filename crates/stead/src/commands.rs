@@ -1,0 +1,119 @@
+//! Every command, one file each. This page is their list.
+
+mod agent_type;
+mod audit;
+mod completions;
+mod doctor;
+mod events;
+mod openapi;
+mod plan;
+mod platform;
+mod pool;
+mod project;
+mod providers;
+mod replay;
+mod serve;
+mod session;
+mod state;
+mod token;
+mod tool;
+mod tools;
+mod up;
+mod verify;
+mod version;
+
+use crate::args::Args;
+use crate::context::Context;
+use crate::failure::Failure;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Start a server with an example agent type and say what to do next
+    Up(up::Up),
+    /// Run the server in the foreground
+    Serve(serve::Serve),
+    /// Create, list, show and close sessions
+    #[command(subcommand)]
+    Session(session::SessionCommand),
+    /// Show a session's journal, or follow it
+    Events(events::Events),
+    /// Call a tool of a session
+    #[command(subcommand)]
+    Tool(tool::ToolCommand),
+    /// List every tool with its parameters
+    Tools(tools::Tools),
+    /// Show what a session would be, without making it
+    Plan(plan::Plan),
+    /// Declare and configure agent types
+    #[command(subcommand)]
+    AgentType(agent_type::AgentTypeCommand),
+    /// Show or set what the sessions of a project share
+    #[command(subcommand)]
+    Project(project::ProjectCommand),
+    /// Show or set what every session shares
+    #[command(subcommand)]
+    Platform(platform::PlatformCommand),
+    /// Show the state a session's journal folds to
+    State(state::State),
+    /// Fold a session's journal again and compare with the live state
+    Replay(replay::Replay),
+    /// Check the hash chains of the journals, straight from the database
+    Verify(verify::Verify),
+    /// Show what was allowed, refused and changed
+    Audit(audit::Audit),
+    /// List the providers, how they are and what they can do
+    Providers(providers::Providers),
+    /// List the workspaces kept ready
+    Pool(pool::Pool),
+    /// Show or make tokens
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// Check this machine and installation
+    Doctor(doctor::Doctor),
+    /// Print the API's OpenAPI document
+    Openapi(openapi::Openapi),
+    /// Print a shell's completion script
+    Completions(completions::Completions),
+    /// Print the version
+    Version(version::Version),
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let Args { global, command } = args;
+    let mut flags = global.flags();
+    flags.listen = command.listen();
+    let context = Context::new(global.form(), &flags)?;
+    match command {
+        Command::Up(command) => command.run(&context),
+        Command::Serve(command) => command.run(&context),
+        Command::Session(command) => command.run(&context),
+        Command::Events(command) => command.run(&context),
+        Command::Tool(command) => command.run(&context),
+        Command::Tools(command) => command.run(&context),
+        Command::Plan(command) => command.run(&context),
+        Command::AgentType(command) => command.run(&context),
+        Command::Project(command) => command.run(&context),
+        Command::Platform(command) => command.run(&context),
+        Command::State(command) => command.run(&context),
+        Command::Replay(command) => command.run(&context),
+        Command::Verify(command) => command.run(&context),
+        Command::Audit(command) => command.run(&context),
+        Command::Providers(command) => command.run(&context),
+        Command::Pool(command) => command.run(&context),
+        Command::Token(command) => command.run(&context),
+        Command::Doctor(command) => command.run(&context),
+        Command::Openapi(command) => command.run(&context),
+        Command::Completions(command) => command.run(&context),
+        Command::Version(command) => command.run(&context),
+    }
+}
+
+impl Command {
+    /// The one setting that belongs to two commands and not to all.
+    fn listen(&self) -> Option<String> {
+        match self {
+            Self::Up(up::Up { listen, .. }) | Self::Serve(serve::Serve { listen }) => listen.clone(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `stead agent-type ls|get|set|create|rm`
+
+use std::time::Duration;
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::json_input::JsonInput;
+use crate::output::Table;
+use crate::render::{cell, moment, note_more};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum AgentTypeCommand {
+    /// List agent types
+    Ls {
+        /// How many at most
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+    },
+    /// Show an agent type
+    Get {
+        /// The agent type's id
+        id: String,
+        /// Only its workspace config, as `set` takes it
+        #[arg(long)]
+        workspace_config: bool,
+    },
+    /// Replace the workspace config of an agent type; sessions that run keep theirs
+    Set {
+        /// The agent type's id
+        id: String,
+        #[command(flatten)]
+        input: JsonInput,
+    },
+    /// Declare an agent type: {"id": …, "workspace": {"enabled": true, …}, …}
+    Create(JsonInput),
+    /// Remove an agent type that has no live sessions
+    Rm {
+        /// The agent type's id
+        id: String,
+    },
+}
+
+impl AgentTypeCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let (client, out) = (context.client()?, &context.out);
+        let path = |id: &str| format!("/agent-types/{}", segment(id));
+        match self {
+            Self::Ls { limit } => ls(context, *limit),
+            // Documents people edit and give back: the same JSON for everybody.
+            Self::Get { id, workspace_config: false } => out.json(&client.get(&path(id))?),
+            Self::Get { id, workspace_config: true } => {
+                out.json(&client.get(&format!("{}/workspace-config", path(id)))?)
+            }
+            Self::Set { id, input } => {
+                out.json(&client.put(&format!("{}/workspace-config", path(id)), &input.read()?)?)
+            }
+            Self::Create(input) => {
+                let key = uuid::Uuid::now_v7().to_string();
+                let made = client.create("/agent-types", &input.read()?, &key, Duration::ZERO)?;
+                out.either(&made, || out.line(&format!("declared {}", cell(&made["id"]))))
+            }
+            Self::Rm { id } => {
+                client.delete(&path(id))?;
+                out.either(&serde_json::Value::Null, || out.line(&format!("removed {id}")))
+            }
+        }
+    }
+}
+
+fn ls(context: &Context, limit: u32) -> Result<(), Failure> {
+    let listing = context.client()?.list("/agent-types", limit)?;
+    context.out.either(&listing.to_json(), || {
+        let mut table = Table::new(&["id", "workspace", "provider", "policy", "tools", "changed"]);
+        for agent_type in &listing.items {
+            let workspace = &agent_type["workspace"];
+            let policy = &workspace["workspace_policy"];
+            let tools = if workspace["tools"].is_null() { "all".to_owned() } else { cell(&workspace["tools"]) };
+            table.row(&[
+                &cell(&agent_type["id"]),
+                if workspace["enabled"] == true { "on" } else { "off" },
+                &cell(&workspace["provider"]),
+                &cell(if policy["type"].is_string() { &policy["type"] } else { policy }),
+                &tools,
+                &moment(&agent_type["updated_at"]),
+            ]);
+        }
+        context.out.table(&table)?;
+        note_more(&context.out, &listing);
+        Ok(())
+    })
+}

@@ -1,0 +1,21 @@
+//! `stead completions SHELL`
+
+use clap_complete::Shell;
+
+use crate::args;
+use crate::context::Context;
+use crate::failure::Failure;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// The shell to complete in
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut args::command(), "stead", &mut script);
+        context.out.line(String::from_utf8_lossy(&script).trim_end())
+    }
+}

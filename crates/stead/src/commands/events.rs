@@ -1,0 +1,64 @@
+//! `stead events SESSION [-f]`: the journal, or its end, or what comes next.
+
+use crate::client::{Client, Listing, follow, segment};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::render;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Events {
+    /// The session's id
+    session: String,
+    /// Go on with new events until the session has ended
+    #[arg(short, long)]
+    follow: bool,
+    /// Only events after this sequence number; 0 is from the beginning
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+    /// How many at most; without --after the last ones
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+impl Events {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let client = context.client()?;
+        if self.follow {
+            return self.go_on(context, &client);
+        }
+        let (listing, left_out) = self.page(&client)?;
+        context.out.either(&listing.to_json(), || {
+            render::events(&context.out, &listing.items)?;
+            if left_out > 0 {
+                context.out.note(&format!("{left_out} earlier events are not shown; --after 0 begins with the first"));
+            }
+            render::note_more(&context.out, &listing);
+            Ok(())
+        })
+    }
+
+    /// From `--after` on, or the end of the journal; with how many are before that.
+    fn page(&self, client: &Client) -> Result<(Listing, u64), Failure> {
+        let session = segment(&self.session);
+        let (after, left_out) = match self.after {
+            Some(after) => (after, 0),
+            None => {
+                let seq = client.get(&format!("/sessions/{session}"))?["seq"].as_u64().unwrap_or(0);
+                let after = seq.saturating_sub(u64::from(self.limit));
+                (after, after)
+            }
+        };
+        Ok((client.list(&format!("/sessions/{session}/events?after={after}"), self.limit)?, left_out))
+    }
+
+    fn go_on(&self, context: &Context, client: &Client) -> Result<(), Failure> {
+        let out = &context.out;
+        follow(
+            client,
+            &self.session,
+            self.after.unwrap_or(0),
+            |event| if out.is_json() { out.json_line(event) } else { out.line(&render::event_row(event)) },
+            |what| out.note(what),
+        )
+    }
+}

@@ -1,0 +1,19 @@
+//! `stead plan`
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::render;
+use crate::session_request::SessionRequest;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    request: SessionRequest,
+}
+
+impl Plan {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let plan = context.client()?.post("/sessions:plan", &self.request.body()?)?;
+        context.out.either(&plan, || render::plan(&context.out, &plan))
+    }
+}

@@ -1,0 +1,34 @@
+//! `stead project get|set`
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::json_input::JsonInput;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ProjectCommand {
+    /// Show a project
+    Get {
+        /// The project's id
+        id: String,
+    },
+    /// Set a project, whole: what is not in the JSON is unset
+    Set {
+        /// The project's id
+        id: String,
+        #[command(flatten)]
+        input: JsonInput,
+    },
+}
+
+impl ProjectCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let client = context.client()?;
+        let path = |id: &str| format!("/projects/{}", segment(id));
+        // A document people edit and give back: the same JSON for everybody.
+        context.out.json(&match self {
+            Self::Get { id } => client.get(&path(id))?,
+            Self::Set { id, input } => client.put(&path(id), &input.read()?)?,
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! `stead serve`: the server in the foreground, until SIGTERM or SIGINT.
+
+use crate::context::Context;
+use crate::embedded::{Server, WhenTaken};
+use crate::failure::Failure;
+use crate::logging;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Where to listen; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) listen: Option<String>,
+}
+
+impl Serve {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        logging::start(context.config.log.as_ref(), "info")?;
+        let server = Server::start(&context.config, WhenTaken::Fail)?;
+        let home = context.config.home.path().display();
+        context.out.progress(&format!("Stead serves {} (home {home}, database {})", server.url(), server.database()));
+        server.run()
+    }
+}

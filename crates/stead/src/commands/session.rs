@@ -1,0 +1,123 @@
+//! `stead session …`
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::events::Events;
+use super::token;
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::render;
+use crate::session_request::SessionRequest;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Start a session and wait until it is ready
+    Create(Create),
+    /// List sessions, newest first
+    Ls(Ls),
+    /// Show a session
+    Show {
+        /// The session's id
+        id: String,
+    },
+    /// Close a session and remove its workspace; closing it again changes nothing
+    Close {
+        /// The session's id
+        id: String,
+    },
+    /// Show a session's journal, or follow it
+    Events(Events),
+    /// Print the session's own token: good for its tools and events only
+    Token {
+        /// The session's id
+        id: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    request: SessionRequest,
+    /// Seconds to wait until it is ready; 0 returns at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=300))]
+    wait: u64,
+    /// The same key and request again give the same session
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ls {
+    /// Only sessions that are provisioning, active, closing, closed or failed
+    #[arg(long)]
+    status: Option<String>,
+    /// Only sessions of this agent type
+    #[arg(short, long, value_name = "ID")]
+    agent_type: Option<String>,
+    /// Only sessions of this project
+    #[arg(short, long, value_name = "ID")]
+    project: Option<String>,
+    /// How many at most
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+impl SessionCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let (client, out) = (context.client()?, &context.out);
+        match self {
+            Self::Create(create) => create.run(context),
+            Self::Ls(ls) => ls.run(context),
+            Self::Show { id } => {
+                let session = client.get(&format!("/sessions/{}", segment(id)))?;
+                out.either(&session, || render::session(out, &session))
+            }
+            Self::Close { id } => {
+                let answer = client.delete(&format!("/sessions/{}", segment(id)))?;
+                let status = answer["status"].as_str().unwrap_or("closed").to_owned();
+                out.either(&json!({"id": id, "status": status}), || out.line(&format!("{id} is {status}")))
+            }
+            Self::Events(events) => events.run(context),
+            Self::Token { id } => token::print_session_token(context, id),
+        }
+    }
+}
+
+impl Create {
+    fn run(&self, context: &Context) -> Result<(), Failure> {
+        let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+        let path = format!("/sessions?wait={}", self.wait);
+        let wait = Duration::from_secs(self.wait);
+        let session = context.client()?.create(&path, &self.request.body()?, &key, wait)?;
+        context.out.either(&session, || render::session(&context.out, &session))?;
+        match session["status"].as_str() {
+            Some("failed") => Err(failed(&session)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn failed(session: &Value) -> Failure {
+    Failure::new(format!("the session failed: {}", render::cell(&session["failure"]["message"])))
+        .hint(format!("`stead events {}` tells the whole story", render::cell(&session["id"])))
+}
+
+impl Ls {
+    fn run(&self, context: &Context) -> Result<(), Failure> {
+        let filters = [("status", &self.status), ("agent_type", &self.agent_type), ("project", &self.project)];
+        let given: Vec<String> = filters
+            .iter()
+            .filter_map(|(name, value)| value.as_ref().map(|value| format!("{name}={}", segment(value))))
+            .collect();
+        let path = if given.is_empty() { "/sessions".to_owned() } else { format!("/sessions?{}", given.join("&")) };
+        let listing = context.client()?.list(&path, self.limit)?;
+        context.out.either(&listing.to_json(), || {
+            render::sessions(&context.out, &listing.items)?;
+            render::note_more(&context.out, &listing);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! `stead tool call SESSION TOOL`
+
+use serde_json::{Map, Value};
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{json_input, render};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ToolCommand {
+    /// Call a tool; `stead tools` lists them with their parameters
+    Call(Call),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Call {
+    /// The session's id
+    session: String,
+    /// The tool's name
+    tool: String,
+    /// An argument: name=text, or name:=JSON for numbers, true and false (repeatable)
+    #[arg(short = 'a', long = "arg", value_name = "NAME=VALUE")]
+    arg: Vec<String>,
+    /// All arguments as a JSON object, or - to read them from standard input; --arg goes over them
+    #[arg(long, value_name = "JSON")]
+    args: Option<String>,
+}
+
+impl ToolCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let Self::Call(call) = self;
+        let path = format!("/sessions/{}/tools/{}", segment(&call.session), segment(&call.tool));
+        let answer = context.client()?.post(&path, &arguments(call.args.as_deref(), &call.arg)?)?;
+        if context.out.is_json() {
+            context.out.json(&answer)?;
+            // The answer is printed whole; whether it is a good one is the exit code's to say.
+            return if answer["ok"] == true { Ok(()) } else { render::tool_answer(&context.out, &answer) };
+        }
+        render::tool_answer(&context.out, &answer)
+    }
+}
+
+fn arguments(all: Option<&str>, single: &[String]) -> Result<Value, Failure> {
+    let all = match all {
+        None => Value::Object(Map::new()),
+        Some("-") => json_input::read_file("-")?,
+        Some(text) => json_input::parse(text, "--args")?,
+    };
+    let Value::Object(mut fields) = all else { return Err(Failure::usage("--args wants a JSON object")) };
+    for pair in single {
+        let wrong = || Failure::usage(format!("--arg wants NAME=TEXT or NAME:=JSON, not {pair:?}"));
+        let (name, text) = pair.split_once('=').ok_or_else(wrong)?;
+        let (name, value) = match name.strip_suffix(':') {
+            Some(name) => (name, json_input::parse(text, &format!("--arg {name}"))?),
+            None => (name, text.into()),
+        };
+        if name.is_empty() {
+            return Err(wrong());
+        }
+        fields.insert(name.to_owned(), value);
+    }
+    Ok(fields.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(all: Option<&str>, single: &[&str]) -> Result<Value, String> {
+        let single: Vec<String> = single.iter().map(ToString::to_string).collect();
+        arguments(all, &single).map_err(|failure| failure.sentence)
+    }
+
+    #[test]
+    fn arguments_are_text_unless_they_are_marked_as_json() {
+        assert_eq!(read(None, &[]).unwrap(), json!({}));
+        assert_eq!(read(None, &["path=a=b", "limit:=5", "x="]).unwrap(), json!({"path": "a=b", "limit": 5, "x": ""}));
+        assert_eq!(read(Some(r#"{"a":1,"b":2}"#), &["b=c"]).unwrap(), json!({"a": 1, "b": "c"}));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(read(None, &["path"]).unwrap_err(), "--arg wants NAME=TEXT or NAME:=JSON, not \"path\"");
+        assert_eq!(read(None, &["n:=x"]).unwrap_err(), "--arg n is not JSON");
+        assert_eq!(read(Some("[1]"), &[]).unwrap_err(), "--args wants a JSON object");
+    }
+}

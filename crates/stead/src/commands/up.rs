@@ -1,0 +1,93 @@
+//! `stead up`: a server, an example agent type, and what to do next. With `--demo` also a tour that does it.
+
+mod demo;
+
+use serde_json::json;
+
+use crate::client::{Client, ClientError};
+use crate::config::Endpoint;
+use crate::context::Context;
+use crate::embedded::{Server, WhenTaken};
+use crate::failure::Failure;
+use crate::logging;
+use crate::output::Mark;
+
+const EXAMPLE: &str = "example";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Up {
+    /// Where to listen; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) listen: Option<String>,
+    /// Show what Stead does: a session, a few tools, its journal and the proof; then stop
+    #[arg(long)]
+    demo: bool,
+    /// After --demo, leave the server running until Ctrl-C
+    #[arg(long, requires = "demo")]
+    keep: bool,
+}
+
+impl Up {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        logging::start(context.config.log.as_ref(), "warn")?;
+        if let Some(running) = context.config.home.running()? {
+            let said = format!("a server already runs on this home: {} (process {})", running.url, running.pid);
+            say(context, Mark::Known, &said)?;
+            let endpoint = Endpoint { url: running.url, token: context.config.home.token()? };
+            return self.use_server(context, &Client::new(endpoint)?, demo::Afterwards::Running);
+        }
+        let server = Server::start(&context.config, WhenTaken::TakeAnother)?;
+        let home = context.config.home.path().display().to_string();
+        say(context, Mark::Good, &format!("Stead serves {} (home {home})", server.url()))?;
+        let client = Client::new(server.endpoint())?;
+        let stays = !self.demo || self.keep;
+        let afterwards = if stays { demo::Afterwards::Running } else { demo::Afterwards::Stopped };
+        match self.use_server(context, &client, afterwards) {
+            Ok(()) if stays => {
+                context.out.note("Ctrl-C stops the server; sessions stay as they are");
+                server.run()
+            }
+            Ok(()) => server.stop(),
+            // Ctrl-C in the middle: the request that failed is not the news.
+            Err(_) if server.has_ended() => server.stop().and(Err(Failure::new("interrupted"))),
+            Err(failure) => server.stop().and(Err(failure)),
+        }
+    }
+
+    fn use_server(&self, context: &Context, client: &Client, afterwards: demo::Afterwards) -> Result<(), Failure> {
+        ensure_example(context, client)?;
+        if self.demo {
+            return demo::run(context, client, afterwards);
+        }
+        let value = json!({"url": client.url(), "home": context.config.home.path(), "agent_type": EXAMPLE});
+        context.out.either(&value, || demo::what_next(context, afterwards))
+    }
+}
+
+/// Declares the example agent type, unless it is there: whatever somebody made of it stays.
+fn ensure_example(context: &Context, client: &Client) -> Result<(), Failure> {
+    let declaration = json!({
+        "id": EXAMPLE,
+        "name": "Example",
+        "description": "A workspace in memory with the file tools; made by `stead up`.",
+        "workspace": {
+            "enabled": true,
+            "provider": "memory",
+            "workspace_policy": "empty",
+            "tools": ["ls", "read", "write", "edit", "glob", "grep", "rm"],
+        },
+    });
+    match client.get(&format!("/agent-types/{EXAMPLE}")) {
+        Ok(_) => say(context, Mark::Known, "the agent type `example` is there"),
+        Err(ClientError::Refused(problem)) if problem.status == 404 => {
+            client.post("/agent-types", &declaration)?;
+            say(context, Mark::Good, "declared the agent type `example`: a workspace in memory with the file tools")
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A line for a person; a machine gets its JSON at the end.
+fn say(context: &Context, mark: Mark, text: &str) -> Result<(), Failure> {
+    if context.out.is_json() { Ok(()) } else { context.out.marked(mark, text) }
+}

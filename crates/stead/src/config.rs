@@ -1,0 +1,173 @@
+//! Every setting, from one place: defaults, then `stead.toml`, then the environment, then flags; the later wins.
+//!
+//! Loading reads and merges; what only a server needs is parsed when one is started ([`ServerSettings`]), so a mistake there does not keep
+//! a client from working. A value keeps where it came from, so that an error can name it.
+
+mod endpoint;
+mod file;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub(crate) use endpoint::{Endpoint, is_loopback};
+pub(crate) use server::{Listen, ServerSettings};
+
+use crate::failure::Failure;
+use crate::home::Home;
+use crate::secret::Secret;
+use file::{File, TokenEntry};
+
+/// What the command line itself said.
+#[derive(Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) url: Option<String>,
+    pub(crate) listen: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Flag(&'static str),
+    Environment(&'static str),
+    File { key: &'static str, path: PathBuf },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) | Self::Environment(name) => f.write_str(name),
+            Self::File { key, path } => write!(f, "{key} in {}", path.display()),
+        }
+    }
+}
+
+/// A value and who set it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) value: String,
+    pub(crate) source: Source,
+}
+
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) home: Home,
+    pub(crate) log: Option<Setting>,
+    pub(crate) database_url: Option<Setting>,
+    url: Option<Setting>,
+    token: Option<Secret>,
+    listen: Option<Setting>,
+    default_cpu: Option<Setting>,
+    default_memory: Option<Setting>,
+    default_disk: Option<Setting>,
+    default_provider: Option<Setting>,
+    max_concurrent: Option<Setting>,
+    allowed_hosts: Vec<String>,
+    allowed_origins: Vec<String>,
+    tokens: Vec<TokenEntry>,
+    file_path: PathBuf,
+    home_flag: Option<PathBuf>,
+}
+
+/// How the environment is asked, so that tests can bring their own.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+impl Config {
+    pub(crate) fn load(flags: &Flags, environment: Environment<'_>) -> Result<Self, Failure> {
+        let home = Home::locate(flags.home.as_deref(), environment)?;
+        let file_path = flags.config.clone().unwrap_or_else(|| home.path().join("stead.toml"));
+        let file = match flags.config {
+            Some(_) => File::read(&file_path)?,
+            None => File::read_if_there(&file_path)?,
+        };
+        let merge = Merge { environment, path: &file_path };
+        let token = merge.environment("STEAD_TOKEN")?;
+        let token = token.map(|setting| {
+            let hint = "it is one word, as `stead token show` prints it";
+            Secret::read(&setting.value).ok_or_else(|| Failure::new("STEAD_TOKEN is not a token").hint(hint))
+        });
+        let flag =
+            |name, value: &Option<String>| value.clone().map(|value| Setting { value, source: Source::Flag(name) });
+        let merged = |name, key, value: Option<String>| merge.setting(name, key, value);
+        Ok(Self {
+            url: flag("--url", &flags.url).or(merged("STEAD_URL", "url", file.url)?),
+            token: token.transpose()?,
+            listen: flag("--listen", &flags.listen).or(merged("STEAD_LISTEN", "listen", file.listen)?),
+            database_url: merged("STEAD_DATABASE_URL", "database_url", file.database_url)?,
+            log: merged("STEAD_LOG", "log", file.log)?,
+            default_cpu: merged("WORKSPACE_DEFAULT_CPU", "workspace_default_cpu", file.workspace_default_cpu)?,
+            default_memory: merged(
+                "WORKSPACE_DEFAULT_MEMORY",
+                "workspace_default_memory",
+                file.workspace_default_memory,
+            )?,
+            default_disk: merged("WORKSPACE_DEFAULT_DISK", "workspace_default_disk", file.workspace_default_disk)?,
+            default_provider: merged(
+                "WORKSPACE_DEFAULT_PROVIDER",
+                "workspace_default_provider",
+                file.workspace_default_provider,
+            )?,
+            max_concurrent: merged(
+                "WORKSPACE_MAX_CONCURRENT",
+                "workspace_max_concurrent",
+                file.workspace_max_concurrent.map(|number| number.to_string()),
+            )?,
+            allowed_hosts: file.allowed_hosts,
+            allowed_origins: file.allowed_origins,
+            tokens: file.tokens,
+            home,
+            file_path,
+            home_flag: flags.home.clone(),
+        })
+    }
+
+    /// How to call this program again with the same home, for commands a person copies.
+    pub(crate) fn program(&self) -> String {
+        let typed = std::env::args_os().next().map(PathBuf::from).unwrap_or_else(|| "stead".into());
+        let here = std::env::current_dir().unwrap_or_default();
+        let shown = typed.strip_prefix(&here).unwrap_or(&typed).display().to_string();
+        match &self.home_flag {
+            Some(home) => format!("{shown} --home {}", home.display()),
+            None => shown,
+        }
+    }
+
+    /// Where the settings file is, or would be.
+    pub(crate) fn file_path(&self) -> &Path {
+        &self.file_path
+    }
+}
+
+/// Puts the environment over the file.
+struct Merge<'a> {
+    environment: Environment<'a>,
+    path: &'a Path,
+}
+
+impl Merge<'_> {
+    fn setting(
+        &self,
+        name: &'static str,
+        key: &'static str,
+        in_file: Option<String>,
+    ) -> Result<Option<Setting>, Failure> {
+        if let Some(setting) = self.environment(name)? {
+            return Ok(Some(setting));
+        }
+        let source = Source::File { key, path: self.path.to_owned() };
+        Ok(in_file.map(|value| Setting { value, source }))
+    }
+
+    /// An empty variable says nothing, as in most programs.
+    fn environment(&self, name: &'static str) -> Result<Option<Setting>, Failure> {
+        let Some(value) = (self.environment)(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+        match value.into_string() {
+            Ok(value) => Ok(Some(Setting { value, source: Source::Environment(name) })),
+            Err(_) => Err(Failure::new(format!("{name} is not valid UTF-8"))),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `stead.toml`. An unknown key is an error: a setting that is silently ignored is worse than none.
+
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) url: Option<String>,
+    pub(super) listen: Option<String>,
+    pub(super) database_url: Option<String>,
+    pub(super) log: Option<String>,
+    pub(super) workspace_default_cpu: Option<String>,
+    pub(super) workspace_default_memory: Option<String>,
+    pub(super) workspace_default_disk: Option<String>,
+    pub(super) workspace_default_provider: Option<String>,
+    pub(super) workspace_max_concurrent: Option<u32>,
+    #[serde(default)]
+    pub(super) allowed_hosts: Vec<String>,
+    #[serde(default)]
+    pub(super) allowed_origins: Vec<String>,
+    #[serde(default)]
+    pub(super) tokens: Vec<TokenEntry>,
+}
+
+/// An admin token, as `stead token new` prints it: the token itself is nowhere but with its holder.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenEntry {
+    pub(super) name: String,
+    pub(super) hash: String,
+}
+
+impl File {
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, path),
+            Err(error) => Err(Failure::new(format!("cannot read {}", path.display())).because(&error)),
+        }
+    }
+
+    pub(super) fn read_if_there(path: &Path) -> Result<Self, Failure> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Failure::new(format!("cannot read {}", path.display())).because(&error)),
+        }
+    }
+
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
+        toml::from_str(text).map_err(|error| {
+            // Not the error's own text: it quotes the line, and the line may hold a password.
+            let before = error.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
+            Failure::new(format!("{} line {line}: {}", path.display(), error.message()))
+        })
+    }
+}

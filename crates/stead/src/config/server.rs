@@ -1,0 +1,130 @@
+//! What only a server needs, valid by type.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::str::FromStr;
+
+use stead_core::config::{ProviderName, ResourceLimits};
+use stead_store::Database;
+
+use super::{Config, Setting};
+use crate::failure::Failure;
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:7717";
+const DEFAULT_CPU: &str = "2";
+const DEFAULT_MEMORY: &str = "4G";
+const DEFAULT_DISK: &str = "10G";
+const DEFAULT_MAX_CONCURRENT: u32 = 1000;
+
+/// Where to listen. Every address a name stands for is tried in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listen {
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Nobody asked for this very address, so another may be taken instead.
+    pub(crate) by_default: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ServerSettings {
+    pub(crate) listen: Listen,
+    pub(crate) default_provider: ProviderName,
+    pub(crate) default_limits: ResourceLimits,
+    pub(crate) max_sessions: u32,
+    pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) allowed_origins: Vec<String>,
+    /// Name and BLAKE3 hash of each configured admin token.
+    pub(crate) tokens: Vec<(String, [u8; 32])>,
+}
+
+impl Config {
+    pub(crate) fn server(&self) -> Result<ServerSettings, Failure> {
+        let tokens = self.read_tokens()?;
+        let listen = self.listen()?;
+        let reachable = listen.addresses.iter().find(|address| !address.ip().is_loopback());
+        if let (Some(address), true) = (reachable, tokens.is_empty()) {
+            return Err(Failure::new(format!(
+                "will not listen on {address}: others can reach it, and {} has no [[tokens]]",
+                self.file_path().display()
+            ))
+            .hint("add the lines that `stead token new --name NAME` prints, or listen on 127.0.0.1"));
+        }
+        Ok(ServerSettings {
+            listen,
+            default_provider: parse(self.default_provider.as_ref(), ProviderName::Memory.as_str())?,
+            default_limits: ResourceLimits {
+                cpu: Some(parse(self.default_cpu.as_ref(), DEFAULT_CPU)?),
+                memory: Some(parse(self.default_memory.as_ref(), DEFAULT_MEMORY)?),
+                disk: Some(parse(self.default_disk.as_ref(), DEFAULT_DISK)?),
+                pids: None,
+            },
+            max_sessions: self.max_sessions()?,
+            allowed_hosts: self.allowed_hosts.clone(),
+            allowed_origins: self.allowed_origins.clone(),
+            tokens,
+        })
+    }
+
+    /// Where the journal is; the file in the home unless somebody named another place.
+    pub(crate) fn database(&self) -> Result<Database, Failure> {
+        let Some(setting) = &self.database_url else {
+            return Ok(Database::Sqlite(self.home.path().join("stead.db")));
+        };
+        // The value is not repeated: it may hold a password.
+        setting
+            .value
+            .parse()
+            .map_err(|error| Failure::new(format!("{} cannot be used", setting.source)).because(&error))
+    }
+
+    fn listen(&self) -> Result<Listen, Failure> {
+        let text = self.listen.as_ref().map_or(DEFAULT_LISTEN, |setting| &setting.value);
+        let source = self.listen.as_ref().map_or("the default".to_owned(), |setting| setting.source.to_string());
+        let unusable = || {
+            Failure::new(format!("{source} is not an address to listen on: {text:?}"))
+                .hint("write HOST:PORT, such as 127.0.0.1:7717; port 0 takes a free one")
+        };
+        let addresses: Vec<SocketAddr> = text.to_socket_addrs().map_err(|error| unusable().because(&error))?.collect();
+        if addresses.is_empty() {
+            return Err(unusable());
+        }
+        Ok(Listen { addresses, by_default: self.listen.is_none() })
+    }
+
+    fn max_sessions(&self) -> Result<u32, Failure> {
+        let Some(setting) = &self.max_concurrent else { return Ok(DEFAULT_MAX_CONCURRENT) };
+        setting
+            .value
+            .parse()
+            .map_err(|_| Failure::new(format!("{} must be a whole number, not {:?}", setting.source, setting.value)))
+    }
+
+    fn read_tokens(&self) -> Result<Vec<(String, [u8; 32])>, Failure> {
+        let path = self.file_path().display();
+        let mut tokens: Vec<(String, [u8; 32])> = Vec::new();
+        for entry in &self.tokens {
+            let name = &entry.name;
+            if name.is_empty() || tokens.iter().any(|(known, _)| known == name) {
+                return Err(Failure::new(format!(
+                    "{path}: every [[tokens]] entry needs a name of its own, not {name:?}"
+                )));
+            }
+            let hash = blake3::Hash::from_hex(&entry.hash).map_err(|_| {
+                Failure::new(format!("{path}: the hash of the token {name:?} is not 64 hexadecimal digits"))
+                    .hint("`stead token new --name NAME` prints the lines to put there")
+            })?;
+            tokens.push((name.clone(), *hash.as_bytes()));
+        }
+        Ok(tokens)
+    }
+}
+
+fn parse<T>(setting: Option<&Setting>, otherwise: &str) -> Result<T, Failure>
+where
+    T: FromStr,
+    T::Err: std::fmt::Display,
+{
+    let text = setting.map_or(otherwise, |setting| &setting.value);
+    text.parse().map_err(|error: T::Err| {
+        let source = setting.map_or("a default".to_owned(), |setting| setting.source.to_string());
+        Failure::new(format!("{source} cannot be used: {error}"))
+    })
+}

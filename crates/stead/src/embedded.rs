@@ -1,0 +1,231 @@
+//! The server inside this process: everything it is made of, put together in the order that lets each failure be named.
+//!
+//! The home is locked before anything is opened, so two servers never share a store; the address is bound before the store is opened, so
+//! a client that comes early waits instead of being turned away.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use stead_core::Timestamp;
+use stead_engine::{Engine, Settings};
+use stead_providers::{MemoryProvider, Providers};
+use stead_server::ServerConfig;
+use stead_store::Store;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, Endpoint, Listen, ServerSettings};
+use crate::failure::Failure;
+use crate::home::{Home, Lock, RunningServer};
+use crate::secret::Secret;
+
+/// How long requests may go on after the end was asked for.
+const DRAIN: Duration = Duration::from_secs(5);
+const LAST_THREADS: Duration = Duration::from_secs(1);
+
+/// What to do when the address is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenTaken {
+    Fail,
+    /// Take another port, if nobody asked for this one.
+    TakeAnother,
+}
+
+pub(crate) struct Server {
+    home: Home,
+    lock: Lock,
+    token: Secret,
+    runtime: Runtime,
+    running: RunningServer,
+    database: String,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<(), Failure>>,
+}
+
+impl Server {
+    /// Returns when the server answers.
+    pub(crate) fn start(config: &Config, when_taken: WhenTaken) -> Result<Self, Failure> {
+        let settings = config.server()?;
+        let database = config.database()?;
+        let home = config.home.clone();
+        home.create()?;
+        let lock = home.lock()?;
+        let token = home.token_or_create(&lock)?;
+        warn_about_modes(&home);
+        let runtime = Runtime::new().map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
+        let (listener, engine) = runtime.block_on(async {
+            let listener = bind(&settings.listen, when_taken).await?;
+            let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
+            let providers = Providers::default().with(MemoryProvider::new());
+            let engine = Engine::start(store, providers, engine_settings(&settings)).await;
+            Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
+        })?;
+        let address = listener.local_addr().map_err(|error| Failure::new("cannot tell the address").because(&error))?;
+        let running = RunningServer { url: url(address), pid: std::process::id(), started_at: now().to_string() };
+        let (stop, stopped) = oneshot::channel();
+        let server_config = server_config(settings, &token);
+        let interrupted = {
+            let _context = runtime.enter();
+            interrupted().map_err(|error| Failure::new("cannot wait for signals").because(&error))?
+        };
+        let serving = runtime.spawn(async move {
+            let shutdown = async {
+                tokio::select! {
+                    () = interrupted => {}
+                    _ = stopped => {}
+                }
+            };
+            let served = stead_server::serve(listener, engine.clone(), server_config, shutdown).await;
+            engine.stop().await;
+            served.map_err(|error| Failure::new("the server stopped listening").because(&error))
+        });
+        home.announce(&running, &lock)?;
+        Ok(Self { home, lock, token, runtime, running, database: database.to_string(), stop, serving })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.running.url
+    }
+
+    /// Without any password.
+    pub(crate) fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// How this process talks to its own server.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint { url: self.running.url.clone(), token: Some(self.token.clone()) }
+    }
+
+    /// Whether it was told to stop.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.is_closed()
+    }
+
+    /// Serves until a signal comes.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let Self { home, lock, runtime, stop, serving, .. } = self;
+        let ended = runtime.block_on(serving);
+        // Held until here: dropping it would have stopped the server.
+        drop(stop);
+        end(&home, lock, runtime, ended)
+    }
+
+    pub(crate) fn stop(self) -> Result<(), Failure> {
+        let Self { home, lock, runtime, stop, serving, .. } = self;
+        // An error means that it is stopping already.
+        let _ = stop.send(());
+        let ended = runtime.block_on(serving);
+        end(&home, lock, runtime, ended)
+    }
+}
+
+fn end(
+    home: &Home,
+    lock: Lock,
+    runtime: Runtime,
+    ended: Result<Result<(), Failure>, tokio::task::JoinError>,
+) -> Result<(), Failure> {
+    home.withdraw(&lock);
+    runtime.shutdown_timeout(LAST_THREADS);
+    drop(lock);
+    ended.unwrap_or_else(|error| Err(Failure::new("the server ended badly").because(&error)))
+}
+
+async fn bind(listen: &Listen, when_taken: WhenTaken) -> Result<TcpListener, Failure> {
+    let error = match TcpListener::bind(&listen.addresses[..]).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    let taken = error.kind() == std::io::ErrorKind::AddrInUse;
+    if taken && listen.by_default && when_taken == WhenTaken::TakeAnother {
+        let any_port: Vec<SocketAddr> =
+            listen.addresses.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
+        if let Ok(listener) = TcpListener::bind(&any_port[..]).await {
+            return Ok(listener);
+        }
+    }
+    let wanted = listen.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+    let failure = Failure::new(format!("cannot listen on {wanted}")).because(&error);
+    Err(if taken {
+        failure.hint("another program listens there; choose another with --listen HOST:PORT")
+    } else {
+        failure
+    })
+}
+
+/// Completes at the first SIGTERM or SIGINT. The handlers are in place when this returns, not only when it is awaited.
+fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+    })
+}
+
+fn engine_settings(settings: &ServerSettings) -> Settings {
+    Settings {
+        default_provider: settings.default_provider,
+        default_limits: settings.default_limits.clone(),
+        max_sessions: settings.max_sessions,
+        ..Settings::default()
+    }
+}
+
+fn server_config(settings: ServerSettings, token: &Secret) -> ServerConfig {
+    let config = ServerConfig {
+        allowed_hosts: settings.allowed_hosts,
+        allowed_origins: settings.allowed_origins,
+        admin_tokens: settings.tokens,
+        drain_timeout: DRAIN,
+        ..ServerConfig::default()
+    };
+    config.with_admin_token("admin", token.expose())
+}
+
+/// A URL that works on this machine: nobody can connect to "every address".
+fn url(address: SocketAddr) -> String {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        let loopback =
+            if address.is_ipv4() { std::net::Ipv4Addr::LOCALHOST.into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+        address.set_ip(loopback);
+    }
+    format!("http://{address}")
+}
+
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn warn_about_modes(home: &Home) {
+    for name in ["", "token"] {
+        if let Some(mode) = home.mode(name).filter(|mode| mode & 0o077 != 0) {
+            let path = home.path().join(name);
+            tracing::warn!(path = %path.display(), mode = format!("{mode:03o}"), "other users can look into this; see stead doctor");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_an_address_one_can_connect_to() {
+        for (address, expect) in [
+            ("127.0.0.1:7717", "http://127.0.0.1:7717"),
+            ("0.0.0.0:80", "http://127.0.0.1:80"),
+            ("[::]:80", "http://[::1]:80"),
+        ] {
+            assert_eq!(url(address.parse().unwrap()), expect);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Why a command did not do what it was asked: one sentence, the causes, and what to do.
+
+use std::error::Error;
+use std::io;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Refused, or tried and failed.
+    Failed,
+    /// The command line itself makes no sense.
+    Usage,
+    /// Whoever read our output stopped reading.
+    NobodyReads,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    kind: Kind,
+    pub(crate) sentence: String,
+    /// Outermost first.
+    pub(crate) causes: Vec<String>,
+    /// Field and message of every part of a request that is wrong.
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+        Self { kind: Kind::Failed, sentence: sentence.into(), causes: Vec::new(), fields: Vec::new(), hint: None }
+    }
+
+    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, ..Self::new(sentence) }
+    }
+
+    /// The error's own sentence, with the errors behind it as causes.
+    pub(crate) fn from_error(error: &dyn Error) -> Self {
+        let failure = Self::new(error.to_string());
+        match error.source() {
+            Some(source) => failure.because(source),
+            None => failure,
+        }
+    }
+
+    /// Adds a cause and the causes behind it, each text once.
+    pub(crate) fn because(mut self, cause: &dyn Error) -> Self {
+        let mut next = Some(cause);
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            let said = self.causes.last().unwrap_or(&self.sentence);
+            if !said.ends_with(&text) {
+                self.causes.push(text);
+            }
+            next = cause.source();
+        }
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn fields(mut self, fields: Vec<(String, String)>) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What a failed write to our own output means.
+    pub(crate) fn from_output(error: &io::Error) -> Self {
+        let kind = if error.kind() == io::ErrorKind::BrokenPipe { Kind::NobodyReads } else { Kind::Failed };
+        Self { kind, ..Self::new("cannot write the output").because(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open the journal")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn causes_are_listed_outermost_first_and_once() {
+        let failure = Failure::from_error(&Outer(io::Error::other("disk on fire")));
+        assert_eq!(failure.sentence, "cannot open the journal");
+        assert_eq!(failure.causes, ["disk on fire"]);
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_failure() {
+        let gone = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(Failure::from_output(&gone).kind(), Kind::NobodyReads);
+        assert_eq!(Failure::from_output(&io::Error::other("full")).kind(), Kind::Failed);
+    }
+}

@@ -1,0 +1,143 @@
+//! The directory a server owns: database, blobs, token, and the lock that says whose it is.
+//!
+//! Invariant: `server.json` is believed only while the lock is held. A file left by a crash names a port that anyone may listen on by now.
+
+mod lock;
+mod private;
+
+use std::fs::{DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use lock::Lock;
+
+use crate::config::Environment;
+use crate::failure::Failure;
+use crate::secret::Secret;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Home(PathBuf);
+
+/// What a running server says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunningServer {
+    pub(crate) url: String,
+    pub(crate) pid: u32,
+    pub(crate) started_at: String,
+}
+
+impl Home {
+    /// The flag, else `STEAD_HOME`, else the user's data directory.
+    pub(crate) fn locate(flag: Option<&Path>, environment: Environment<'_>) -> Result<Self, Failure> {
+        let variable = |name: &str| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let path = match flag.map(Path::to_owned).or_else(|| variable("STEAD_HOME")) {
+            Some(path) => std::path::absolute(&path)
+                .map_err(|error| Failure::new(format!("cannot tell where {} is", path.display())).because(&error))?,
+            None => {
+                let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
+                let data = data.or_else(|| variable("HOME").map(|home| home.join(".local/share")));
+                data.ok_or_else(|| {
+                    Failure::new("cannot tell where to keep things: HOME is not set").hint("set STEAD_HOME")
+                })?
+                .join("stead")
+            }
+        };
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn blobs(&self) -> PathBuf {
+        self.0.join("blobs")
+    }
+
+    /// Makes the directory, for its owner alone. One that is there keeps its mode: it may be more than ours.
+    pub(crate) fn create(&self) -> Result<(), Failure> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(|error| {
+            Failure::new(format!("cannot make the home {}", self.0.display()))
+                .because(&error)
+                .hint("set STEAD_HOME to a directory you can write")
+        })
+    }
+
+    /// The permission bits of something in the home; `None` if it is not there.
+    pub(crate) fn mode(&self, name: &str) -> Option<u32> {
+        let path = if name.is_empty() { self.0.clone() } else { self.0.join(name) };
+        path.metadata().ok().map(|metadata| Permissions::mode(&metadata.permissions()) & 0o777)
+    }
+
+    pub(crate) fn lock(&self) -> Result<Lock, Failure> {
+        Lock::take(self)
+    }
+
+    pub(crate) fn token_path(&self) -> PathBuf {
+        self.0.join("token")
+    }
+
+    pub(crate) fn token(&self) -> Result<Option<Secret>, Failure> {
+        let path = self.token_path();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                let hint = "run as the user that started the server, or set STEAD_TOKEN";
+                return Err(Failure::new(format!("cannot read the token {}", path.display()))
+                    .because(&error)
+                    .hint(hint));
+            }
+        };
+        Secret::read(&text).map(Some).ok_or_else(|| {
+            Failure::new(format!("{} holds no token", path.display()))
+                .hint("remove the file and start the server: it makes a new one")
+        })
+    }
+
+    /// The admin token, made at the first start. The caller holds the lock.
+    pub(crate) fn token_or_create(&self, _lock: &Lock) -> Result<Secret, Failure> {
+        if let Some(token) = self.token()? {
+            return Ok(token);
+        }
+        let token = Secret::draw().map_err(|error| Failure::from_error(&error))?;
+        self.write("token", &format!("{}\n", token.expose()))?;
+        Ok(token)
+    }
+
+    /// Tells clients where the server is. The caller holds the lock.
+    pub(crate) fn announce(&self, server: &RunningServer, _lock: &Lock) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(server).unwrap_or_default();
+        self.write("server.json", &format!("{text}\n"))
+    }
+
+    /// Takes the announcement back. A file that stays is not believed once the lock is gone.
+    pub(crate) fn withdraw(&self, _lock: &Lock) {
+        if let Err(error) = std::fs::remove_file(self.0.join("server.json")) {
+            tracing::warn!(%error, "cannot remove server.json");
+        }
+    }
+
+    /// The server that runs on this home, if one does.
+    pub(crate) fn running(&self) -> Result<Option<RunningServer>, Failure> {
+        if !Lock::is_held(self) {
+            return Ok(None);
+        }
+        let path = self.0.join("server.json");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            // It has the lock and is still starting, or another user runs it.
+            Err(_) => return Ok(None),
+        };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| Failure::new(format!("{} cannot be read", path.display())).because(&error))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
+        private::write(&self.0, name, text.as_bytes())
+            .map_err(|error| Failure::new(format!("cannot write {}", self.0.join(name).display())).because(&error))
+    }
+}

@@ -1,0 +1,155 @@
+//! Everything the program prints goes through here.
+//!
+//! On a terminal: tables fitted to its width, colour unless `NO_COLOR`, and no control character of anybody else's reaches it. In a pipe: the
+//! same lines, plain. Results go to stdout, everything about them to stderr.
+
+mod neutral;
+mod table;
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
+use serde_json::Value;
+
+pub(crate) use neutral::{line_of, lines_of};
+pub(crate) use table::Table;
+
+use crate::failure::Failure;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// For whom results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Human,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Good,
+    Bad,
+    Known,
+}
+
+#[derive(Debug)]
+pub(crate) struct Output {
+    form: Form,
+    terminal: bool,
+}
+
+impl Output {
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, terminal: io::stdout().is_terminal() }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.form == Form::Json
+    }
+
+    /// A line of a result.
+    pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+        self.put(&lines_of(text))
+    }
+
+    pub(crate) fn heading(&self, text: &str) -> Result<(), Failure> {
+        self.put(&paint(BOLD, &lines_of(text)))
+    }
+
+    /// A line with a verdict before it.
+    pub(crate) fn marked(&self, mark: Mark, text: &str) -> Result<(), Failure> {
+        let sign = match mark {
+            Mark::Good => paint(GOOD, "✓"),
+            Mark::Bad => paint(BAD, "✗"),
+            Mark::Known => paint(DIM, "·"),
+        };
+        self.put(&format!("{sign} {}", lines_of(text)))
+    }
+
+    /// A command to copy.
+    pub(crate) fn command(&self, text: &str) -> Result<(), Failure> {
+        self.put(&paint(HINT, &format!("  {}", lines_of(text))))
+    }
+
+    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+        self.put(&table.render(self.terminal, self.colour()))
+    }
+
+    /// Somebody's text as it is, into a pipe; neutralised on a terminal.
+    pub(crate) fn content(&self, text: &str) -> Result<(), Failure> {
+        if self.terminal {
+            return self.put(lines_of(text).trim_end_matches('\n'));
+        }
+        // Not through anstream, which would take escape sequences out of a file's content.
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| Failure::from_output(&error))
+    }
+
+    pub(crate) fn json(&self, value: &Value) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+        self.put(&neutral::json_of(&text))
+    }
+
+    /// One value per line, for streams.
+    pub(crate) fn json_line(&self, value: &Value) -> Result<(), Failure> {
+        self.put(&neutral::json_of(&value.to_string()))
+    }
+
+    /// What a machine gets, or else what a person gets.
+    pub(crate) fn either(&self, value: &Value, human: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        if self.is_json() { self.json(value) } else { human() }
+    }
+
+    /// About the result, not part of it.
+    pub(crate) fn note(&self, text: &str) {
+        say(&paint(DIM, &lines_of(text)));
+    }
+
+    /// What is going on, for whoever waits.
+    pub(crate) fn progress(&self, text: &str) {
+        say(&format!("{} {}", paint(HINT, "→"), lines_of(text)));
+    }
+
+    fn colour(&self) -> bool {
+        anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+    }
+
+    fn put(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = anstream::stdout().lock();
+        writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| Failure::from_output(&error))
+    }
+}
+
+/// `error:`, its causes, and `hint:`.
+pub(crate) fn failure(failure: &Failure) {
+    say(&format!("{} {}", paint(ERROR, "error:"), line_of(&failure.sentence)));
+    for (field, message) in &failure.fields {
+        say(&format!("  {}: {}", line_of(field), line_of(message)));
+    }
+    for cause in &failure.causes {
+        say(&format!("  because {}", lines_of(cause)));
+    }
+    if let Some(hint) = &failure.hint {
+        say(&format!("{} {}", paint(HINT, "hint:"), line_of(hint)));
+    }
+}
+
+/// Clap's own text: help on stdout, mistakes on stderr.
+pub(crate) fn usage(error: &clap::Error) {
+    // There is nowhere to report that nothing can be reported.
+    let _ = error.print();
+}
+
+/// Stderr is for people; if it cannot be written, there is nobody to tell.
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+fn paint(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}

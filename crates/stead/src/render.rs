@@ -1,0 +1,74 @@
+//! The API's values as a person reads them.
+
+mod event;
+mod plan;
+mod session;
+mod tool;
+
+use serde_json::Value;
+
+pub(crate) use event::{event_row, event_table, events};
+pub(crate) use plan::plan;
+pub(crate) use session::{session, sessions};
+pub(crate) use tool::tool_answer;
+
+use crate::client::Listing;
+use crate::output::Output;
+
+const ABSENT: &str = "–";
+
+/// A value in one cell: texts bare, nothing as a dash, the rest as JSON.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => ABSENT.to_owned(),
+        Value::String(text) if text.is_empty() => ABSENT.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.is_empty() => ABSENT.to_owned(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            items.iter().map(cell).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A time to the second, without the date's letters.
+pub(crate) fn moment(value: &Value) -> String {
+    let text = cell(value);
+    match text.split_once('T') {
+        Some((date, time)) => format!("{date} {}", time.get(..8).unwrap_or(time)),
+        None => text,
+    }
+}
+
+/// At most this many characters, with a sign that there were more.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// Says so when a list has more than was asked for.
+pub(crate) fn note_more(out: &Output, listing: &Listing) {
+    if listing.next_cursor.is_some() {
+        out.note(&format!("there are more than these {}; --limit N shows up to N", listing.items.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_fit_in_cells() {
+        assert_eq!(cell(&json!(null)), "–");
+        assert_eq!(cell(&json!("a")), "a");
+        assert_eq!(cell(&json!(["a", "b"])), "a, b");
+        assert_eq!(cell(&json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(moment(&json!("2026-11-15T09:30:00.123Z")), "2026-11-15 09:30:00");
+        assert_eq!(shortened("abcdef", 4), "abc…");
+        assert_eq!(shortened("abcd", 4), "abcd");
+    }
+}

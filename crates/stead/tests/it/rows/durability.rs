@@ -1,0 +1,93 @@
+//! S9: `kill -9` at any moment is normal operation.
+
+use serde_json::json;
+use stead_testkit::ServerOptions;
+
+use super::{server, server_with};
+
+#[test]
+fn s9_killed_while_active_continues_with_its_files() {
+    let mut server = server();
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "a"}));
+    let id = session["id"].as_str().unwrap();
+    server.tool(&session, "write", json!({"path": "d/a.txt", "content": "kept"}));
+    server.restart(None);
+    let after = server.client().get(&format!("/sessions/{id}")).expect(200);
+    assert_eq!(after["status"], "active");
+    assert_eq!(server.tool(&session, "read", json!({"path": "d/a.txt"}))["result"]["content"], "kept");
+    // The session's token is the same.
+    let agent = server.client().with_token(session["token"].as_str().unwrap());
+    agent.post(&format!("/sessions/{id}/tools/ls"), json!({})).expect(200);
+}
+
+#[test]
+fn s9_killed_while_provisioning_goes_on() {
+    let mut server = server_with(ServerOptions::default().failpoints("provision.create=sleep(60000)"));
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let session = server.client().post("/sessions", json!({"agent_type": "a"})).expect(201);
+    let id = session["id"].as_str().unwrap().to_owned();
+    server.restart(None);
+    let settled = wait_settled(&server, &id);
+    assert_eq!((&settled["status"], &settled["degraded"]), (&json!("active"), &json!(false)));
+    let events = server.client().send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None).expect(200);
+    assert!(events.to_string().contains("ProvisionInterrupted"), "{events}");
+}
+
+#[test]
+fn s9_killed_during_a_call_tells_so() {
+    let mut server = server();
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "a"}));
+    let id = session["id"].as_str().unwrap().to_owned();
+    server.restart(Some("tool.perform=sleep(60000)"));
+    std::thread::scope(|scope| {
+        let client = server.client().clone();
+        let path = format!("/sessions/{id}/tools/write");
+        scope.spawn(move || client.try_send("POST", &path, &[], Some(json!({"path": "a", "content": "x"}).to_string())));
+        let started = || {
+            let accept = [("accept", "application/json")];
+            server.client().send("GET", &format!("/sessions/{id}/events"), &accept, None).text.contains("ToolCallStarted")
+        };
+        while !started() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        server.kill();
+    });
+    server.restart(None);
+    let events = server.client().send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None).expect(200);
+    assert!(events.to_string().contains("ToolCallInterrupted"), "{events}");
+    let read = server.tool(&session, "read", json!({"path": "a"}));
+    assert_eq!((&read["ok"], &read["error"]["code"]), (&json!(false), &json!("not_found")));
+}
+
+#[test]
+fn s9_killed_while_closing_ends_closed() {
+    let mut server = server();
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "a"}));
+    let id = session["id"].as_str().unwrap().to_owned();
+    server.restart(Some("remove=sleep(60000)"));
+    std::thread::scope(|scope| {
+        let client = server.client().clone();
+        let path = format!("/sessions/{id}");
+        scope.spawn(move || client.try_send("DELETE", &path, &[], None));
+        while server.client().get(&format!("/sessions/{id}")).expect(200)["status"] != "closing" {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        server.kill();
+    });
+    server.restart(None);
+    assert_eq!(wait_settled(&server, &id)["status"], "closed");
+}
+
+fn wait_settled(server: &stead_testkit::TestServer, id: &str) -> serde_json::Value {
+    for _ in 0..500 {
+        let session = server.client().get(&format!("/sessions/{id}")).expect(200);
+        if !["provisioning", "closing"].contains(&session["status"].as_str().unwrap()) {
+            return session;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("never settles");
+}
