@@ -1,6 +1,7 @@
 //! Every test of this crate in one binary.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
+mod archives;
 mod conformance;
 mod disk;
 mod harness;

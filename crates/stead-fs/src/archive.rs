@@ -1,0 +1,188 @@
+//! Archives: a bundle into a filesystem, a filesystem out as a tar.
+//!
+//! The invariant: an archive is read twice, once to judge all of it and once to unpack it, under the same rules. What escapes, links
+//! out, repeats itself, contradicts itself, goes on after its end, is no file, directory or link, or is larger than the
+//! limits is refused before anything is made, and a disk that fills up half way leaves nothing behind either.
+
+mod error;
+mod export;
+mod format;
+mod limits;
+mod manifest;
+mod meter;
+mod name;
+mod tape;
+mod zipped;
+
+use std::io::{Read, Seek, SeekFrom};
+
+pub use error::ArchiveError;
+pub use export::export_tar;
+pub use format::ArchiveFormat;
+pub use limits::ArchiveLimits;
+
+use crate::digest::{Digest, Hasher};
+use crate::entry::Permission;
+use crate::filesystem::{Content, Filesystem};
+use crate::path::WorkspacePath;
+use crate::stage::{Stage, StageError};
+use manifest::{Manifest, Seen};
+use meter::Meter;
+
+/// What an archive held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Of the archive's own bytes.
+    pub digest: Digest,
+    pub files: usize,
+    pub directories: usize,
+    pub links: usize,
+    /// Of all files together.
+    pub bytes: u64,
+}
+
+/// One entry of an archive, its name judged and its content still to come.
+struct ArchiveEntry<'a> {
+    path: WorkspacePath,
+    body: Body<'a>,
+}
+
+enum Body<'a> {
+    Directory,
+    File { reader: &'a mut dyn Read, permission: Permission },
+    Symlink { target: Vec<u8> },
+    HardLink { target: WorkspacePath },
+}
+
+/// What is done with each entry, in the archive's order.
+type Visit<'a> = dyn FnMut(ArchiveEntry<'_>) -> Result<(), ArchiveError> + 'a;
+
+/// Unpacks a whole archive below a directory of the filesystem, or nothing of it.
+///
+/// With `expected`, the archive's own bytes must have that digest.
+pub fn unpack<R: Read + Seek>(
+    archive: &mut R,
+    format: ArchiveFormat,
+    expected: Option<Digest>,
+    limits: &ArchiveLimits,
+    fs: &mut dyn Filesystem,
+    below: &WorkspacePath,
+    at_millis: i64,
+) -> Result<Unpacked, ArchiveError> {
+    let (digest, packed) = measure(archive)?;
+    if let Some(expected) = expected
+        && expected != digest
+    {
+        return Err(ArchiveError::Digest { expected, actual: digest });
+    }
+    let inspected = inspect(archive, format, Meter::new(limits, packed))?;
+    inspected.check_links()?;
+    let stage = Stage::new(fs, at_millis);
+    let bytes = extract(archive, format, Meter::new(limits, packed), stage, below)?;
+    let count = |kind| inspected.count(kind);
+    Ok(Unpacked {
+        digest,
+        files: count(Seen::File),
+        directories: count(Seen::Directory),
+        links: count(Seen::Link),
+        bytes,
+    })
+}
+
+fn measure<R: Read + Seek>(archive: &mut R) -> Result<(Digest, u64), ArchiveError> {
+    archive.seek(SeekFrom::Start(0))?;
+    let mut hasher = Hasher::default();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut size = 0;
+    loop {
+        match archive.read(&mut buffer)? {
+            0 => return Ok((hasher.finish(), size)),
+            count => {
+                hasher.update(&buffer[..count]);
+                size += count as u64;
+            }
+        }
+    }
+}
+
+fn each<R: Read + Seek>(
+    archive: &mut R,
+    format: ArchiveFormat,
+    meter: &Meter,
+    visit: &mut Visit<'_>,
+) -> Result<(), ArchiveError> {
+    archive.seek(SeekFrom::Start(0))?;
+    match format {
+        ArchiveFormat::Zip => zipped::read(archive, meter, visit),
+        ArchiveFormat::Tar | ArchiveFormat::TarGz | ArchiveFormat::TarZst => tape::read(archive, format, meter, visit),
+    }
+}
+
+/// The first reading: everything is decompressed and judged, nothing is kept but the names.
+fn inspect<R: Read + Seek>(archive: &mut R, format: ArchiveFormat, meter: Meter) -> Result<Manifest, ArchiveError> {
+    let mut manifest = Manifest::default();
+    each(archive, format, &meter, &mut |mut entry| {
+        let size = match &mut entry.body {
+            Body::File { reader, .. } => meter.drain(*reader)?,
+            Body::HardLink { target } => {
+                let size =
+                    manifest.size_of(target).ok_or_else(|| ArchiveError::link(&entry.path, target.as_bytes()))?;
+                meter.add(size)?;
+                size
+            }
+            Body::Directory | Body::Symlink { .. } => 0,
+        };
+        manifest.add(&entry, size)
+    })?;
+    Ok(manifest)
+}
+
+/// The second reading: the same judgements again, because a file can change between two readings.
+fn extract<R: Read + Seek>(
+    archive: &mut R,
+    format: ArchiveFormat,
+    meter: Meter,
+    mut stage: Stage<'_>,
+    below: &WorkspacePath,
+) -> Result<u64, ArchiveError> {
+    let mut manifest = Manifest::default();
+    let mut bytes = 0;
+    each(archive, format, &meter, &mut |entry| {
+        manifest.add(&entry, 0)?;
+        let target = below.descend(&entry.path);
+        match entry.body {
+            Body::Directory => stage.directory(&target)?,
+            Body::Symlink { target: to } => stage.link(&target, &to)?,
+            Body::File { reader, permission } => bytes += put(&mut stage, &meter, &target, reader, permission)?,
+            Body::HardLink { target: to } => {
+                let original = below.descend(&to);
+                let permission = stage.fs().stat_entry(&original)?.permission;
+                let mut reader: Box<dyn Read> = match stage.fs().open_walked(&original)? {
+                    Content::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes)),
+                    Content::Stream { reader, .. } => Box::new(reader),
+                };
+                bytes += put(&mut stage, &meter, &target, &mut *reader, permission)?;
+            }
+        }
+        Ok(())
+    })?;
+    manifest.check_links()?;
+    stage.keep();
+    Ok(bytes)
+}
+
+fn put(
+    stage: &mut Stage<'_>,
+    meter: &Meter,
+    path: &WorkspacePath,
+    reader: &mut dyn Read,
+    permission: Permission,
+) -> Result<u64, ArchiveError> {
+    let (bytes, _) = stage.file(path, reader, meter.left(), permission).map_err(|error| match error {
+        StageError::Fs(source) => ArchiveError::Fs(source),
+        StageError::Source(source) => ArchiveError::from(source),
+        StageError::TooLong { limit } => ArchiveError::TooLarge { limit },
+    })?;
+    meter.add(bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,78 @@
+//! Why an archive was refused.
+
+use std::io;
+
+use crate::digest::Digest;
+use crate::error::FsError;
+use crate::path::WorkspacePath;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    #[error("the archive's digest is {actual}, not {expected}")]
+    Digest { expected: Digest, actual: Digest },
+    #[error("the archive is damaged: {reason}")]
+    Damaged { reason: String },
+    #[error("the archive ends before its end marker")]
+    Truncated,
+    #[error("there is data after the end of the archive")]
+    Trailing,
+    #[error("entry {name:?} has a name that leads out of the workspace or is no path")]
+    Name { name: String },
+    #[error("entry {path} is there twice")]
+    Duplicate { path: WorkspacePath },
+    #[error("entry {path} contradicts another entry: one of them is no directory")]
+    Conflict { path: WorkspacePath },
+    #[error("link {path} leads out of the archive: {target:?}")]
+    LinkOutside { path: WorkspacePath, target: String },
+    #[error("entry {name:?} is a device, FIFO or something else that is no file, directory or link")]
+    Special { name: String },
+    #[error("entry {name:?} is encrypted")]
+    Encrypted { name: String },
+    #[error("the archive has more than {limit} entries")]
+    TooMany { limit: usize },
+    #[error("the archive's files have more than {limit} bytes")]
+    TooLarge { limit: u64 },
+    #[error("the archive's files have more than {limit} times the bytes of the archive")]
+    Ratio { limit: u64 },
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    #[error("cannot read the archive")]
+    Io(#[source] io::Error),
+}
+
+impl ArchiveError {
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Digest { .. } => "digest_mismatch",
+            Self::Damaged { .. } | Self::Truncated | Self::Trailing => "archive_damaged",
+            Self::Name { .. } | Self::LinkOutside { .. } => "archive_escapes",
+            Self::Duplicate { .. } | Self::Conflict { .. } => "archive_conflict",
+            Self::Special { .. } | Self::Encrypted { .. } => "archive_unsupported",
+            Self::TooMany { .. } | Self::TooLarge { .. } | Self::Ratio { .. } => "archive_too_large",
+            Self::Fs(source) => source.code(),
+            Self::Io(_) => "io",
+        }
+    }
+
+    pub(super) fn link(path: &WorkspacePath, target: &[u8]) -> Self {
+        let target = String::from_utf8_lossy(target).chars().take(200).collect();
+        Self::LinkOutside { path: path.clone(), target }
+    }
+}
+
+/// A refusal that had to travel through a reader comes out as what it was.
+impl From<io::Error> for ArchiveError {
+    fn from(error: io::Error) -> Self {
+        match error.downcast::<Self>() {
+            Ok(refusal) => refusal,
+            Err(error) => match error.kind() {
+                io::ErrorKind::UnexpectedEof => Self::Truncated,
+                io::ErrorKind::Other | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                    Self::Damaged { reason: error.to_string() }
+                }
+                _ => Self::Io(error),
+            },
+        }
+    }
+}

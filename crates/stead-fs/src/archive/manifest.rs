@@ -1,0 +1,120 @@
+//! What an archive has said so far, so that it cannot contradict itself.
+
+use std::collections::HashMap;
+
+use super::{ArchiveEntry, ArchiveError, Body};
+use crate::error::FsError;
+use crate::path::WorkspacePath;
+use crate::resolve::{LastLink, Step, resolve};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    File,
+    Directory,
+    /// Nobody has named it, but something is in it.
+    Implied,
+    Link,
+}
+
+struct Known {
+    seen: Seen,
+    size: u64,
+    target: Vec<u8>,
+}
+
+#[derive(Default)]
+pub(super) struct Manifest {
+    known: HashMap<WorkspacePath, Known>,
+}
+
+impl Manifest {
+    /// Takes note of an entry; one that repeats or contradicts an earlier one is refused.
+    pub(super) fn add(&mut self, entry: &ArchiveEntry<'_>, size: u64) -> Result<(), ArchiveError> {
+        self.imply_parents(&entry.path)?;
+        let (seen, target) = match &entry.body {
+            Body::Directory => (Seen::Directory, Vec::new()),
+            Body::File { .. } => (Seen::File, Vec::new()),
+            Body::HardLink { target } if self.size_of(target).is_some() => (Seen::File, Vec::new()),
+            Body::HardLink { target } => return Err(ArchiveError::link(&entry.path, target.as_bytes())),
+            Body::Symlink { target } => {
+                check_target(&entry.path, target)?;
+                (Seen::Link, target.clone())
+            }
+        };
+        match self.known.get(&entry.path).map(|known| known.seen) {
+            None => {}
+            Some(Seen::Implied) if seen == Seen::Directory => {}
+            Some(Seen::Implied) => return Err(ArchiveError::Conflict { path: entry.path.clone() }),
+            Some(_) => return Err(ArchiveError::Duplicate { path: entry.path.clone() }),
+        }
+        self.known.insert(entry.path.clone(), Known { seen, size, target });
+        Ok(())
+    }
+
+    fn imply_parents(&mut self, path: &WorkspacePath) -> Result<(), ArchiveError> {
+        let mut at = path.parent();
+        while let Some(parent) = at.filter(|parent| !parent.is_root()) {
+            match self.known.get(&parent).map(|known| known.seen) {
+                Some(Seen::Directory | Seen::Implied) => return Ok(()),
+                // Something in a file, or through a link: the oldest trick.
+                Some(Seen::File | Seen::Link) => return Err(ArchiveError::Conflict { path: path.clone() }),
+                None => {
+                    at = parent.parent();
+                    self.known.insert(parent, Known { seen: Seen::Implied, size: 0, target: Vec::new() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The size of a file that came before.
+    pub(super) fn size_of(&self, path: &WorkspacePath) -> Option<u64> {
+        self.known.get(path).filter(|known| known.seen == Seen::File).map(|known| known.size)
+    }
+
+    pub(super) fn count(&self, seen: Seen) -> usize {
+        self.known.values().filter(|known| known.seen == seen).count()
+    }
+
+    /// That every link stays inside when it is really followed, through all other links.
+    pub(super) fn check_links(&self) -> Result<(), ArchiveError> {
+        for (path, known) in self.known.iter().filter(|(_, known)| known.seen == Seen::Link) {
+            match resolve(path, LastLink::Followed, |path| Ok(self.step(path))) {
+                Err(FsError::Escapes { .. } | FsError::LinkLoop { .. }) => {
+                    return Err(ArchiveError::link(path, &known.target));
+                }
+                // A link to nothing is a link all the same.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&self, path: &WorkspacePath) -> Step {
+        match self.known.get(path) {
+            None => Step::Missing,
+            Some(known) => match known.seen {
+                Seen::File => Step::Other,
+                Seen::Directory | Seen::Implied => Step::Directory,
+                Seen::Link => Step::Link(known.target.clone()),
+            },
+        }
+    }
+}
+
+/// That a target read as it is written does not climb above the root, whatever other entries there are or will be.
+fn check_target(path: &WorkspacePath, target: &[u8]) -> Result<(), ArchiveError> {
+    let refused = || ArchiveError::link(path, target);
+    if target.is_empty() || target.len() > 4_000 || target.first() == Some(&b'/') || target.contains(&0) {
+        return Err(refused());
+    }
+    let mut depth = path.depth() - 1;
+    for segment in target.split(|byte| *byte == b'/') {
+        match segment {
+            b"" | b"." => {}
+            b".." => depth = depth.checked_sub(1).ok_or_else(refused)?,
+            _ => depth += 1,
+        }
+    }
+    Ok(())
+}

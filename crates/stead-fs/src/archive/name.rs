@@ -1,0 +1,26 @@
+//! Names as archives write them.
+
+use super::ArchiveError;
+use crate::path::WorkspacePath;
+
+/// Within what every backend and every kernel takes.
+const MAX_BYTES: usize = 4_000;
+const MAX_DEPTH: usize = 100;
+
+/// The path of an entry; `None` is the archive's own root (`./`). Absolute names and `..` are refused, not repaired.
+pub(super) fn entry_path(name: &[u8]) -> Result<Option<WorkspacePath>, ArchiveError> {
+    let refused = || ArchiveError::Name { name: shown(name) };
+    if name.is_empty() || name.first() == Some(&b'/') || name.len() > MAX_BYTES {
+        return Err(refused());
+    }
+    let segments = name.split(|byte| *byte == b'/').filter(|segment| !matches!(*segment, b"" | b"."));
+    let path = WorkspacePath::from_segments(segments).map_err(|_| refused())?;
+    if path.depth() > MAX_DEPTH || path.segments().any(|segment| segment.len() > 255) {
+        return Err(refused());
+    }
+    Ok((!path.is_root()).then_some(path))
+}
+
+pub(super) fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).chars().take(200).collect()
+}
