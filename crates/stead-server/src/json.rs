@@ -45,7 +45,12 @@ impl<'de> Visitor<'de> for StrictVisitor {
         Ok(Strict(value.into()))
     }
 
+    /// `2.0` is the number 2: JSON Schema and RFC 8785 both say so, and so a whole number may be written either way.
     fn visit_f64<E: Error>(self, value: f64) -> Result<Strict, E> {
+        const EXACT: f64 = (1u64 << 53) as f64;
+        if value.fract() == 0.0 && value.abs() <= EXACT {
+            return Ok(Strict((value as i64).into()));
+        }
         Number::from_f64(value).map(|number| Strict(number.into())).ok_or_else(|| E::custom("number out of range"))
     }
 
@@ -92,6 +97,12 @@ mod tests {
     fn reads_what_serde_json_reads() {
         let text = r#"{"a": [1, -2, 2.5, "x", null, true, {"b": {}}], "": "\u00e9"}"#;
         assert_eq!(parse(text.as_bytes()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn a_whole_number_has_one_value_however_it_is_written() {
+        assert_eq!(parse(b"[2.0, 2e0, -0.0, 9007199254740992.0]").unwrap(), serde_json::json!([2, 2, 0, 1u64 << 53]));
+        assert_eq!(parse(b"1e300").unwrap(), serde_json::json!(1e300));
     }
 
     #[test]

@@ -38,6 +38,14 @@ fn build() -> Value {
     for (name, schema) in schema::all() {
         document["components"]["schemas"][name.as_ref()] = schema;
     }
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        for (name, list) in schemas.iter_mut() {
+            // utoipa copies a list's items where the list is named; refer to them instead, so that they are said once.
+            if let Some(item) = name.strip_prefix("List_") {
+                list["properties"]["items"]["items"] = json!({"$ref": format!("#/components/schemas/{item}")});
+            }
+        }
+    }
     if let Some(paths) = document["paths"].as_object_mut() {
         for (path, methods) in paths {
             for (_, operation) in methods.as_object_mut().into_iter().flatten() {
@@ -45,14 +53,34 @@ fn build() -> Value {
             }
         }
     }
+    link(&mut document, "/api/v1/sessions");
+    link(&mut document, "/api/v1/agent-types");
     document
+}
+
+/// Says that the id in the answer to a create is the `{id}` of the paths below it.
+fn link(document: &mut Value, created_at: &str) {
+    let below = format!("{created_at}/{{id}}");
+    let mut links = Map::new();
+    for (path, methods) in document["paths"].as_object().into_iter().flatten() {
+        for (_, operation) in methods.as_object().into_iter().flatten().filter(|_| path.starts_with(&below)) {
+            let id = operation["operationId"].as_str().unwrap_or_default();
+            let target = json!({"operationId": id, "parameters": {"id": "$response.body#/id"}});
+            links.insert(id.to_owned(), target);
+        }
+    }
+    if created_at.ends_with("agent-types") {
+        let body = json!({"agent_type": "$response.body#/id"});
+        links.insert("create_session".to_owned(), json!({"operationId": "create_session", "requestBody": body}));
+    }
+    document["paths"][created_at]["post"]["responses"]["201"]["links"] = links.into();
 }
 
 /// Adds to one operation what follows from its place rather than from its handler.
 fn complete(path: &str, operation: &mut Value) {
     let open = auth::OPEN.contains(&path);
     operation["security"] = if open { json!([]) } else { json!([{"bearer": []}]) };
-    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+    for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         without_null(parameter);
     }
     let mut statuses = vec!["400", "403", "500", "503"];
@@ -70,10 +98,14 @@ fn complete(path: &str, operation: &mut Value) {
     }
     let Some(responses) = operation["responses"].as_object_mut() else { return };
     for status in statuses {
-        responses.entry(status).or_insert_with(|| json!({"description": "See the problem's code."}));
+        responses.entry(status).or_insert_with(|| json!({}));
     }
     for (status, response) in responses.iter_mut() {
-        if status.starts_with(['4', '5']) {
+        let refused = status.starts_with(['4', '5']);
+        if response["description"].as_str().is_none_or(str::is_empty) {
+            response["description"] = if refused { "Refused; the code says why." } else { "Done." }.into();
+        }
+        if refused {
             response["content"] = json!({MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}});
         }
     }

@@ -69,6 +69,7 @@ schemas! {
     SessionRequest = request::session_request();
     ToolArguments = json!({"type": "object", "description": "The tool's arguments: GET /api/v1/tools gives the schema of each."});
     Event = state::event();
+    StreamedEvent = state::streamed_event();
     SessionState = state::session_state();
     ToolResult = json!({"description": "What the tool found or did; each tool has its own form."});
 }

@@ -27,7 +27,7 @@ pub(crate) struct AuditParams {
     /// The id of the last record of the page before.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     after: Option<u64>,
-    /// `next_cursor` of the page before; another way to say `after`.
+    /// `next_cursor` of the page before; says the same as `after` and beats it.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     cursor: Option<u64>,
     #[param(minimum = 1, maximum = 500)]

@@ -24,7 +24,7 @@ pub(crate) struct EventParams {
     /// The sequence number of the last event the client has.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     after: Option<u64>,
-    /// `next_cursor` of the page before; another way to say `after`.
+    /// `next_cursor` of the page before; says the same as `after` and beats it.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     cursor: Option<u64>,
     /// Events on a page; a stream has no end of page.
@@ -49,7 +49,7 @@ impl ReadQuery for Place {
 #[utoipa::path(get, path = "/sessions/{id}/events", tag = "sessions", operation_id = "read_events",
     params(("id" = schema::SessionId, Path), EventParams,
         ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
-    responses((status = 200, content((List<schema::Event> = "application/json"), (String = "text/event-stream")))))]
+    responses((status = 200, content((List<schema::Event> = "application/json"), (schema::StreamedEvent = "text/event-stream")))))]
 pub(crate) async fn read(
     State(app): State<App>,
     SessionPath(id): SessionPath,

@@ -3,6 +3,7 @@
 use utoipa::IntoParams;
 
 use crate::query::{Parameters, ReadQuery};
+use crate::schema;
 
 pub(crate) const DEFAULT_LIMIT: u32 = 50;
 pub(crate) const MAX_LIMIT: u32 = 500;
@@ -15,7 +16,7 @@ pub(crate) struct PagingParams {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// `next_cursor` of the page before.
-    #[param(pattern = "^[A-Za-z0-9._-]{1,128}$")]
+    #[param(value_type = Option<schema::Name>)]
     cursor: Option<String>,
 }
 
@@ -36,11 +37,8 @@ impl ReadQuery for Paging {
     }
 }
 
-/// Where a numbered list goes on: `after`, or `cursor`, which says the same.
+/// Where a numbered list goes on: `cursor`, or `after`, which says the same.
 pub(crate) fn after(parameters: &mut Parameters) -> Option<u64> {
     let (after, cursor) = (parameters.number("after", 0..=1 << 53), parameters.number("cursor", 0..=1 << 53));
-    if after.is_some() && cursor.is_some() {
-        parameters.fail("cursor", "give after or cursor, not both".to_owned());
-    }
-    after.or(cursor)
+    cursor.or(after)
 }

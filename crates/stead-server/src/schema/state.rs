@@ -18,6 +18,21 @@ pub(super) fn event() -> Value {
     })
 }
 
+/// The fields of a server-sent event; `data` is an `Event` as JSON text.
+pub(super) fn streamed_event() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "pattern": "^[0-9]{1,16}$", "description": "The sequence number."},
+            "event": {"type": "string", "description": "The type."},
+            "data": {
+                "type": "string", "contentMediaType": "application/json", "contentSchema": named("Event"),
+            },
+        },
+    })
+}
+
 pub(super) fn session_state() -> Value {
     json!({
         "type": "object",

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 pub(crate) struct List<T: ToSchema> {
     pub(crate) items: Vec<T>,
     /// Give it as `cursor` to get the next page; `null` on the last.
+    #[schema(required = true)]
     pub(crate) next_cursor: Option<String>,
 }
 

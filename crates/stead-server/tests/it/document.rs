@@ -1,0 +1,41 @@
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::harness::TestServer;
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(target) = map.get("$ref").and_then(Value::as_str) {
+                found.insert(target.to_owned());
+            }
+            map.values().for_each(|value| references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_document_is_served_whole_and_without_loose_ends() {
+    let server = TestServer::start().await;
+    let document = server.ask("GET", "/openapi.json").token(None).send().await.json();
+    assert_eq!(document, stead_server::openapi());
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    for target in &found {
+        assert!(document.pointer(target.trim_start_matches('#')).is_some(), "{target}");
+    }
+    let named = document["components"]["schemas"].as_object().unwrap();
+    for (name, schema) in named {
+        assert_ne!(schema, &serde_json::json!({"type": "object"}), "{name} says nothing");
+        assert!(found.contains(&format!("#/components/schemas/{name}")), "nobody refers to {name}");
+    }
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{method} {path}");
+        }
+    }
+}

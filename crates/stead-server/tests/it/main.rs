@@ -1,0 +1,14 @@
+//! The server from outside: real sockets, a real store, the memory provider.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod auth;
+mod bad_requests;
+mod client;
+mod document;
+mod events;
+mod harness;
+mod idempotency;
+mod registry;
+mod sessions;
+mod shutdown;
+mod slow_clients;

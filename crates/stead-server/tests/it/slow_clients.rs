@@ -1,0 +1,94 @@
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use stead_engine::Settings;
+use stead_server::ServerConfig;
+
+use crate::client::Connection;
+use crate::harness::{TOKEN, TestServer};
+
+fn impatient() -> ServerConfig {
+    ServerConfig {
+        header_timeout: Duration::from_millis(300),
+        body_timeout: Duration::from_millis(300),
+        idle_timeout: Duration::from_millis(900),
+        ..ServerConfig::default()
+    }
+}
+
+#[tokio::test]
+async fn headers_that_dribble_are_cut_off() {
+    let server = TestServer::start_with(impatient(), Settings::default()).await;
+    let mut slow = Connection::open(server.address).await;
+    let began = Instant::now();
+    // One byte now and then must not start the clock anew.
+    for byte in b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaa" {
+        if slow.0.get_mut().try_write(&[*byte]).is_err() || slow.closes_within(Duration::from_millis(30)).await {
+            break;
+        }
+    }
+    let lasted = began.elapsed();
+    assert!((Duration::from_millis(250)..Duration::from_millis(800)).contains(&lasted), "{lasted:?}");
+}
+
+#[tokio::test]
+async fn silence_is_cut_off_before_the_first_request_and_after_it() {
+    let server = TestServer::start_with(impatient(), Settings::default()).await;
+    let began = Instant::now();
+    let mut silent = Connection::open(server.address).await;
+    assert!(silent.closes_within(Duration::from_secs(3)).await);
+    assert!(began.elapsed() > Duration::from_millis(800), "{:?}", began.elapsed());
+    let mut kept = server.ask("GET", "/healthz").begin().await;
+    assert_eq!(kept.answer().await.unwrap().status, 200);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    kept.send(format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).as_bytes()).await;
+    assert_eq!(kept.answer().await.unwrap().status, 200, "idle for less than the limit, longer than a header may take");
+    assert!(kept.closes_within(Duration::from_secs(3)).await);
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_a_408() {
+    let server = TestServer::start_with(impatient(), Settings::default()).await;
+    let mut slow = Connection::open(server.address).await;
+    let head = format!(
+        "POST /api/v1/agent-types HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{",
+        server.address
+    );
+    slow.send(head.as_bytes()).await;
+    let answer = slow.answer().await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (408, "body_timeout"));
+    assert!(slow.closes_within(Duration::from_secs(3)).await);
+}
+
+#[tokio::test]
+async fn the_silent_take_no_places_for_long() {
+    let config = ServerConfig { max_connections: 4, ..impatient() };
+    let server = TestServer::start_with(config, Settings::default()).await;
+    let mut silent = Vec::new();
+    for _ in 0..12 {
+        silent.push(Connection::open(server.address).await);
+    }
+    assert_eq!(server.get("/api/v1/tools").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_reader_who_takes_nothing_is_dropped() {
+    let config = ServerConfig {
+        write_timeout: Duration::from_millis(300),
+        heartbeat: Duration::from_millis(20),
+        ..ServerConfig::default()
+    };
+    let server = TestServer::start_with(config, Settings::default()).await;
+    server.declare("t").await;
+    let id = server.session("t").await["id"].as_str().unwrap().to_owned();
+    let content = "x".repeat(40_000);
+    for number in 0..200 {
+        let body = json!({"path": format!("f{number}"), "content": content});
+        assert_eq!(server.post(&format!("/api/v1/sessions/{id}/tools/write"), body).await.status, 200);
+    }
+    let mut stuck = server.ask("GET", &format!("/api/v1/sessions/{id}/events")).begin().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Whatever was in the pipe can be read; then the connection is at its end although the session is not.
+    assert!(stuck.closes_within(Duration::from_secs(5)).await);
+    assert_eq!(server.get(&format!("/api/v1/sessions/{id}")).await.json()["status"], "active");
+}
