@@ -35,6 +35,7 @@ mod limits;
 mod memory;
 pub mod mount;
 mod order;
+pub mod patch;
 mod path;
 mod resolve;
 mod search;

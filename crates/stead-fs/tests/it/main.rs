@@ -6,6 +6,7 @@ mod conformance;
 mod disk;
 mod harness;
 mod mounts;
+mod patches;
 mod paths;
 mod race;
 mod replay;

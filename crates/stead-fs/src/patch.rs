@@ -1,0 +1,155 @@
+//! What changed between two trees, as a patch that `git apply` takes.
+//!
+//! The invariant: applied to the first tree, the patch gives the second, but for what a patch cannot say: empty directories, and
+//! the contents of binary and very large files, which are named in [`Patch::unshown`] instead.
+
+mod hunks;
+mod quote;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use crate::digest::Digest;
+use crate::entry::{Kind, Permission};
+use crate::error::FsError;
+use crate::filesystem::{Content, Filesystem, Walk};
+use crate::path::WorkspacePath;
+use quote::quoted;
+
+/// Longer files are named, not shown: comparing them line by line is nobody's wish.
+const MAX_BYTES: u64 = 8 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Patch {
+    pub text: String,
+    /// Every path that was added, changed or removed, sorted.
+    pub changed: Vec<WorkspacePath>,
+    /// Those whose content the text does not hold.
+    pub unshown: Vec<WorkspacePath>,
+}
+
+/// Compares two trees.
+pub fn between(before: &dyn Filesystem, after: &dyn Filesystem) -> Result<Patch, FsError> {
+    let (old, new) = (inventory(before)?, inventory(after)?);
+    let mut patch = Patch::default();
+    let mut paths: Vec<&WorkspacePath> = old.keys().chain(new.keys()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    for path in paths {
+        let (old, new) = (old.get(path), new.get(path));
+        if old == new {
+            continue;
+        }
+        patch.changed.push(path.clone());
+        let old = old.map(|leaf| Side::load(before, path, *leaf)).transpose()?;
+        let new = new.map(|leaf| Side::load(after, path, *leaf)).transpose()?;
+        match (&old, &new) {
+            // A file that became a link, or the other way: one goes, one comes.
+            (Some(gone), Some(come)) if gone.is_link() != come.is_link() => {
+                patch.section(path, Some(gone), None);
+                patch.section(path, None, Some(come));
+            }
+            (old, new) => patch.section(path, old.as_ref(), new.as_ref()),
+        }
+    }
+    Ok(patch)
+}
+
+/// What a patch knows of a path: files and links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Leaf {
+    mode: &'static str,
+    digest: Digest,
+}
+
+fn inventory(fs: &dyn Filesystem) -> Result<BTreeMap<WorkspacePath, Leaf>, FsError> {
+    let mut found = Vec::new();
+    fs.walk(&WorkspacePath::root(), &mut |walked| {
+        found.push(walked.clone());
+        ControlFlow::Continue(Walk::Continue)
+    })?;
+    let mut leaves = BTreeMap::new();
+    for walked in found {
+        let leaf = match walked.kind {
+            Kind::Directory | Kind::Special => continue,
+            Kind::Symlink => Leaf { mode: "120000", digest: Digest::of(&fs.read_link(&walked.path)?) },
+            Kind::File => {
+                let executable = fs.stat_entry(&walked.path)?.permission == Permission::Executable;
+                let mode = if executable { "100755" } else { "100644" };
+                Leaf { mode, digest: fs.hash(&walked.path)? }
+            }
+        };
+        leaves.insert(walked.path, leaf);
+    }
+    Ok(leaves)
+}
+
+/// One side of a changed path, with its text where it has one.
+struct Side {
+    leaf: Leaf,
+    text: Option<String>,
+}
+
+impl Side {
+    fn load(fs: &dyn Filesystem, path: &WorkspacePath, leaf: Leaf) -> Result<Self, FsError> {
+        let text = if leaf.mode == "120000" { text(fs.read_link(path)?) } else { file_text(fs, path)? };
+        Ok(Self { leaf, text })
+    }
+
+    fn is_link(&self) -> bool {
+        self.leaf.mode == "120000"
+    }
+}
+
+fn file_text(fs: &dyn Filesystem, path: &WorkspacePath) -> Result<Option<String>, FsError> {
+    let bytes = match fs.open_walked(path)? {
+        Content::Bytes(bytes) if bytes.len() as u64 <= MAX_BYTES => bytes.to_vec(),
+        Content::Stream { mut reader, size } if size <= MAX_BYTES => {
+            let mut bytes = Vec::new();
+            let read = reader.by_ref().take(MAX_BYTES).read_to_end(&mut bytes);
+            read.map_err(|source| FsError::Io { action: "read", path: path.clone(), source })?;
+            bytes
+        }
+        Content::Bytes(_) | Content::Stream { .. } => return Ok(None),
+    };
+    Ok(text(bytes))
+}
+
+fn text(bytes: Vec<u8>) -> Option<String> {
+    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+}
+
+impl Patch {
+    fn section(&mut self, path: &WorkspacePath, old: Option<&Side>, new: Option<&Side>) {
+        let (from, to) = (quoted("a/", path), quoted("b/", path));
+        self.line(&format!("diff --git {from} {to}"));
+        match (old, new) {
+            (None, Some(new)) => self.line(&format!("new file mode {}", new.leaf.mode)),
+            (Some(old), None) => self.line(&format!("deleted file mode {}", old.leaf.mode)),
+            (Some(old), Some(new)) if old.leaf.mode != new.leaf.mode => {
+                self.line(&format!("old mode {}", old.leaf.mode));
+                self.line(&format!("new mode {}", new.leaf.mode));
+            }
+            _ => {}
+        }
+        if old.map(|side| side.leaf.digest) == new.map(|side| side.leaf.digest) {
+            return;
+        }
+        let text = |side: Option<&Side>| side.map_or(Some(String::new()), |side| side.text.clone());
+        let from = if old.is_some() { from } else { "/dev/null".to_owned() };
+        let to = if new.is_some() { to } else { "/dev/null".to_owned() };
+        match (text(old), text(new)) {
+            (Some(old), Some(new)) => hunks::write(&mut self.text, (&from, &old), (&to, &new)),
+            _ => {
+                self.line(&format!("Binary files {from} and {to} differ"));
+                self.unshown.push(path.clone());
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+}
