@@ -89,10 +89,10 @@ impl DiskFs {
 
     pub(super) fn make_link(&self, path: &WorkspacePath, target: &[u8]) -> Result<(), FsError> {
         let (at, found) = self.look_up(path, LastLink::Kept)?;
-        if at.is_root() || found.is_some() {
+        let (parent, name) = split(&at)?;
+        if found.is_some() {
             return Err(FsError::Exists { path: at });
         }
-        let (parent, name) = split(&at)?;
         let (directory, mut made) = self.open_made(&parent)?;
         symlinkat(OsStr::from_bytes(target), &directory, OsStr::from_bytes(name))
             .map_err(|errno| errno::error("make the link", &at, errno))?;

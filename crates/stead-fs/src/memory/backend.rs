@@ -94,6 +94,9 @@ impl Filesystem for MemoryFs {
     ) -> Result<Written, FsError> {
         let path = self.resolved(path, LastLink::Followed)?;
         let bytes = content.len() as u64;
+        if path.is_root() {
+            return Err(FsError::Root);
+        }
         if mode == WriteMode::Create
             && let Ok(stat) = self.stat_entry(&path)
         {
@@ -132,6 +135,9 @@ impl Filesystem for MemoryFs {
     }
 
     fn delete(&mut self, path: &WorkspacePath, recursion: Recursion) -> Result<u64, FsError> {
+        if path.is_root() {
+            return Err(FsError::Root);
+        }
         let (path, node) = self.node(path, LastLink::Kept)?;
         if let Node::Directory(directory) = &node
             && recursion == Recursion::EmptyOnly

@@ -8,6 +8,7 @@ mod harness;
 mod mounts;
 mod patches;
 mod paths;
+mod properties;
 mod race;
 mod replay;
 mod tools_edit;
