@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use serde_json::json;
-use stead_core::event::{Answer, Content, FileChange};
+use stead_core::event::{Answer, Content, FileChange, FileEffect};
 use stead_core::registry::{AgentTypeDeclaration, Platform};
 use stead_core::spec::{Declared, ServerFacts, specify};
 use stead_core::tool::ToolName;
@@ -80,8 +80,7 @@ fn journal(events: usize) -> Result<Vec<String>> {
             call,
             duration_ms: 1,
             answer,
-            changes,
-            tree_hash: Some(format!("blake3:{number:064x}")),
+            files: FileEffect { changes, tree_hash: Some(format!("blake3:{number:064x}")), revision: Some(number as u64) },
         })?;
     }
     Ok(texts)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::capability::LimitKind;
 use crate::config::{ProviderName, ResourceLimits, ToolLimits};
 use crate::env::Env;
-use crate::event::{Answer, CloseReason, Failure, FileChange};
+use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::plan::Action;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
@@ -24,6 +24,10 @@ pub enum Command {
     RunStep,
     /// Legal while active.
     CallTool { call: CallId, tool: ToolName, arguments: Value },
+    /// Legal while active, for an actor whose tools allow as much.
+    OperateFiles { call: CallId, operation: FileOperation },
+    /// Legal while active: another session is about to work in this workspace.
+    Share { with: SessionId },
     /// Legal until the session has ended; asked again, it changes nothing.
     Close { reason: CloseReason },
     /// Legal when a workspace is to go: after a close, or before the next attempt.
@@ -33,10 +37,34 @@ pub enum Command {
 /// What a committed step hands out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    CreateWorkspace { provider: ProviderName, order: Box<CreateOrder> },
-    PerformAction { workspace: WorkspaceId, action: Action, env: Env },
-    CallTool { call: CallId, tool: ToolName, arguments: Value, limits: ToolLimits },
-    RemoveWorkspace { provider: ProviderName, workspace: WorkspaceId },
+    CreateWorkspace {
+        provider: ProviderName,
+        order: Box<CreateOrder>,
+    },
+    PerformAction {
+        workspace: WorkspaceId,
+        action: Action,
+        env: Env,
+    },
+    CallTool {
+        call: CallId,
+        tool: ToolName,
+        arguments: Value,
+        limits: ToolLimits,
+    },
+    OperateFiles {
+        call: CallId,
+        operation: FileOperation,
+    },
+    /// Nothing is made: the workspace of another session is used.
+    ShareWorkspace {
+        source: SessionId,
+        workspace: WorkspaceId,
+    },
+    RemoveWorkspace {
+        provider: ProviderName,
+        workspace: WorkspaceId,
+    },
 }
 
 /// Everything a provider needs to make a box.
@@ -59,15 +87,20 @@ pub enum Outcome {
     StepFinished {
         duration_ms: u64,
         failure: Option<Failure>,
-        changes: Vec<FileChange>,
-        tree_hash: Option<String>,
+        files: FileEffect,
+        report: StepReport,
     },
     CallFinished {
         call: CallId,
         duration_ms: u64,
         answer: Answer,
-        changes: Vec<FileChange>,
-        tree_hash: Option<String>,
+        files: FileEffect,
+    },
+    OperationFinished {
+        call: CallId,
+        duration_ms: u64,
+        failure: Option<Failure>,
+        files: FileEffect,
     },
     Removed,
     RemovalFailed {

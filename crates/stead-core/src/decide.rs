@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::actor::Actor;
 use crate::command::{Command, CreateOrder, Effect, Outcome, Step};
 use crate::config::OnSetupFailure;
-use crate::event::{CloseReason, Event, Failure};
+use crate::event::{CloseReason, Event, Failure, FileOperation};
 use crate::rejection::Rejection;
 use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
 use crate::spec::{SessionSpec, WorkspaceSpec, unenforced};
@@ -26,6 +26,11 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
         Command::Provision => provision(session),
         Command::RunStep => run_step(session),
         Command::CallTool { call, tool, arguments } => call_tool(session, call, tool, arguments, actor),
+        Command::OperateFiles { call, operation } => operate_files(session, call, operation, actor),
+        Command::Share { with } => {
+            in_workspace(session)?;
+            Ok(Step { events: vec![Event::WorkspaceShared { with }], effect: None })
+        }
         Command::Close { reason } => Ok(close(session, reason, actor)),
         Command::Remove => remove(session),
     }
@@ -52,6 +57,11 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
         return Err(out_of_turn);
     };
     let provider = untried(workspace, spec).ok_or(out_of_turn)?;
+    let started = Event::ProvisionStarted { attempt: workspace.attempt + 1, provider };
+    if let Some(source) = spec.shared_with {
+        let effect = Effect::ShareWorkspace { source, workspace: spec.id };
+        return Ok(Step { events: vec![started], effect: Some(effect) });
+    }
     let order = CreateOrder {
         workspace: spec.id,
         session: session.id,
@@ -59,10 +69,7 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
         env: spec.plan.env.clone(),
         base_image: spec.base_image.clone(),
     };
-    Ok(Step {
-        events: vec![Event::ProvisionStarted { attempt: workspace.attempt + 1, provider }],
-        effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }),
-    })
+    Ok(Step { events: vec![started], effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }) })
 }
 
 /// The provider the next attempt would ask.
@@ -84,15 +91,9 @@ fn run_step(session: &Session) -> Result<Step, Rejection> {
     Ok(Step { events: vec![started], effect: Some(effect) })
 }
 
-/// The gate every tool call passes: is there a workspace, is it ready, is the tool allowed. In that order, so that a caller learns the
-/// reason it can do something about.
-fn call_tool(
-    session: &Session,
-    call: CallId,
-    tool: ToolName,
-    arguments: Value,
-    actor: &Actor,
-) -> Result<Step, Rejection> {
+/// The gate everything in a workspace passes: is there one, is it ready. In that order, so that a caller learns the reason it can do
+/// something about.
+fn in_workspace(session: &Session) -> Result<&WorkspaceSpec, Rejection> {
     let Some(spec) = session.workspace_spec() else {
         return Err(Rejection::NoWorkspace { reason: "its agent type has workspaces switched off" });
     };
@@ -102,6 +103,43 @@ fn call_tool(
     if session.degraded {
         return Err(Rejection::NoWorkspace { reason: "it started degraded because no provider could make one" });
     }
+    Ok(spec)
+}
+
+/// Whether an actor may do with the files what this tool does. The operator may; an agent may if it has the tool, so that no door is
+/// wider than the tools.
+pub fn may_use(session: &Session, tool: ToolName, actor: &Actor) -> Result<(), Rejection> {
+    let spec = in_workspace(session)?;
+    match actor {
+        Actor::Session { .. } if !spec.tools.allows(tool) => Err(Rejection::ToolNotEnabled { tool }),
+        _ => Ok(()),
+    }
+}
+
+fn operate_files(session: &Session, call: CallId, operation: FileOperation, actor: &Actor) -> Result<Step, Rejection> {
+    let tool = match &operation {
+        FileOperation::Delete { .. } => ToolName::Rm,
+        _ => ToolName::Write,
+    };
+    may_use(session, tool, actor)?;
+    if let FileOperation::Restore { snapshot } = &operation
+        && !session.snapshots.contains_key(snapshot)
+    {
+        return Err(Rejection::NoSnapshot { snapshot: *snapshot });
+    }
+    let started = Event::FileOperationStarted { call, operation: operation.clone(), actor: actor.clone() };
+    Ok(Step { events: vec![started], effect: Some(Effect::OperateFiles { call, operation }) })
+}
+
+/// A tool call passes the workspace's gate and the agent type's list.
+fn call_tool(
+    session: &Session,
+    call: CallId,
+    tool: ToolName,
+    arguments: Value,
+    actor: &Actor,
+) -> Result<Step, Rejection> {
+    let spec = in_workspace(session)?;
     if !spec.tools.allows(tool) {
         return Err(Rejection::ToolNotEnabled { tool });
     }
@@ -172,14 +210,17 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             events
         }
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
-        Outcome::StepFinished { duration_ms, failure, changes, tree_hash } => {
+        Outcome::StepFinished { duration_ms, failure, files, report } => {
             let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
             let finished =
-                Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), changes, tree_hash };
+                Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), files, report };
             std::iter::once(finished).chain(after_step(session, workspace, spec, failure)).collect()
         }
-        Outcome::CallFinished { call, duration_ms, answer, changes, tree_hash } => {
-            vec![Event::ToolCallFinished { call, duration_ms, answer, changes, tree_hash }]
+        Outcome::CallFinished { call, duration_ms, answer, files } => {
+            vec![Event::ToolCallFinished { call, duration_ms, answer, files }]
+        }
+        Outcome::OperationFinished { call, duration_ms, failure, files } => {
+            vec![Event::FileOperationFinished { call, duration_ms, failure, files }]
         }
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
@@ -274,6 +315,8 @@ fn restarted(session: &Session, workspace: &Workspace) -> Vec<Event> {
         .keys()
         .map(|call| Event::ToolCallInterrupted { call: *call, reason: reason.to_owned() })
         .collect();
+    let operations = session.open_operations.keys();
+    events.extend(operations.map(|call| Event::FileOperationInterrupted { call: *call, reason: reason.to_owned() }));
     match workspace.status {
         WorkspaceStatus::Creating | WorkspaceStatus::Preparing => {
             events.push(Event::ProvisionInterrupted { attempt: workspace.attempt, reason: reason.to_owned() });

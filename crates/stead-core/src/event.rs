@@ -12,7 +12,7 @@ use crate::config::ProviderName;
 use crate::parse::words;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, SessionId, Timestamp};
+use crate::{CallId, SessionId, SnapshotId, Timestamp};
 
 /// An event in its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,8 +49,9 @@ pub enum Event {
         step: u64,
         duration_ms: u64,
         failure: Option<Failure>,
-        changes: Vec<FileChange>,
-        tree_hash: Option<String>,
+        files: FileEffect,
+        #[serde(default, skip_serializing_if = "StepReport::is_empty")]
+        report: StepReport,
     },
     ProvisionFailed {
         attempt: u64,
@@ -86,8 +87,7 @@ pub enum Event {
         call: CallId,
         duration_ms: u64,
         answer: Answer,
-        changes: Vec<FileChange>,
-        tree_hash: Option<String>,
+        files: FileEffect,
     },
     /// The server stopped before the outcome was known.
     ToolCallInterrupted {
@@ -99,6 +99,27 @@ pub enum Event {
         code: String,
         message: String,
         actor: Actor,
+    },
+    /// Files are about to be changed, kept or put back by other means than a tool.
+    FileOperationStarted {
+        call: CallId,
+        operation: FileOperation,
+        actor: Actor,
+    },
+    FileOperationFinished {
+        call: CallId,
+        duration_ms: u64,
+        failure: Option<Failure>,
+        files: FileEffect,
+    },
+    /// The server stopped before the outcome was known.
+    FileOperationInterrupted {
+        call: CallId,
+        reason: String,
+    },
+    /// Another session now works in this workspace too.
+    WorkspaceShared {
+        with: SessionId,
     },
     CloseRequested {
         reason: CloseReason,
@@ -140,6 +161,10 @@ impl Event {
             Self::ToolCallFinished { .. } => "ToolCallFinished",
             Self::ToolCallInterrupted { .. } => "ToolCallInterrupted",
             Self::ToolCallRefused { .. } => "ToolCallRefused",
+            Self::FileOperationStarted { .. } => "FileOperationStarted",
+            Self::FileOperationFinished { .. } => "FileOperationFinished",
+            Self::FileOperationInterrupted { .. } => "FileOperationInterrupted",
+            Self::WorkspaceShared { .. } => "WorkspaceShared",
             Self::CloseRequested { .. } => "CloseRequested",
             Self::RemovalStarted { .. } => "RemovalStarted",
             Self::WorkspaceRemoved => "WorkspaceRemoved",
@@ -181,6 +206,97 @@ pub struct ToolFailure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
+
+/// What something did to the files of a workspace that live in the journal; empty for other workspaces.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FileEffect {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FileChange>,
+    /// Of the whole tree afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree_hash: Option<String>,
+    /// Counts what happened to the tree, over all sessions that share it: the order to apply changes in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+}
+
+/// What an action of the init plan has to tell.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StepReport {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountReport>,
+    /// Over the mounts' configuration and what was copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_fingerprint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<BundleReport>,
+}
+
+impl StepReport {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a host mount brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountReport {
+    pub host_path: String,
+    pub mount_path: String,
+    /// The first entries of its top level, sorted, directories with a final `/`.
+    pub entries: Vec<String>,
+    /// How many the top level really has.
+    pub total_entries: u64,
+    pub files: u64,
+    pub bytes_copied: u64,
+    pub skipped: u64,
+}
+
+/// What a bundle brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundleReport {
+    pub digest: String,
+    pub files: u64,
+    pub bytes: u64,
+}
+
+/// What may be done to the files as a whole, or to one of them as bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "operation", rename_all = "snake_case")]
+pub enum FileOperation {
+    /// The file now holds the blob's bytes. Parents are made as asked.
+    Put {
+        path: String,
+        blob: String,
+        bytes: u64,
+        if_match: Option<String>,
+        parents: Parents,
+    },
+    MakeDirectory {
+        path: String,
+    },
+    Delete {
+        path: String,
+        if_match: Option<String>,
+    },
+    /// Keeps the tree as it is now.
+    Snapshot {
+        snapshot: SnapshotId,
+        name: Option<String>,
+    },
+    /// The tree is again as it was kept.
+    Restore {
+        snapshot: SnapshotId,
+    },
+}
+
+words!(
+    /// What happens to a directory that a new file needs and that is not there.
+    Parents, "parents", {
+        Make = "make",
+        Require = "require",
+    }
+);
 
 /// One change of a workspace whose files live in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

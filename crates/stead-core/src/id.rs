@@ -108,6 +108,11 @@ made_id!(
     CallId, "call_", "a call id"
 );
 
+made_id!(
+    /// A workspace's files at one moment.
+    SnapshotId, "snap_", "a snapshot id"
+);
+
 /// A name somebody chose: the id of an agent type or a project.
 ///
 /// 1 to 64 characters, ASCII letters, digits, `.`, `_` and `-`, starting with a letter or digit, so that it is safe in a URL, a

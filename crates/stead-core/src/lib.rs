@@ -30,7 +30,7 @@ pub use actor::Actor;
 pub use command::{Command, Effect, Outcome, Step};
 pub use decide::{conclude, decide, next};
 pub use event::{Event, Recorded};
-pub use id::{CallId, Name, SessionId, WorkspaceId};
+pub use id::{CallId, Name, SessionId, SnapshotId, WorkspaceId};
 pub use rejection::Rejection;
 pub use session::{Session, State, Status, apply};
 pub use time::Timestamp;

@@ -13,6 +13,7 @@ use crate::policy::{MountMode, PolicyKind, ResolvedPolicy, WorkspacePolicy};
 use crate::registry::{Platform, Project};
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::request::{Task, TaskContext};
+use crate::{SessionId, SnapshotId};
 
 /// The directory every workspace has.
 pub const WORKSPACE_ROOT: &str = "/workspace";
@@ -22,12 +23,38 @@ pub const WORKSPACE_ROOT: &str = "/workspace";
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
     CreateWorkspace,
-    CloneRepository { url: RepositoryUrl, reference: Option<GitRef>, depth: Option<u64> },
-    UnpackBundle { source: Value, digest: Option<String> },
-    MountDirectory { host_path: String, mode: MountMode },
-    HydrateMount { mount: HostMount },
-    WriteTaskContext { context: TaskContext },
-    RunSetupCommand { number: u64, command: String, timeout_seconds: u64 },
+    CloneRepository {
+        url: RepositoryUrl,
+        reference: Option<GitRef>,
+        depth: Option<u64>,
+    },
+    UnpackBundle {
+        source: Value,
+        digest: Option<String>,
+        allowed_host_roots: Vec<String>,
+    },
+    MountDirectory {
+        host_path: String,
+        mode: MountMode,
+    },
+    /// Copies every mount in, or none. The roots are the ones that were allowed when the plan was made.
+    HydrateMounts {
+        mounts: Vec<HostMount>,
+        allowed_host_roots: Vec<String>,
+    },
+    /// The files begin as another session's were when they were kept.
+    RestoreSnapshot {
+        session: SessionId,
+        snapshot: SnapshotId,
+    },
+    WriteTaskContext {
+        context: TaskContext,
+    },
+    RunSetupCommand {
+        number: u64,
+        command: String,
+        timeout_seconds: u64,
+    },
 }
 
 impl Action {
@@ -38,7 +65,8 @@ impl Action {
             Self::CloneRepository { .. } => "clone_repository",
             Self::UnpackBundle { .. } => "unpack_bundle",
             Self::MountDirectory { .. } => "mount_directory",
-            Self::HydrateMount { .. } => "hydrate_mount",
+            Self::HydrateMounts { .. } => "hydrate_mounts",
+            Self::RestoreSnapshot { .. } => "restore_snapshot",
             Self::WriteTaskContext { .. } => "write_task_context",
             Self::RunSetupCommand { .. } => "run_setup_command",
         }
@@ -109,12 +137,16 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Result<InitPlan, Incomplete> {
             let policy = Value::from(WorkspacePolicy::Bundle { source: source.clone(), digest: None });
             let source = policy.get("source").cloned().unwrap_or(Value::Null);
             actions.push(Action::CreateWorkspace);
-            actions.push(Action::UnpackBundle { source, digest: digest.clone() });
+            let allowed_host_roots = inputs.platform.allowed_host_roots.clone();
+            actions.push(Action::UnpackBundle { source, digest: digest.clone(), allowed_host_roots });
         }
         (_, PolicyKind::Mount) => return Err(incomplete(inputs, "give {\"type\": \"mount\", \"host_path\": …}")),
         (_, PolicyKind::Bundle) => return Err(incomplete(inputs, "give {\"type\": \"bundle\", \"source\": …}")),
     }
-    actions.extend(inputs.config.mounts.iter().map(|mount| Action::HydrateMount { mount: mount.clone() }));
+    if !inputs.config.mounts.is_empty() {
+        let (mounts, allowed_host_roots) = (inputs.config.mounts.clone(), inputs.platform.allowed_host_roots.clone());
+        actions.push(Action::HydrateMounts { mounts, allowed_host_roots });
+    }
     if inputs.task.context != TaskContext::default() {
         actions.push(Action::WriteTaskContext { context: visible_context(&inputs.task.context, kind) });
     }

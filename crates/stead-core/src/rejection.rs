@@ -1,5 +1,6 @@
 //! Why a command is refused. A refusal is a value with a stable code, not an exception.
 
+use crate::SnapshotId;
 use crate::capability::Incompatible;
 use crate::plan::Incomplete;
 use crate::session::Status;
@@ -20,6 +21,8 @@ pub enum Rejection {
     ToolNotEnabled { tool: ToolName },
     #[error("the session has no such work to do: {what}")]
     OutOfTurn { what: &'static str },
+    #[error("the session has no snapshot {snapshot}")]
+    NoSnapshot { snapshot: SnapshotId },
     #[error("a session with this id exists already")]
     Exists,
 }
@@ -33,6 +36,7 @@ impl Rejection {
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",
+            Self::NoSnapshot { .. } => "not_found",
             Self::OutOfTurn { .. } | Self::Exists => "conflict",
         }
     }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
-use crate::event::{CloseReason, Event, Failure, Recorded};
+use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::parse::words;
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::tool::ToolName;
-use crate::{CallId, SessionId, Timestamp};
+use crate::{CallId, SessionId, SnapshotId, Timestamp};
 
 words!(
     Status, "session status", {
@@ -62,6 +62,16 @@ pub struct OpenCall {
     pub started_at: Timestamp,
 }
 
+/// The files as they were kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub name: Option<String>,
+    /// The event that made it.
+    pub seq: u64,
+    pub tree_hash: Option<String>,
+    pub created_at: Timestamp,
+}
+
 /// The workspace's part of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
@@ -75,6 +85,8 @@ pub struct Workspace {
     pub setup_failed: bool,
     pub enforced_limits: Vec<LimitKind>,
     pub failures: Vec<FailedAttempt>,
+    /// What the init plan brought.
+    pub report: StepReport,
     pub tree_hash: Option<String>,
 }
 
@@ -87,6 +99,8 @@ pub struct Session {
     pub warnings: Vec<Warning>,
     pub workspace: Option<Workspace>,
     pub open_calls: BTreeMap<CallId, OpenCall>,
+    pub open_operations: BTreeMap<CallId, FileOperation>,
+    pub snapshots: BTreeMap<SnapshotId, Snapshot>,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -141,11 +155,18 @@ impl Session {
             return None;
         }
         let idle_at = self.active_at.plus_seconds(self.spec.idle_seconds);
-        let busy = self.status == Status::Provisioning || !self.open_calls.is_empty();
+        let busy =
+            self.status == Status::Provisioning || !self.open_calls.is_empty() || !self.open_operations.is_empty();
         if busy || self.expires_at <= idle_at {
             Some((self.expires_at, CloseReason::Expired))
         } else {
             Some((idle_at, CloseReason::Idle))
+        }
+    }
+
+    fn keep_tree_hash(&mut self, files: &FileEffect) {
+        if let (Some(workspace), Some(hash)) = (&mut self.workspace, &files.tree_hash) {
+            workspace.tree_hash = Some(hash.clone());
         }
     }
 
@@ -165,6 +186,7 @@ impl Workspace {
             setup_failed: false,
             enforced_limits: Vec::new(),
             failures: Vec::new(),
+            report: StepReport::default(),
             tree_hash: None,
         }
     }
@@ -200,12 +222,26 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
             session.calls += 1;
             session.active_at = recorded.at;
         }
-        Event::ToolCallFinished { call, tree_hash, .. } => {
+        Event::ToolCallFinished { call, files, .. } => {
             session.open_calls.remove(call);
             session.active_at = recorded.at;
-            if let (Some(workspace), Some(hash)) = (&mut session.workspace, tree_hash) {
-                workspace.tree_hash = Some(hash.clone());
+            session.keep_tree_hash(files);
+        }
+        Event::FileOperationStarted { call, operation, .. } => {
+            session.open_operations.insert(*call, operation.clone());
+            session.active_at = recorded.at;
+        }
+        Event::FileOperationFinished { call, failure, files, .. } => {
+            session.active_at = recorded.at;
+            let operation = session.open_operations.remove(call).filter(|_| failure.is_none());
+            if let Some(FileOperation::Snapshot { snapshot, name }) = operation {
+                let (seq, tree_hash, created_at) = (recorded.seq, files.tree_hash.clone(), recorded.at);
+                session.snapshots.insert(snapshot, Snapshot { name, seq, tree_hash, created_at });
             }
+            session.keep_tree_hash(files);
+        }
+        Event::FileOperationInterrupted { call, .. } => {
+            session.open_operations.remove(call);
         }
         Event::ToolCallInterrupted { call, .. } => {
             session.open_calls.remove(call);
@@ -241,6 +277,8 @@ fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
         warnings: Vec::new(),
         workspace: spec.workspace.is_some().then(Workspace::new),
         open_calls: BTreeMap::new(),
+        open_operations: BTreeMap::new(),
+        snapshots: BTreeMap::new(),
         calls: 0,
         refusals: 0,
         failure: None,
@@ -262,6 +300,7 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.steps_done = 0;
             workspace.step_running = false;
             workspace.setup_failed = false;
+            workspace.report = StepReport::default();
             workspace.tree_hash = None;
         }
         Event::WorkspaceCreated { enforced_limits, .. } => {
@@ -269,11 +308,15 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.enforced_limits = enforced_limits.clone();
         }
         Event::InitStepStarted { .. } => workspace.step_running = true,
-        Event::InitStepFinished { step, failure, tree_hash, .. } => {
+        Event::InitStepFinished { step, failure, files, report, .. } => {
+            workspace.report.mounts.extend(report.mounts.iter().cloned());
+            workspace.report.mount_fingerprint =
+                report.mount_fingerprint.clone().or(workspace.report.mount_fingerprint.take());
+            workspace.report.bundle = report.bundle.clone().or(workspace.report.bundle.take());
             workspace.step_running = false;
             workspace.steps_done = *step;
             workspace.setup_failed |= failure.is_some();
-            workspace.tree_hash = tree_hash.clone().or(workspace.tree_hash.take());
+            workspace.tree_hash = files.tree_hash.clone().or(workspace.tree_hash.take());
         }
         Event::ProvisionFailed { provider, failure, .. } => {
             workspace.failures.push(FailedAttempt { provider: *provider, failure: failure.clone() });

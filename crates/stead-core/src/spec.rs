@@ -16,7 +16,7 @@ use crate::registry::{AgentType, ContentBinding, Platform, Project};
 use crate::rejection::Rejection;
 use crate::request::{SessionRequest, Task};
 use crate::tool::ToolSet;
-use crate::{Name, WorkspaceId};
+use crate::{Name, SessionId, WorkspaceId};
 
 /// Everything a session will be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct SessionSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceSpec {
     pub id: WorkspaceId,
+    /// The session whose workspace this is: nothing is made, and it goes when the last session that uses it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_with: Option<SessionId>,
     /// Who may make it, in order of preference.
     pub providers: Vec<ProviderName>,
     /// Who was asked for and cannot, with the reason.
@@ -120,6 +123,7 @@ fn specify_workspace(
     let limits = config.resource_limits.or(&platform.defaults.resource_limits).or(&server.default_limits);
     let mut spec = WorkspaceSpec {
         id,
+        shared_with: None,
         providers,
         passed_over,
         policy,

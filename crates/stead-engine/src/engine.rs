@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::OpError;
 use crate::open_session::Cell;
+use crate::share::Shares;
 use crate::token::TokenKey;
 use crate::{reap, recover};
 
@@ -67,6 +68,7 @@ struct Inner {
     token_key: TokenKey,
     /// Sessions that are being worked on. A session that has ended is not kept.
     cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
+    shares: Shares,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -86,6 +88,7 @@ impl Engine {
             settings,
             token_key,
             cells: Mutex::default(),
+            shares: Shares::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
@@ -137,6 +140,10 @@ impl Engine {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.0.shares
     }
 
     pub(crate) fn facts(&self) -> ServerFacts {

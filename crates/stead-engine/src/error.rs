@@ -37,6 +37,18 @@ pub enum OpError {
     },
     #[error("the content of a recorded change is not in the blob store: {digest}")]
     MissingBlob { digest: String },
+    #[error(transparent)]
+    Operate(#[from] stead_providers::OperateError),
+    #[error("the workspace could not be exported")]
+    Export {
+        #[source]
+        source: stead_fs::archive::ArchiveError,
+    },
+    #[error("a temporary file could not be made")]
+    Spool {
+        #[source]
+        source: std::io::Error,
+    },
     #[error("a blob could not be stored or read")]
     Blob(#[from] stead_store::BlobError),
     #[error(transparent)]

@@ -3,22 +3,25 @@
 //! Small text goes into the journal as it is; everything else goes to the blob store first and the journal names it, so an event never
 //! refers to bytes that are not durable yet.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
-use stead_core::event::{Content, FileChange};
-use stead_core::{Event, SessionId};
+use stead_core::event::{Content, FileChange, FileEffect};
 use stead_fs::{Change, Permission, WorkspacePath};
-use stead_providers::RecordedChange;
+use stead_providers::Done;
 
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::open_session::each_event;
 
 /// Text up to this size stays in the journal.
 const INLINE_BYTES: usize = 64 * 1024;
 
-pub(crate) async fn to_journal(engine: &Engine, changes: Vec<Change>) -> Result<Vec<FileChange>, OpError> {
+/// What the journal keeps of something that was done, and what publishes it once it is kept.
+pub(crate) async fn to_effect(engine: &Engine, done: Done) -> Result<(FileEffect, stead_providers::Staged), OpError> {
+    let Done { changes, tree_hash, revision, staged } = done;
+    let changes = to_journal(engine, changes).await?;
+    Ok((FileEffect { changes, tree_hash, revision }, staged))
+}
+
+async fn to_journal(engine: &Engine, changes: Vec<Change>) -> Result<Vec<FileChange>, OpError> {
     let mut recorded = Vec::with_capacity(changes.len());
     for change in changes {
         recorded.push(match change {
@@ -52,39 +55,7 @@ async fn content_to_journal(engine: &Engine, content: &Bytes) -> Result<Content,
     }
 }
 
-/// Everything that ever happened to the files of the workspace that is there now, oldest first.
-pub(crate) async fn history(engine: &Engine, session: SessionId) -> Result<Vec<RecordedChange>, OpError> {
-    let mut changes = Vec::new();
-    let mut call_started = HashMap::new();
-    let mut step_started = None;
-    each_event(engine, session, |recorded| {
-        match recorded.event {
-            // What an earlier attempt wrote went with it.
-            Event::ProvisionStarted { .. } => changes.clear(),
-            Event::InitStepStarted { .. } => step_started = Some(recorded.at),
-            Event::InitStepFinished { changes: done, .. } => {
-                changes.extend(done.into_iter().map(|change| (step_started.unwrap_or(recorded.at), change)));
-            }
-            Event::ToolCallStarted { call, .. } => {
-                call_started.insert(call, recorded.at);
-            }
-            Event::ToolCallFinished { call, changes: done, .. } => {
-                let at = call_started.remove(&call).unwrap_or(recorded.at);
-                changes.extend(done.into_iter().map(|change| (at, change)));
-            }
-            _ => {}
-        }
-        Ok(())
-    })
-    .await?;
-    let mut history = Vec::with_capacity(changes.len());
-    for (at, change) in changes {
-        history.push(RecordedChange { at, change: from_journal(engine, change).await? });
-    }
-    Ok(history)
-}
-
-async fn from_journal(engine: &Engine, change: FileChange) -> Result<Change, OpError> {
+pub(crate) async fn from_journal(engine: &Engine, change: FileChange) -> Result<Change, OpError> {
     Ok(match change {
         FileChange::Wrote { path, content } => {
             Change::Wrote { path: recorded_path(&path), content: content_from_journal(engine, content).await?.into() }

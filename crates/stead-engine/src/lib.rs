@@ -7,16 +7,19 @@
 //! This crate reads no environment, no configuration files and prints nothing: its callers hand it values.
 
 mod audit;
+mod bundle;
 mod clock;
 mod engine;
 mod error;
 mod failpoint;
 mod files;
+mod history;
 mod open_session;
 pub mod ops;
 mod reap;
 mod reconcile;
 mod recover;
+mod share;
 mod token;
 
 pub use engine::{Engine, Settings, StartError};

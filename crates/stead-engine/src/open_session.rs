@@ -86,6 +86,10 @@ impl OpenSession {
         self.cell.state.lock().await.clone()
     }
 
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.cell.watch()
     }

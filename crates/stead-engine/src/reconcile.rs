@@ -5,14 +5,16 @@
 
 use std::time::{Duration, Instant};
 
+use stead_core::event::{FileEffect, StepReport};
 use stead_core::{Actor, Effect, Outcome, SessionId, Status, next};
-use stead_providers::{Done, ProviderError};
+use stead_providers::{ActionOrder, Performed, ProviderError, Workspace};
 
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
-use crate::files;
 use crate::open_session::{Intent, OpenSession};
+use crate::share::Left;
+use crate::{bundle, files};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -65,11 +67,21 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             };
             let outcome = match made {
                 Ok(workspace) => {
-                    let enforced_limits = workspace.enforced_limits();
-                    session.set_workspace(Some(workspace));
-                    Outcome::Created { enforced_limits }
+                    engine.shares().enter(order.workspace, session.id());
+                    hold(session, workspace)
                 }
                 Err(error) => Outcome::CreateFailed(error.to_failure()),
+            };
+            session.record(outcome).await?;
+        }
+        Some(Effect::ShareWorkspace { source, workspace: id }) => {
+            let source = OpenSession::open(engine, source).await.ok().and_then(|source| source.workspace());
+            let outcome = match source {
+                Some(workspace) => {
+                    engine.shares().enter(id, session.id());
+                    hold(session, workspace)
+                }
+                None => Outcome::CreateFailed(ProviderError::Gone { workspace: id }.to_failure()),
             };
             session.record(outcome).await?;
         }
@@ -77,11 +89,14 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             let started = Instant::now();
             let performed = async {
                 pause("provision.step").await;
-                let workspace = session.workspace().ok_or(ProviderError::Gone { workspace })?;
-                workspace.perform(&action, &env, at).await
+                let gone = || ProviderError::Gone { workspace }.to_failure();
+                let workspace = session.workspace().ok_or_else(gone)?;
+                let bundle = bundle::open(engine, &action).await?;
+                let order = ActionOrder { action, env, bundle, now: at };
+                workspace.perform(order).await.map_err(|error| error.to_failure())
             };
             let performed = tokio::select! {
-                performed = performed => performed.map_err(|error| error.to_failure()),
+                performed = performed => performed,
                 () = closing(session) => Err(stead_core::event::Failure::new("closed", "the session was closed")),
             };
             record_step(engine, session, started, performed).await?;
@@ -89,7 +104,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
         Some(Effect::RemoveWorkspace { provider, workspace }) => {
             pause("remove").await;
             session.set_workspace(None);
+            let left = engine.shares().leave(workspace, session.id());
             let removed = match engine.providers().get(provider) {
+                // Another session works in it: only this one's part in it ends.
+                Ok(_) if left == Left::Others => Ok(()),
                 Ok(provider) => provider.remove(workspace).await,
                 // What this server never had, it cannot hold.
                 Err(ProviderError::Absent { .. }) => Ok(()),
@@ -103,7 +121,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             session.record(outcome).await?;
             return Ok(failed);
         }
-        Some(Effect::CallTool { .. }) | None => {}
+        Some(Effect::CallTool { .. } | Effect::OperateFiles { .. }) | None => {}
     }
     Ok(false)
 }
@@ -112,21 +130,38 @@ async fn record_step(
     engine: &Engine,
     session: &OpenSession,
     started: Instant,
-    performed: Result<Done, stead_core::event::Failure>,
+    performed: Result<Performed, stead_core::event::Failure>,
 ) -> Result<(), OpError> {
     let duration_ms = millis(started);
     match performed {
-        Ok(Done { changes, tree_hash, staged }) => {
-            let changes = files::to_journal(engine, changes).await?;
-            session.record(Outcome::StepFinished { duration_ms, failure: None, changes, tree_hash }).await?;
+        Ok(Performed { done, report }) => {
+            let (files, staged) = files::to_effect(engine, done).await?;
+            session.record(Outcome::StepFinished { duration_ms, failure: None, files, report }).await?;
             staged.publish();
         }
         Err(failure) => {
-            let (failure, changes) = (Some(failure), Vec::new());
-            session.record(Outcome::StepFinished { duration_ms, failure, changes, tree_hash: None }).await?;
+            let (files, report) = (FileEffect::default(), StepReport::default());
+            session.record(Outcome::StepFinished { duration_ms, failure: Some(failure), files, report }).await?;
         }
     }
+    begin_if_ready(session).await;
     Ok(())
+}
+
+/// Takes a workspace into use.
+fn hold(session: &OpenSession, workspace: std::sync::Arc<dyn Workspace>) -> Outcome {
+    let enforced_limits = workspace.enforced_limits();
+    session.set_workspace(Some(workspace));
+    Outcome::Created { enforced_limits }
+}
+
+/// The files as they are when provisioning ends are what a diff compares with.
+async fn begin_if_ready(session: &OpenSession) {
+    let state = session.state().await;
+    let ready = state.session.is_some_and(|session| session.status == Status::Active);
+    if let (true, Some(workspace)) = (ready, session.workspace()) {
+        workspace.begin().await;
+    }
 }
 
 pub(crate) fn millis(started: Instant) -> u64 {

@@ -13,8 +13,9 @@ use stead_providers::{AdoptOrder, ProviderError};
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::history::history;
 use crate::open_session::OpenSession;
-use crate::{files, reconcile};
+use crate::reconcile;
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     let mut listed = HashSet::new();
@@ -38,9 +39,16 @@ async fn recover_session(engine: &Engine, id: stead_core::SessionId) -> Result<O
     session.record(Outcome::Restarted).await?;
     let state = session.state().await;
     let Some(recovered) = &state.session else { return Ok(None) };
+    if let (Some(spec), true) = (recovered.workspace_spec(), recovered.live()) {
+        engine.shares().enter(spec.id, id);
+    }
     let ready = recovered.workspace.as_ref().is_some_and(|workspace| workspace.status == WorkspaceStatus::Ready);
     if ready {
-        let outcome = match adopt(engine, recovered).await {
+        let adopted = match shared(engine, recovered).await {
+            Some(workspace) => Ok(workspace),
+            None => adopt(engine, recovered).await,
+        };
+        let outcome = match adopted {
             Ok(workspace) => {
                 session.set_workspace(Some(workspace));
                 Outcome::Adopted
@@ -52,6 +60,18 @@ async fn recover_session(engine: &Engine, id: stead_core::SessionId) -> Result<O
     }
     reconcile::begin(engine, id);
     Ok(recovered.workspace_spec().map(|spec| spec.id))
+}
+
+/// The workspace, if a session that shares it has been taken up already.
+async fn shared(engine: &Engine, session: &Session) -> Option<std::sync::Arc<dyn stead_providers::Workspace>> {
+    let workspace = session.workspace_spec()?.id;
+    for user in engine.shares().users(workspace) {
+        let found = OpenSession::open(engine, user).await.ok().and_then(|session| session.workspace());
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 enum Failed {
@@ -66,7 +86,7 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
     };
     let provider = engine.providers().get(provider).map_err(Failed::Provider)?;
     let history = match provider.capabilities().files {
-        FileHome::Journal => files::history(engine, session.id).await.map_err(Failed::Op)?,
+        FileHome::Journal => history(engine, session.id).await.map_err(Failed::Op)?,
         FileHome::Host => Vec::new(),
     };
     let create = CreateOrder {

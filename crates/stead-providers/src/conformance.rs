@@ -13,11 +13,11 @@ use stead_core::env::Env;
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
 use stead_core::tool::ToolName;
-use stead_core::{CallId, SessionId, Timestamp, WorkspaceId};
+use stead_core::{CallId, SessionId, SnapshotId, Timestamp, WorkspaceId};
 
 use crate::error::ProviderError;
-use crate::provider::{AdoptOrder, Health, Provider, RecordedChange};
-use crate::workspace::{ToolDone, ToolOrder, Workspace};
+use crate::provider::{AdoptOrder, FileEvent, Health, Provider};
+use crate::workspace::{ActionOrder, FileOrder, ToolDone, ToolOrder, Workspace};
 
 /// A promise that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,7 @@ pub async fn check(provider: &dyn Provider, first_bits: u128) -> Result<(), Viol
     suite.failing_tool_changes_nothing().await?;
     suite.capabilities_are_true().await?;
     suite.actions_are_whole_or_refused().await?;
+    suite.snapshots_put_back_what_they_kept().await?;
     suite.adopted_is_as_it_was().await
 }
 
@@ -149,22 +150,49 @@ impl Suite<'_> {
     async fn actions_are_whole_or_refused(&self) -> Result<(), Violation> {
         let workspace = self.create(8).await?;
         let context = TaskContext { pull_request_number: Some(42), ..TaskContext::default() };
-        let written = workspace.perform(&Action::WriteTaskContext { context }, &Env::default(), now()).await;
-        ok("the task context is written", written)?.staged.publish();
+        let written = workspace.perform(action(Action::WriteTaskContext { context })).await;
+        ok("the task context is written", written)?.done.staged.publish();
         let text = read(&*workspace, ".stead/task.json").await.unwrap_or_default();
         hold("the agent can read its task context", text.contains("42"), text.clone())?;
         if !self.provider.capabilities().setup_commands {
             let setup = Action::RunSetupCommand { number: 1, command: "true".to_owned(), timeout_seconds: 1 };
-            let refused = workspace.perform(&setup, &Env::default(), now()).await.is_err();
+            let refused = workspace.perform(action(setup)).await.is_err();
             hold("an action it cannot perform is refused", refused, "a setup command was accepted")?;
         }
         self.remove(8).await
     }
 
+    async fn snapshots_put_back_what_they_kept(&self) -> Result<(), Violation> {
+        let (workspace, other) = (self.create(10).await?, self.create(11).await?);
+        write(&*workspace, "a.txt", "one").await.publish();
+        let snapshot = SnapshotId::from_bits(self.first_bits);
+        let promise = "a snapshot keeps the files, a restore puts exactly them back";
+        let operate = |order| async {
+            let done = workspace.operate(order, now()).await;
+            done.map(|done| done.staged.publish()).map_err(|error| Violation { promise, detail: error.to_string() })
+        };
+        operate(FileOrder::Snapshot { snapshot }).await?;
+        call(&*workspace, ToolName::Rm, json!({"path": "a.txt"})).await.done.staged.publish();
+        write(&*workspace, "b.txt", "two").await.publish();
+        operate(FileOrder::Restore { snapshot }).await?;
+        hold(promise, read(&*workspace, "a.txt").await.as_deref() == Some("one"), "what was removed is not back")?;
+        hold(promise, read(&*workspace, "b.txt").await.is_none(), "what was added later is still there")?;
+        let fork = Action::RestoreSnapshot { session: self.order(10).session, snapshot };
+        let performed = ok("another workspace can begin from a snapshot", other.perform(action(fork)).await)?;
+        performed.done.staged.publish();
+        write(&*other, "c.txt", "three").await.publish();
+        let promise = "a fork has the files and shares nothing writable";
+        hold(promise, read(&*other, "a.txt").await.as_deref() == Some("one"), "the files are not there")?;
+        hold(promise, read(&*workspace, "c.txt").await.is_none(), "a file of the fork is seen in its origin")?;
+        self.remove(10).await?;
+        self.remove(11).await
+    }
+
     async fn adopted_is_as_it_was(&self) -> Result<(), Violation> {
         let workspace = self.create(9).await?;
         let done = call(&*workspace, ToolName::Write, json!({"path": "d/kept.txt", "content": "kept"})).await.done;
-        let history = done.changes.into_iter().map(|change| RecordedChange { at: now(), change }).collect();
+        let (session, tree_hash) = (self.order(9).session, done.tree_hash);
+        let history = vec![FileEvent { session, seq: 1, at: now(), changes: done.changes, mark: None, tree_hash }];
         done.staged.publish();
         drop(workspace);
         let order = AdoptOrder { create: self.order(9), history };
@@ -173,6 +201,10 @@ impl Suite<'_> {
         hold("an adopted workspace has its files", kept.as_deref() == Some("kept"), format!("{kept:?}"))?;
         self.remove(9).await
     }
+}
+
+fn action(action: Action) -> ActionOrder {
+    ActionOrder { action, env: Env::default(), bundle: None, now: now() }
 }
 
 fn now() -> Timestamp {

@@ -18,13 +18,55 @@ pub enum ProviderError {
     Rebuild {
         workspace: WorkspaceId,
         #[source]
-        source: stead_fs::FsError,
+        source: crate::memory::RebuildError,
     },
+    #[error("a host mount was refused")]
+    Mount {
+        #[source]
+        source: stead_fs::mount::MountError,
+    },
+    #[error("the bundle was refused")]
+    Bundle {
+        #[source]
+        source: stead_fs::archive::ArchiveError,
+    },
+    #[error("the bundle is no archive Stead knows (tar, tar.gz, tar.zst, zip)")]
+    BundleFormat,
+    #[error("the snapshot {snapshot} is not there")]
+    NoSnapshot { snapshot: stead_core::SnapshotId },
+    #[error("the work was interrupted")]
+    Interrupted,
     #[error("cannot write the workspace's files")]
     Files {
         #[source]
         source: stead_fs::FsError,
     },
+}
+
+/// Why files were not changed, kept or put back.
+#[derive(Debug, thiserror::Error)]
+pub enum OperateError {
+    /// The file is not the one the caller saw.
+    #[error("the file has changed: its hash is now {}", if .current.is_empty() { "(it is gone)" } else { .current.as_str() })]
+    Stale { current: String },
+    #[error("the snapshot {snapshot} is not there")]
+    NoSnapshot { snapshot: stead_core::SnapshotId },
+    #[error("this provider cannot do that")]
+    Unsupported,
+    #[error(transparent)]
+    Fs(#[from] stead_fs::FsError),
+}
+
+impl OperateError {
+    /// Stable, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Stale { .. } => "stale",
+            Self::NoSnapshot { .. } => "no_snapshot",
+            Self::Unsupported => "unsupported",
+            Self::Fs(error) => error.code(),
+        }
+    }
 }
 
 impl ProviderError {
@@ -36,6 +78,10 @@ impl ProviderError {
             Self::Unsupported { .. } => "unsupported",
             Self::Gone { .. } => "workspace_gone",
             Self::Rebuild { .. } => "rebuild_failed",
+            Self::Mount { .. } => "mount_refused",
+            Self::Bundle { .. } | Self::BundleFormat => "bundle_refused",
+            Self::NoSnapshot { .. } => "no_snapshot",
+            Self::Interrupted => "interrupted",
             Self::Files { .. } => "files_failed",
         }
     }

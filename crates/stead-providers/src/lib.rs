@@ -10,7 +10,7 @@ mod memory;
 mod provider;
 mod workspace;
 
-pub use error::ProviderError;
-pub use memory::MemoryProvider;
-pub use provider::{AdoptOrder, Health, Provider, Providers, RecordedChange};
-pub use workspace::{Done, Staged, ToolDone, ToolOrder, Workspace};
+pub use error::{OperateError, ProviderError};
+pub use memory::{MemoryProvider, RebuildError, rebuild};
+pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers};
+pub use workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};

@@ -3,6 +3,10 @@
 //! Its files live in the journal: a change becomes visible only after the engine has recorded it ([`Staged`]), and after a restart
 //! the tree is the fold of the recorded changes. So a crash never loses an acknowledged write and never keeps another.
 
+mod compare;
+mod fill;
+mod rebuild;
+mod tree;
 mod workspace;
 
 use std::collections::HashMap;
@@ -16,11 +20,12 @@ use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 use stead_core::tool::ToolName;
-use stead_fs::MemoryFs;
 
 use crate::error::ProviderError;
 use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
+pub use rebuild::{RebuildError, rebuild};
+use tree::{Kept, Tree};
 use workspace::MemoryWorkspace;
 
 #[cfg(doc)]
@@ -29,6 +34,8 @@ use crate::workspace::Staged;
 #[derive(Default)]
 pub struct MemoryProvider {
     workspaces: Mutex<HashMap<WorkspaceId, Arc<MemoryWorkspace>>>,
+    /// Snapshots of all workspaces, so that one can begin as another was.
+    kept: Kept,
 }
 
 impl MemoryProvider {
@@ -36,9 +43,9 @@ impl MemoryProvider {
         Self::default()
     }
 
-    fn keep(&self, id: WorkspaceId, files: MemoryFs) -> Arc<dyn Workspace> {
-        let workspace = Arc::new(MemoryWorkspace::new(files));
-        self.lock().insert(id, workspace.clone());
+    fn keep(&self, order: &CreateOrder, tree: Tree) -> Arc<dyn Workspace> {
+        let workspace = Arc::new(MemoryWorkspace::new(order.workspace, tree, self.kept.clone()));
+        self.lock().insert(order.workspace, workspace.clone());
         workspace
     }
 
@@ -57,7 +64,7 @@ impl Provider for MemoryProvider {
     fn capabilities(&self) -> ProviderCapabilities {
         ProviderCapabilities {
             workspace_provider: vec![Side::Host, Side::Guest],
-            policies: vec![PolicyKind::Empty],
+            policies: vec![PolicyKind::Empty, PolicyKind::Bundle],
             tools: vec![
                 ToolName::Ls,
                 ToolName::Read,
@@ -78,22 +85,22 @@ impl Provider for MemoryProvider {
     }
 
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        Ok(self.keep(order.workspace, MemoryFs::new()))
+        self.kept.forget(order.workspace);
+        Ok(self.keep(order, Tree::default()))
     }
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let workspace = order.create.workspace;
-        let mut files = MemoryFs::new();
-        for recorded in &order.history {
-            files
-                .apply(&recorded.change, recorded.at.millis())
-                .map_err(|source| ProviderError::Rebuild { workspace, source })?;
+        let rebuilt = rebuild(&order.history).map_err(|source| ProviderError::Rebuild { workspace, source })?;
+        for (snapshot, files) in rebuilt.snapshots {
+            self.kept.keep(workspace, snapshot, files);
         }
-        Ok(self.keep(workspace, files))
+        Ok(self.keep(&order.create, rebuilt.tree))
     }
 
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
         self.lock().remove(&workspace);
+        self.kept.forget(workspace);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stead_core::capability::ProviderCapabilities;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
-use stead_core::{Timestamp, WorkspaceId};
+use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
 
 use crate::error::ProviderError;
 use crate::workspace::Workspace;
@@ -19,11 +19,27 @@ pub enum Health {
     Unhealthy { reason: String },
 }
 
-/// A change the journal recorded, with its bytes at hand.
+/// One event of the journal that concerned the files, with the bytes at hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordedChange {
+pub struct FileEvent {
+    /// Where it stands: the session's journal and the place in it.
+    pub session: SessionId,
+    pub seq: u64,
+    /// When what it tells of began: the time of its changes.
     pub at: Timestamp,
-    pub change: stead_fs::Change,
+    pub changes: Vec<stead_fs::Change>,
+    pub mark: Option<Mark>,
+    /// Of the whole tree after it.
+    pub tree_hash: Option<String>,
+}
+
+/// What a file event did besides changing files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    Kept(SnapshotId),
+    PutBack(SnapshotId),
+    /// Provisioning was over.
+    Began,
 }
 
 /// What a provider is told when a server takes up a session again.
@@ -31,7 +47,7 @@ pub struct RecordedChange {
 pub struct AdoptOrder {
     pub create: CreateOrder,
     /// The workspace's whole history, oldest first, for a provider whose files live in the journal; empty for others.
-    pub history: Vec<RecordedChange>,
+    pub history: Vec<FileEvent>,
 }
 
 /// Makes, finds and removes workspaces. Orders are complete: a provider makes no choices and reads no configuration.

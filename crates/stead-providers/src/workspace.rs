@@ -1,16 +1,21 @@
 //! The contract of a workspace.
 
+use std::fs::File;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use stead_core::capability::LimitKind;
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
-use stead_core::event::Answer;
+use stead_core::event::{Answer, Parents, StepReport};
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
-use stead_core::{CallId, Timestamp};
+use stead_core::{CallId, SnapshotId, Timestamp};
+use stead_fs::archive::ArchiveError;
+use stead_fs::patch::Patch;
+use stead_fs::{Content, Digest, FsError, Listing, Stat};
 
-use crate::error::ProviderError;
+use crate::error::{OperateError, ProviderError};
 
 /// A tool call, complete.
 #[derive(Debug, Clone)]
@@ -39,6 +44,14 @@ impl Staged {
         Self::new(|| {})
     }
 
+    /// This, and then something more.
+    pub fn and(self, more: impl FnOnce() + Send + 'static) -> Self {
+        Self::new(move || {
+            self.publish();
+            more();
+        })
+    }
+
     pub fn publish(self) {
         (self.0)();
     }
@@ -48,7 +61,50 @@ impl Staged {
 pub struct Done {
     pub changes: Vec<stead_fs::Change>,
     pub tree_hash: Option<String>,
+    /// The place of this among everything that happened to the tree; `None` if it changed nothing.
+    pub revision: Option<u64>,
     pub staged: Staged,
+}
+
+impl Done {
+    /// Nothing happened to the files, or they are not the journal's business.
+    pub fn nothing() -> Self {
+        Self { changes: Vec::new(), tree_hash: None, revision: None, staged: Staged::done() }
+    }
+}
+
+/// One action of the init plan, complete.
+#[derive(Debug)]
+pub struct ActionOrder {
+    pub action: Action,
+    pub env: Env,
+    /// The bytes of the bundle an `unpack_bundle` is about.
+    pub bundle: Option<File>,
+    pub now: Timestamp,
+}
+
+/// What an action came to.
+pub struct Performed {
+    pub done: Done,
+    pub report: StepReport,
+}
+
+/// A change of files by other means than a tool, complete.
+#[derive(Debug)]
+pub enum FileOrder {
+    Put { path: String, content: File, bytes: u64, if_match: Option<String>, parents: Parents },
+    MakeDirectory { path: String },
+    Delete { path: String, if_match: Option<String> },
+    Snapshot { snapshot: SnapshotId },
+    Restore { snapshot: SnapshotId },
+}
+
+/// A file opened for reading.
+pub struct OpenFile {
+    pub stat: Stat,
+    /// Of its bytes.
+    pub hash: Digest,
+    pub content: Content,
 }
 
 /// What a tool call came to.
@@ -64,7 +120,25 @@ pub trait Workspace: Send + Sync {
     fn enforced_limits(&self) -> Vec<LimitKind>;
 
     /// Performs one action of the init plan, completely or not at all.
-    async fn perform(&self, action: &Action, env: &Env, now: Timestamp) -> Result<Done, ProviderError>;
+    async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError>;
+
+    /// Says that provisioning is over: what is there now is what [`Workspace::diff`] compares with.
+    async fn begin(&self);
+
+    /// Changes files, keeps them or puts them back, completely or not at all.
+    async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError>;
+
+    /// Opens a file as it is now; later changes do not show in what is read.
+    async fn open(&self, path: &str) -> Result<OpenFile, FsError>;
+
+    /// What a path is, and for a directory what is in it.
+    async fn list(&self, path: &str) -> Result<Listing, FsError>;
+
+    /// Writes the tree below a path as tar.
+    async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError>;
+
+    /// What changed since the session began.
+    async fn diff(&self) -> Result<Patch, FsError>;
 
     /// Runs a tool. A tool that fails is an answer with an error and no change, never an `Err` of this method.
     async fn call(&self, order: ToolOrder) -> ToolDone;

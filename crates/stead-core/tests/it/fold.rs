@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use serde_json::json;
 use stead_core::config::ProviderName;
-use stead_core::event::{Answer, CloseReason, Failure};
+use stead_core::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use stead_core::session::WorkspaceStatus;
 use stead_core::tool::ToolName;
 use stead_core::{
-    Actor, CallId, Command, Effect, Event, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
-    decide, next,
+    Actor, CallId, Command, Effect, Event, Outcome, Recorded, SessionId, SnapshotId, State, Status, Timestamp, apply,
+    conclude, decide, next,
 };
 
 use crate::scenario::Scenario;
@@ -66,17 +66,31 @@ impl Live {
 fn success(effect: &Effect) -> Outcome {
     match effect {
         Effect::CreateWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
-        Effect::PerformAction { .. } => {
-            Outcome::StepFinished { duration_ms: 1, failure: None, changes: Vec::new(), tree_hash: None }
-        }
+        Effect::PerformAction { .. } => Outcome::StepFinished {
+            duration_ms: 1,
+            failure: None,
+            files: FileEffect::default(),
+            report: StepReport::default(),
+        },
         Effect::RemoveWorkspace { .. } => Outcome::Removed,
         Effect::CallTool { call, .. } => finished(*call),
+        Effect::OperateFiles { call, .. } => operated(*call, None),
+        Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
     }
 }
 
 fn finished(call: CallId) -> Outcome {
     let answer = Answer { result: Some(json!({"entries": []})), error: None, message: "Listed.".to_owned() };
-    Outcome::CallFinished { call, duration_ms: 3, answer, changes: Vec::new(), tree_hash: Some("blake3:00".to_owned()) }
+    Outcome::CallFinished {
+        call,
+        duration_ms: 3,
+        answer,
+        files: FileEffect { tree_hash: Some("blake3:00".to_owned()), ..FileEffect::default() },
+    }
+}
+
+fn operated(call: CallId, failure: Option<Failure>) -> Outcome {
+    Outcome::OperationFinished { call, duration_ms: 2, failure, files: FileEffect::default() }
 }
 
 fn failure() -> Failure {
@@ -90,6 +104,8 @@ enum Happening {
     WorkFails,
     Call(u128),
     CallFinishes(u128),
+    Operate(u128, u8),
+    OperationFinishes(u128, bool),
     Close,
     Restart,
     Adopted,
@@ -104,6 +120,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => Just(Happening::WorkFails),
         3 => (0u128..4).prop_map(Happening::Call),
         3 => (0u128..4).prop_map(Happening::CallFinishes),
+        3 => (0u128..4, 0u8..4).prop_map(|(call, which)| Happening::Operate(call, which)),
+        3 => (0u128..4, any::<bool>()).prop_map(|(call, ok)| Happening::OperationFinishes(call, ok)),
         1 => Just(Happening::Close),
         2 => Just(Happening::Restart),
         1 => Just(Happening::Adopted),
@@ -124,8 +142,8 @@ fn happen(live: &mut Live, happening: Happening) {
                 (_, Effect::PerformAction { .. }) => Outcome::StepFinished {
                     duration_ms: 1,
                     failure: Some(failure()),
-                    changes: Vec::new(),
-                    tree_hash: None,
+                    files: FileEffect::default(),
+                    report: StepReport::default(),
                 },
                 (_, Effect::RemoveWorkspace { .. }) => Outcome::RemovalFailed { reason: "busy".to_owned() },
                 (_, effect) => success(effect),
@@ -136,6 +154,18 @@ fn happen(live: &mut Live, happening: Happening) {
             live.command(Command::CallTool { call: CallId::from_bits(bits), tool: ToolName::Ls, arguments: json!({}) });
         }
         Happening::CallFinishes(bits) => live.outcome(finished(CallId::from_bits(bits))),
+        Happening::Operate(bits, which) => {
+            let snapshot = SnapshotId::from_bits(u128::from(which / 2));
+            let operation = match which {
+                0 | 2 => FileOperation::Snapshot { snapshot, name: None },
+                1 => FileOperation::Restore { snapshot },
+                _ => FileOperation::Delete { path: "a".to_owned(), if_match: None },
+            };
+            live.command(Command::OperateFiles { call: CallId::from_bits(bits), operation });
+        }
+        Happening::OperationFinishes(bits, ok) => {
+            live.outcome(operated(CallId::from_bits(bits), (!ok).then(failure)));
+        }
         Happening::Close => {
             live.command(Command::Close { reason: CloseReason::Requested });
         }
@@ -198,7 +228,7 @@ proptest! {
         live.settle();
         prop_assert_eq!(live.session().status, Status::Closed);
         prop_assert!(!live.session().live());
-        prop_assert!(live.session().open_calls.is_empty());
+        prop_assert!(live.session().open_calls.is_empty() && live.session().open_operations.is_empty());
     }
 }
 

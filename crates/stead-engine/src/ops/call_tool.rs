@@ -6,7 +6,7 @@ use serde_json::Value;
 use stead_core::event::{Answer, ToolFailure};
 use stead_core::tool::ToolName;
 use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, SessionId};
-use stead_providers::{Done, Staged, ToolDone, ToolOrder};
+use stead_providers::{Done, ToolDone, ToolOrder};
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -60,9 +60,8 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
         None => vanished(),
     };
     let duration_ms = millis(started);
-    let Done { changes, tree_hash, staged } = done;
-    let changes = files::to_journal(engine, changes).await?;
-    let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), changes, tree_hash };
+    let (files, staged) = files::to_effect(engine, done).await?;
+    let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), files };
     // A change that could not be recorded is not published: `staged` is dropped with the error.
     let seq = session.record(outcome).await?;
     staged.publish();
@@ -73,6 +72,5 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
 fn vanished() -> ToolDone {
     let message = "The session was closed before the tool could run.".to_owned();
     let error = ToolFailure { code: "workspace_gone".to_owned(), message: message.clone(), hint: None };
-    let done = Done { changes: Vec::new(), tree_hash: None, staged: Staged::done() };
-    ToolDone { answer: Answer { result: None, error: Some(error), message }, done }
+    ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
 }

@@ -3,13 +3,13 @@
 //! The journal is folded from its first event, with nothing else at hand: no provider, no clock. The result must have the very bytes of
 //! the live state, or the hash recorded when the session ended; the files rebuilt from the recorded changes must have the recorded tree hashes; the hash chain must hold.
 
-use stead_core::{Recorded, SessionId, State, apply};
-use stead_fs::{Filesystem, MemoryFs};
+use stead_core::{SessionId, State, apply};
+use stead_providers::rebuild;
 use stead_store::ChainVerdict;
 
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::files;
+use crate::history::history;
 use crate::open_session::{OpenSession, each_event};
 
 /// The first place where replay and record disagree.
@@ -31,11 +31,9 @@ pub struct ReplayReport {
 pub async fn replay(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpError> {
     let live = OpenSession::open(engine, id).await?.state().await;
     let mut state = State::default();
-    let mut tree_hash = None;
     each_event(engine, id, |recorded| {
         // The live session may grow while we read: what came after the state we compare with is another replay's business.
         if recorded.seq <= live.seq {
-            tree_hash = recorded_tree_hash(&recorded).or(tree_hash.take());
             apply(&mut state, &recorded);
         }
         Ok(())
@@ -48,20 +46,10 @@ pub async fn replay(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpEr
         }
         None => match ended_difference(engine, &state).await? {
             Some(difference) => Some(difference),
-            None => files_difference(engine, &live, tree_hash).await?,
+            None => files_difference(engine, &live).await?,
         },
     };
     Ok(ReplayReport { session: id, seq: state.seq, state_hash: state.hash(), difference })
-}
-
-fn recorded_tree_hash(recorded: &Recorded) -> Option<(u64, String)> {
-    use stead_core::Event::{InitStepFinished, ToolCallFinished};
-    match &recorded.event {
-        InitStepFinished { tree_hash: Some(hash), .. } | ToolCallFinished { tree_hash: Some(hash), .. } => {
-            Some((recorded.seq, hash.clone()))
-        }
-        _ => None,
-    }
 }
 
 /// Compares with the hash that was taken from the running state when the session ended.
@@ -82,21 +70,9 @@ async fn chain_difference(engine: &Engine, id: SessionId) -> Result<Option<Diffe
     }
 }
 
-/// Rebuilds the files of a settled session from the recorded changes and compares the tree with the last recorded hash.
-async fn files_difference(
-    engine: &Engine,
-    live: &State,
-    recorded: Option<(u64, String)>,
-) -> Result<Option<Difference>, OpError> {
-    let quiet = live.session.as_ref().is_some_and(|session| session.open_calls.is_empty() && session.live());
-    let (Some((seq, recorded)), Some(session), true) = (recorded, &live.session, quiet) else { return Ok(None) };
-    let mut files = MemoryFs::new();
-    for change in files::history(engine, session.id).await? {
-        if let Err(error) = files.apply(&change.change, change.at.millis()) {
-            return Ok(Some(Difference { seq, what: format!("a recorded change cannot be applied again: {error}") }));
-        }
-    }
-    let rebuilt = files.tree_hash().map(|hash| hash.to_string()).unwrap_or_default();
-    let same = rebuilt == recorded;
-    Ok((!same).then(|| Difference { seq, what: format!("the files rebuild to {rebuilt}, recorded was {recorded}") }))
+/// Rebuilds the files from what all journals of the workspace recorded, checking every tree hash on the way.
+async fn files_difference(engine: &Engine, live: &State) -> Result<Option<Difference>, OpError> {
+    let Some(session) = live.session.as_ref().filter(|session| session.workspace.is_some()) else { return Ok(None) };
+    let history = history(engine, session.id).await?;
+    Ok(rebuild(&history).err().map(|error| Difference { seq: error.seq(), what: error.to_string() }))
 }

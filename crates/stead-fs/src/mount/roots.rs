@@ -9,7 +9,7 @@ use super::{HostMount, MountError};
 use crate::disk::DiskFs;
 use crate::entry::Kind;
 use crate::error::FsError;
-use crate::filesystem::Filesystem;
+use crate::filesystem::{Content, Filesystem};
 use crate::path::WorkspacePath;
 
 pub struct AllowedRoots {
@@ -41,6 +41,14 @@ impl AllowedRoots {
             Ok(AllowedRoot { given: given.to_owned(), real, fs })
         };
         Ok(Self { roots: roots.iter().map(open).collect::<Result<_, _>>()? })
+    }
+
+    /// Opens one file for reading, if it is inside and reached through no link.
+    pub fn open_file(&self, host_path: &str) -> Result<Content, MountError> {
+        let mount = HostMount::new(host_path);
+        let (source, _) = self.find(&mount)?;
+        let opened = self.fs(source.root).open_walked(&source.path);
+        opened.map_err(|error| MountError::Copy { host_path: host_path.to_owned(), target: source.path, source: error })
     }
 
     pub(super) fn fs(&self, root: usize) -> &DiskFs {

@@ -1,44 +1,99 @@
 //! One memory workspace: a persistent tree, and at most one change on its way into the journal.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::json;
-use stead_core::Timestamp;
 use stead_core::capability::LimitKind;
 use stead_core::config::{ProviderName, ToolLimits};
-use stead_core::env::Env;
-use stead_core::event::{Answer, ToolFailure};
+use stead_core::event::{Answer, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
 use stead_core::tool::ToolName;
+use stead_core::{Timestamp, WorkspaceId};
+use stead_fs::archive::{self, ArchiveError};
+use stead_fs::patch::{self, Patch};
 use stead_fs::tools::{self, Call, FileTool};
-use stead_fs::{Change, Filesystem, FsError, MemoryFs, WorkspacePath};
+use stead_fs::{Change, Filesystem, FsError, Listing, MemoryFs, PathRules, Recursion, WorkspacePath, WriteMode};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::error::ProviderError;
-use crate::workspace::{Done, Staged, ToolDone, ToolOrder, Workspace};
+use super::tree::{Kept, Tree};
+use super::{compare, fill};
+use crate::error::{OperateError, ProviderError};
+use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};
 
 /// Where the agent finds what its task is about.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
 
 pub(super) struct MemoryWorkspace {
-    files: Arc<Mutex<MemoryFs>>,
+    id: WorkspaceId,
+    tree: Arc<Mutex<Tree>>,
+    kept: Kept,
 }
 
+type Current = OwnedMutexGuard<Tree>;
+
 impl MemoryWorkspace {
-    pub(super) fn new(files: MemoryFs) -> Self {
-        Self { files: Arc::new(Mutex::new(files)) }
+    pub(super) fn new(id: WorkspaceId, tree: Tree, kept: Kept) -> Self {
+        Self { id, tree: Arc::new(Mutex::new(tree)), kept }
+    }
+
+    async fn current(&self) -> Current {
+        self.tree.clone().lock_owned().await
+    }
+
+    async fn files(&self) -> MemoryFs {
+        self.tree.lock().await.files.clone()
+    }
+
+    fn operated(
+        &self,
+        order: FileOrder,
+        current: &Tree,
+        now: Timestamp,
+    ) -> Result<(MemoryFs, Vec<Change>), OperateError> {
+        let mut files = current.files.clone();
+        let changes = match order {
+            FileOrder::Put { path, content, bytes, if_match, parents } => {
+                let path = existing_path(&path)?;
+                check_match(&files, &path, if_match.as_deref())?;
+                if parents == Parents::Require
+                    && let Some(parent) = path.parent()
+                {
+                    files.list(&parent, 0)?;
+                }
+                let content = read_all(content, bytes, &path)?;
+                files.write_bytes(&path, content.clone(), WriteMode::Overwrite, now.millis())?;
+                vec![Change::Wrote { path, content }]
+            }
+            FileOrder::MakeDirectory { path } => {
+                let path = existing_path(&path)?;
+                files.mkdir(&path, now.millis())?;
+                vec![Change::MadeDirectory { path }]
+            }
+            FileOrder::Delete { path, if_match } => {
+                let path = existing_path(&path)?;
+                check_match(&files, &path, if_match.as_deref())?;
+                files.delete(&path, Recursion::Recursive)?;
+                vec![Change::Removed { path }]
+            }
+            FileOrder::Snapshot { .. } => Vec::new(),
+            FileOrder::Restore { snapshot } => {
+                files = self.kept.find(snapshot).ok_or(OperateError::NoSnapshot { snapshot })?;
+                Vec::new()
+            }
+        };
+        Ok((files, changes))
     }
 }
 
-/// Ends a change: the lock is held until the tree is published or the change is dropped.
-fn stage(mut current: OwnedMutexGuard<MemoryFs>, next: MemoryFs) -> Staged {
-    Staged::new(move || *current = next)
-}
-
-fn tree_hash(files: &MemoryFs) -> Option<String> {
-    files.tree_hash().ok().map(|hash| hash.to_string())
+/// Ends a change: the tree is held until it is published or the change is dropped.
+fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>) -> Done {
+    let next = current.with(files);
+    let (tree_hash, revision) = (next.hash(), Some(next.revision));
+    Done { changes, tree_hash, revision, staged: Staged::new(move || *current = next) }
 }
 
 #[async_trait]
@@ -47,30 +102,86 @@ impl Workspace for MemoryWorkspace {
         Vec::new()
     }
 
-    async fn perform(&self, action: &Action, _env: &Env, now: Timestamp) -> Result<Done, ProviderError> {
-        let current = self.files.clone().lock_owned().await;
-        let changes = match action {
-            Action::CreateWorkspace => Vec::new(),
-            Action::WriteTaskContext { context } => vec![write_task_context(context)?],
+    async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {
+        let current = self.current().await;
+        let now = order.now;
+        let mut report = StepReport::default();
+        let mut files = current.files.clone();
+        match order.action {
+            Action::CreateWorkspace => return Ok(Performed { done: Done::nothing(), report }),
+            Action::WriteTaskContext { context } => {
+                let change = write_task_context(&context)?;
+                files.apply(&change, now.millis()).map_err(|source| ProviderError::Files { source })?;
+            }
+            Action::RestoreSnapshot { snapshot, .. } => {
+                files = self.kept.find(snapshot).ok_or(ProviderError::NoSnapshot { snapshot })?;
+                // The files are those of another session's journal: no change of this one's.
+                let done = stage(current, files, Vec::new());
+                return Ok(Performed { done, report });
+            }
+            Action::HydrateMounts { mounts, allowed_host_roots } => {
+                (files, report) = fill::mounts(files, mounts, allowed_host_roots, now).await?;
+            }
+            Action::UnpackBundle { digest, .. } => {
+                let bundle = order.bundle.ok_or(ProviderError::BundleFormat)?;
+                (files, report) = fill::bundle(files, bundle, digest, now).await?;
+            }
             unsupported => {
                 let (provider, action) = (ProviderName::Memory, unsupported.name());
                 return Err(ProviderError::Unsupported { provider, action });
             }
-        };
-        let mut next = current.clone();
-        for change in &changes {
-            next.apply(change, now.millis()).map_err(|source| ProviderError::Files { source })?;
         }
-        Ok(Done { changes, tree_hash: tree_hash(&next), staged: stage(current, next) })
+        let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
+        Ok(Performed { done: stage(current, files, changes), report })
+    }
+
+    async fn begin(&self) {
+        let mut tree = self.tree.lock().await;
+        tree.base = tree.files.clone();
+    }
+
+    async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError> {
+        let current = self.current().await;
+        let snapshot = match &order {
+            FileOrder::Snapshot { snapshot } => Some(*snapshot),
+            _ => None,
+        };
+        let (files, changes) = self.operated(order, &current, now)?;
+        let mut done = stage(current, files.clone(), changes);
+        if let Some(snapshot) = snapshot {
+            let (kept, owner) = (self.kept.clone(), self.id);
+            done.staged = done.staged.and(move || kept.keep(owner, snapshot, files));
+        }
+        Ok(done)
+    }
+
+    async fn open(&self, path: &str) -> Result<OpenFile, FsError> {
+        let (path, files) = (existing_path(path)?, self.files().await);
+        let content = files.open_read(&path)?;
+        Ok(OpenFile { stat: files.stat(&path)?, hash: files.hash(&path)?, content })
+    }
+
+    async fn list(&self, path: &str) -> Result<Listing, FsError> {
+        self.files().await.list(&existing_path(path)?, usize::MAX)
+    }
+
+    async fn export(&self, path: &str, mut out: File) -> Result<(), ArchiveError> {
+        let (path, files) = (existing_path(path).map_err(ArchiveError::from)?, self.files().await);
+        archive::export_tar(&files, &path, &mut out)
+    }
+
+    async fn diff(&self) -> Result<Patch, FsError> {
+        let tree = self.tree.lock().await.clone();
+        patch::between(&tree.base, &tree.files)
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {
         let Ok(tool) = order.tool.as_str().parse::<FileTool>() else { return no_box(order.tool) };
-        let current = self.files.clone().lock_owned().await;
-        let mut next = current.clone();
+        let current = self.current().await;
+        let mut files = current.files.clone();
         let limits = file_limits(&order.limits);
         let call = Call { tool, arguments: &order.arguments, limits: &limits, now_millis: order.now.millis() };
-        let reply = tools::call(&mut next, call);
+        let reply = tools::call(&mut files, call);
         let (result, error) = match reply.outcome {
             Ok(result) => (Some(result), None),
             Err(error) => {
@@ -78,14 +189,38 @@ impl Workspace for MemoryWorkspace {
             }
         };
         let answer = Answer { result, error, message: reply.message };
-        let done = Done { changes: reply.changes, tree_hash: tree_hash(&next), staged: stage(current, next) };
-        ToolDone { answer, done }
+        if reply.changes.is_empty() {
+            return ToolDone { answer, done: Done::nothing() };
+        }
+        ToolDone { answer, done: stage(current, files, reply.changes) }
     }
 }
 
+/// A path as the raw interface takes it: the rules for new names are the tools', not its.
+fn existing_path(text: &str) -> Result<WorkspacePath, FsError> {
+    Ok(WorkspacePath::parse(text, &PathRules::existing())?)
+}
+
+fn check_match(files: &MemoryFs, path: &WorkspacePath, if_match: Option<&str>) -> Result<(), OperateError> {
+    let Some(wanted) = if_match else { return Ok(()) };
+    let current = match files.hash(path) {
+        Ok(hash) => hash.to_string(),
+        Err(FsError::NotFound { .. }) => String::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let matches = current == wanted || (wanted == "*" && !current.is_empty());
+    if matches { Ok(()) } else { Err(OperateError::Stale { current }) }
+}
+
+fn read_all(mut content: File, bytes: u64, path: &WorkspacePath) -> Result<bytes::Bytes, FsError> {
+    let mut read = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
+    let done = content.read_to_end(&mut read);
+    done.map_err(|source| FsError::Io { action: "read what is to be put at", path: path.clone(), source })?;
+    Ok(read.into())
+}
+
 fn write_task_context(context: &TaskContext) -> Result<Change, ProviderError> {
-    let path: WorkspacePath =
-        TASK_CONTEXT_PATH.parse().map_err(|source| ProviderError::Files { source: FsError::from(source) })?;
+    let path = existing_path(TASK_CONTEXT_PATH).map_err(|source| ProviderError::Files { source })?;
     let mut fields = json!(context);
     if let Some(fields) = fields.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
@@ -103,11 +238,14 @@ fn file_limits(limits: &ToolLimits) -> stead_fs::Limits {
     }
 }
 
+fn failed(code: &str, message: String, hint: Option<String>) -> ToolDone {
+    let error = ToolFailure { code: code.to_owned(), message: message.clone(), hint };
+    ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
+}
+
 /// A tool that needs processes, where there are none.
 fn no_box(tool: ToolName) -> ToolDone {
     let message = format!("Tool '{tool}' needs a box, and a memory workspace has none.");
-    let hint = Some("Use an agent type whose provider runs processes, or the file tools here.".to_owned());
-    let error = ToolFailure { code: "tool_unavailable".to_owned(), message: message.clone(), hint };
-    let done = Done { changes: Vec::new(), tree_hash: None, staged: Staged::done() };
-    ToolDone { answer: Answer { result: None, error: Some(error), message }, done }
+    let hint = "Use an agent type whose provider runs processes, or the file tools here.".to_owned();
+    failed("tool_unavailable", message, Some(hint))
 }

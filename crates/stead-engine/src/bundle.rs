@@ -1,0 +1,72 @@
+//! The bytes of a bundle, wherever the policy says they are.
+//!
+//! A bundle from a host path is copied into the blob store before it is unpacked, so that a start that is taken up again after a crash
+//! unpacks the same bytes.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+
+use serde_json::Value;
+use stead_core::event::Failure;
+use stead_core::plan::Action;
+use stead_fs::Content;
+use stead_fs::mount::AllowedRoots;
+use stead_store::Digest;
+
+use crate::engine::Engine;
+
+/// Opens the bundle of an `unpack_bundle`; `None` for every other action.
+pub(crate) async fn open(engine: &Engine, action: &Action) -> Result<Option<File>, Failure> {
+    let Action::UnpackBundle { source, digest, allowed_host_roots } = action else { return Ok(None) };
+    let text = |key: &str| source.get(key).and_then(Value::as_str).map(str::to_owned);
+    let blob = match (text("blob"), text("path"), text("content")) {
+        (Some(blob), _, _) => parse(&blob)?,
+        (_, Some(path), _) => {
+            let known = digest.as_deref().map(parse).transpose()?;
+            fetch(engine, path, allowed_host_roots.clone(), known).await?
+        }
+        _ => return Err(refused("bundles from the content store are not available on this server")),
+    };
+    let opened = engine.store().blobs().open(&blob).await.map_err(|error| refused(error.to_string()))?;
+    let opened = opened
+        .ok_or_else(|| refused(format!("the blob {blob} is not in the store; upload it with POST /api/v1/blobs")))?;
+    Ok(Some(opened.file.into_std().await))
+}
+
+fn parse(digest: &str) -> Result<Digest, Failure> {
+    digest.parse().map_err(|_| refused(format!("{digest:?} is no digest")))
+}
+
+fn refused(message: impl Into<String>) -> Failure {
+    Failure::new("bundle_refused", message)
+}
+
+/// Copies a host file that is inside the allowed roots into the blob store.
+async fn fetch(engine: &Engine, path: String, roots: Vec<String>, known: Option<Digest>) -> Result<Digest, Failure> {
+    let blobs = engine.store().blobs();
+    if let Some(known) = known
+        && blobs.contains(&known).await.map_err(|error| refused(error.to_string()))?
+    {
+        return Ok(known);
+    }
+    // Through a file of our own: the reader is a blocking one and may be larger than memory.
+    let copied = tokio::task::spawn_blocking(move || copy(&path, &roots));
+    let copy = copied.await.map_err(|_| refused("the work was interrupted"))??;
+    let stored = blobs.put_stream(tokio::fs::File::from_std(copy)).await;
+    Ok(stored.map_err(|error| refused(error.to_string()))?.0)
+}
+
+fn copy(path: &str, roots: &[String]) -> Result<File, Failure> {
+    let failed = |error: std::io::Error| refused(format!("cannot read the bundle: {error}"));
+    let roots = AllowedRoots::open(roots).map_err(|error| refused(error.to_string()))?;
+    let content = roots.open_file(path).map_err(|error| refused(error.to_string()))?;
+    let mut copy = tempfile::tempfile().map_err(failed)?;
+    match content {
+        Content::Bytes(bytes) => copy.write_all(&bytes).map_err(failed)?,
+        Content::Stream { mut reader, .. } => {
+            std::io::copy(&mut reader, &mut copy).map_err(failed)?;
+        }
+    }
+    copy.rewind().map_err(failed)?;
+    Ok(copy)
+}

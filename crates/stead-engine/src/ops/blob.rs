@@ -1,0 +1,17 @@
+//! Bytes by their digest: what bundles and uploads are made of.
+
+use stead_store::{Digest, OpenBlob};
+use tokio::io::AsyncRead;
+
+use crate::engine::Engine;
+use crate::error::OpError;
+
+/// Stores a stream of any size in constant memory; gives its digest and length.
+pub async fn put_blob(engine: &Engine, content: impl AsyncRead + Unpin) -> Result<(Digest, u64), OpError> {
+    Ok(engine.store().blobs().put_stream(content).await?)
+}
+
+pub async fn open_blob(engine: &Engine, digest: &Digest) -> Result<OpenBlob, OpError> {
+    let found = engine.store().blobs().open(digest).await?;
+    found.ok_or_else(|| OpError::NotFound { what: "blob", id: digest.to_string() })
+}

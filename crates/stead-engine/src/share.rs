@@ -1,0 +1,43 @@
+//! Which sessions work in which workspace: the last one out turns off the light.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use stead_core::{SessionId, WorkspaceId};
+
+/// Users of each workspace. Held in memory: at a start it is made again from the live sessions.
+#[derive(Default)]
+pub(crate) struct Shares(Mutex<HashMap<WorkspaceId, HashSet<SessionId>>>);
+
+/// Whether a workspace still has users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    Last,
+    Others,
+}
+
+impl Shares {
+    pub(crate) fn enter(&self, workspace: WorkspaceId, session: SessionId) {
+        self.lock().entry(workspace).or_default().insert(session);
+    }
+
+    pub(crate) fn users(&self, workspace: WorkspaceId) -> Vec<SessionId> {
+        self.lock().get(&workspace).into_iter().flatten().copied().collect()
+    }
+
+    pub(crate) fn leave(&self, workspace: WorkspaceId, session: SessionId) -> Left {
+        let mut shares = self.lock();
+        let users = shares.entry(workspace).or_default();
+        users.remove(&session);
+        if users.is_empty() {
+            shares.remove(&workspace);
+            return Left::Last;
+        }
+        Left::Others
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, HashSet<SessionId>>> {
+        // Each change is one insert or remove: a panic elsewhere cannot leave it half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,73 @@
+//! The tree as the fold of what the journal recorded, checked against every hash the journal has.
+
+use std::collections::HashMap;
+
+use stead_core::{SessionId, SnapshotId};
+use stead_fs::{FsError, MemoryFs};
+
+use super::tree::Tree;
+use crate::provider::{FileEvent, Mark};
+
+/// The first event at which the rebuilt tree and the record disagree.
+#[derive(Debug, thiserror::Error)]
+pub enum RebuildError {
+    #[error("event {seq} of {session} cannot be applied again")]
+    Change {
+        session: SessionId,
+        seq: u64,
+        #[source]
+        source: FsError,
+    },
+    #[error("event {seq} of {session} puts back a snapshot that was never kept")]
+    Snapshot { session: SessionId, seq: u64 },
+    #[error("the tree after event {seq} of {session} is {rebuilt}, recorded was {recorded}")]
+    Hash { session: SessionId, seq: u64, rebuilt: String, recorded: String },
+}
+
+impl RebuildError {
+    /// Where the disagreement is.
+    pub fn seq(&self) -> u64 {
+        match self {
+            Self::Change { seq, .. } | Self::Snapshot { seq, .. } | Self::Hash { seq, .. } => *seq,
+        }
+    }
+}
+
+pub struct Rebuilt {
+    pub tree: Tree,
+    pub snapshots: HashMap<SnapshotId, MemoryFs>,
+}
+
+/// Folds a history, oldest first.
+pub fn rebuild(history: &[FileEvent]) -> Result<Rebuilt, RebuildError> {
+    let mut tree = Tree::default();
+    let mut snapshots = HashMap::new();
+    for event in history {
+        let (session, seq) = (event.session, event.seq);
+        let mut files = tree.files.clone();
+        for change in &event.changes {
+            files.apply(change, event.at.millis()).map_err(|source| RebuildError::Change { session, seq, source })?;
+        }
+        match event.mark {
+            Some(Mark::Kept(snapshot)) => {
+                snapshots.insert(snapshot, files.clone());
+            }
+            Some(Mark::PutBack(snapshot)) => {
+                files = snapshots.get(&snapshot).cloned().ok_or(RebuildError::Snapshot { session, seq })?;
+            }
+            Some(Mark::Began) | None => {}
+        }
+        tree = tree.with(files);
+        if event.mark == Some(Mark::Began) {
+            // Not something that happened to the files: the base is now what they are.
+            tree.revision -= 1;
+            tree.base = tree.files.clone();
+        }
+        if let (Some(recorded), Some(rebuilt)) = (&event.tree_hash, tree.hash())
+            && *recorded != rebuilt
+        {
+            return Err(RebuildError::Hash { session, seq, rebuilt, recorded: recorded.clone() });
+        }
+    }
+    Ok(Rebuilt { tree, snapshots })
+}
