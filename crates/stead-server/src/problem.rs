@@ -15,6 +15,7 @@ use serde::Serialize;
 use stead_core::Rejection;
 use stead_core::parse::{FieldError, Invalid};
 use stead_engine::OpError;
+use stead_providers::OperateError;
 use stead_store::StoreError;
 
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
@@ -60,6 +61,7 @@ codes! {
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
     PolicyIncomplete = "policy_incomplete", UNPROCESSABLE_ENTITY, "The workspace policy says too little";
+    Stale = "stale", PRECONDITION_FAILED, "The file is not the one you saw";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
@@ -139,9 +141,12 @@ impl From<OpError> for Problem {
             OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
             OpError::Store(error) => error.into(),
+            OpError::Operate(error) => error.into(),
             OpError::Corrupt { .. }
             | OpError::CorruptDocument { .. }
             | OpError::MissingBlob { .. }
+            | OpError::Export { .. }
+            | OpError::Spool { .. }
             | OpError::Blob(_) => Self::internal(&error),
         }
     }
@@ -155,9 +160,23 @@ impl From<Rejection> for Problem {
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
+            Rejection::NoSnapshot { .. } => Code::NotFound,
             Rejection::OutOfTurn { .. } | Rejection::Exists => Code::Conflict,
         };
         Self::new(code, rejection.to_string())
+    }
+}
+
+impl From<OperateError> for Problem {
+    fn from(error: OperateError) -> Self {
+        let code = match error.code() {
+            "stale" => Code::Stale,
+            "not_found" | "no_snapshot" => Code::NotFound,
+            "invalid_argument" | "escapes" => Code::InvalidRequest,
+            "io" => return Self::internal(&error),
+            _ => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
     }
 }
 
