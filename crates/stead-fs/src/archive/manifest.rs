@@ -79,12 +79,10 @@ impl Manifest {
     /// That every link stays inside when it is really followed, through all other links.
     pub(super) fn check_links(&self) -> Result<(), ArchiveError> {
         for (path, known) in self.known.iter().filter(|(_, known)| known.seen == Seen::Link) {
-            match resolve(path, LastLink::Followed, |path| Ok(self.step(path))) {
-                Err(FsError::Escapes { .. } | FsError::LinkLoop { .. }) => {
-                    return Err(ArchiveError::link(path, &known.target));
-                }
-                // A link to nothing is a link all the same.
-                Ok(_) | Err(_) => {}
+            let followed = resolve(path, LastLink::Followed, |path| Ok(self.step(path)));
+            // A link to nothing is a link all the same.
+            if let Err(FsError::Escapes { .. } | FsError::LinkLoop { .. }) = followed {
+                return Err(ArchiveError::link(path, &known.target));
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
+use rustix::fs::{AtFlags, FileType, OFlags, RawDir, statat};
 use rustix::io::Errno;
 
 use super::beneath::open_at;
@@ -26,12 +26,18 @@ use crate::resolve::LastLink;
 
 /// Directories a walk keeps open.
 const OPEN: usize = 32;
+/// Bytes of names the kernel hands over at once.
+const BUFFER: usize = 32 * 1024;
+/// Paths up to this length are remembered by the directory they belong to.
+const REMEMBERED: usize = 4_096;
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
 /// A directory on the way down.
 struct Level {
     parent: Option<Rc<Level>>,
     name: Vec<u8>,
+    /// Its path as the caller names it, unless that is long: a chain of long paths would fill memory.
+    path: Option<WorkspacePath>,
     fd: RefCell<Option<OwnedFd>>,
 }
 
@@ -62,7 +68,7 @@ impl DiskFs {
         }
         let fd = self.root.open(&found.path, READ_DIRECTORY).map_err(|errno| errno::error("list", path, errno))?;
         let mut walker = Walker { fs: self, asked: path, real: found.path, pending: Vec::new(), open: VecDeque::new() };
-        let top = Rc::new(Level { parent: None, name: Vec::new(), fd: RefCell::new(None) });
+        let top = Rc::new(Level { parent: None, name: Vec::new(), path: Some(path.clone()), fd: RefCell::new(None) });
         walker.read(top, fd).map_err(|errno| errno::error("list", path, errno))?;
         walker.run(visit)
     }
@@ -101,12 +107,16 @@ impl DiskFs {
 impl Walker<'_> {
     fn run(&mut self, visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>) -> Result<(), FsError> {
         while let Some(next) = self.pending.pop() {
-            let walked = Walked { path: self.path_of(self.asked, &next.parent, &next.name), kind: next.kind };
+            let path = match &next.parent.path {
+                Some(parent) => parent.joined(&next.name),
+                None => self.path_of(self.asked, &next.parent, &next.name),
+            };
+            let walked = Walked { path, kind: next.kind };
             let ControlFlow::Continue(wish) = visit(&walked) else { return Ok(()) };
             if walked.kind != Kind::Directory || wish == Walk::Skip {
                 continue;
             }
-            match self.enter(next) {
+            match self.enter(next, &walked.path) {
                 Ok(()) => {}
                 // Gone, or something else by now: it is not part of the walk.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -116,12 +126,13 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, next: Pending) -> Result<(), Errno> {
+    fn enter(&mut self, next: Pending, path: &WorkspacePath) -> Result<(), Errno> {
         let opened = match &*next.parent.fd.borrow() {
             Some(parent) => open_at(parent.as_fd(), &next.name, READ_DIRECTORY),
             None => self.fs.root.open(&self.path_of(&self.real, &next.parent, &next.name), READ_DIRECTORY),
         };
-        let level = Level { parent: Some(next.parent), name: next.name, fd: RefCell::new(None) };
+        let path = (path.as_bytes().len() <= REMEMBERED).then(|| path.clone());
+        let level = Level { parent: Some(next.parent), name: next.name, path, fd: RefCell::new(None) };
         self.read(Rc::new(level), opened?)
     }
 
@@ -189,9 +200,12 @@ impl Drop for Level {
 }
 
 /// Calls `each` with every name of an open directory but `.` and `..`.
+///
+/// The descriptor was opened for this: its own position is what is read from.
 pub(super) fn for_each_name(fd: BorrowedFd<'_>, mut each: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
-    let mut directory = Dir::read_from(fd)?;
-    while let Some(entry) = directory.read() {
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut directory = RawDir::new(fd, buffer.spare_capacity_mut());
+    while let Some(entry) = directory.next() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {

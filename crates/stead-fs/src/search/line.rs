@@ -44,18 +44,28 @@ impl<'a> FileSearcher<'a> {
         let mut lines = Collector { matcher: self.matcher, path, limit: self.limit, found: Vec::new(), binary: false };
         let searched = match content {
             Content::Bytes(bytes) => self.searcher.search_slice(self.matcher, &bytes, &mut lines),
-            Content::Stream { mut reader, size } if size <= SLURPED => {
-                self.buffer.clear();
-                reader
-                    .by_ref()
-                    .take(SLURPED)
-                    .read_to_end(&mut self.buffer)
-                    .and_then(|_| self.searcher.search_slice(self.matcher, &self.buffer, &mut lines))
-            }
+            Content::Stream { mut reader, size } if size <= SLURPED => slurp(&mut reader, size, &mut self.buffer)
+                .and_then(|()| self.searcher.search_slice(self.matcher, &self.buffer, &mut lines)),
             Content::Stream { reader, .. } => self.searcher.search_reader(self.matcher, reader, &mut lines),
         };
         (searched.is_ok() && !lines.binary).then_some(lines.found)
     }
+}
+
+/// Reads as many bytes as the file had when it was opened, which saves asking whether there are more.
+fn slurp(reader: &mut dyn Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.resize(usize::try_from(size).unwrap_or(0), 0);
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(())
 }
 
 struct Collector<'a> {

@@ -21,7 +21,7 @@ fn check(before: impl Fn(&mut dyn Filesystem), change: impl Fn(&mut dyn Filesyst
             .env("GIT_CEILING_DIRECTORIES", old.path().parent().unwrap())
             .stdin(Stdio::piped())
             .spawn()
-            .expect("these tests need git");
+            .unwrap_or_else(|error| panic!("these tests need git: {error}"));
         std::io::Write::write_all(&mut git.stdin.take().unwrap(), patch.text.as_bytes()).unwrap();
         assert!(git.wait().unwrap().success(), "git does not take this:\n{}", patch.text);
         assert_eq!(first.tree_hash().unwrap(), second.tree_hash().unwrap(), "{}", patch.text);
