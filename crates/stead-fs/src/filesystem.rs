@@ -72,8 +72,11 @@ pub struct Walked {
 /// What a visitor wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
+    /// Into this directory; one that may not be read ends the walk with an error.
     Continue,
-    /// Do not enter this directory.
+    /// Into this directory, if it may be read.
+    IfReadable,
+    /// Not into this directory.
     Skip,
 }
 

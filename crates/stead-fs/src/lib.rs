@@ -2,7 +2,8 @@
 //!
 //! [`MemoryFs`] is a persistent tree: clone, snapshot and restore cost nothing, and every mutation is a [`Change`] that can be
 //! kept and replayed. [`DiskFs`] is a directory: every name is resolved by the kernel beneath one directory descriptor.
-//! [`tools`] are the agent's `ls read write edit glob grep rm` over either.
+//! [`tools`] are the agent's `ls read write edit glob grep rm` over either. [`mount`] copies host directories in, [`archive`]
+//! unpacks bundles and writes tars, [`patch`] says what changed between two trees, [`mirror()`] makes one tree equal to another.
 //!
 //! The invariant of the crate: nothing that comes in as a path, a pattern, an archive or a mount can name a file outside the
 //! filesystem it was given to, and an operation that fails changes nothing.
@@ -33,6 +34,7 @@ mod error;
 mod filesystem;
 mod limits;
 mod memory;
+mod mirror;
 pub mod mount;
 mod order;
 pub mod patch;
@@ -54,5 +56,6 @@ pub use filesystem::{
 };
 pub use limits::Limits;
 pub use memory::MemoryFs;
+pub use mirror::mirror;
 pub use path::{PathError, PathRules, WorkspacePath};
 pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};

@@ -11,6 +11,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::beneath::{open_at, proc_path};
+use super::open::Found;
 use super::{DiskFs, errno};
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
@@ -136,9 +137,14 @@ impl DiskFs {
             Permission::Executable => bits | (bits & 0o444) >> 2 | 0o100,
             Permission::Plain => bits & !0o111,
         };
-        chmodat(CWD, proc_path(found.fd.as_fd()), Mode::from_raw_mode(bits), AtFlags::empty())
-            .map_err(|errno| errno::error("change the mode of", path, errno))
+        set_bits(&found, bits)
     }
+}
+
+/// Sets the mode of the very entry that was found.
+pub(super) fn set_bits(found: &Found, bits: u32) -> Result<(), FsError> {
+    chmodat(CWD, proc_path(found.fd.as_fd()), Mode::from_raw_mode(bits), AtFlags::empty())
+        .map_err(|errno| errno::error("change the mode of", &found.path, errno))
 }
 
 /// Makes and opens one directory. Somebody else's, made meanwhile, is as good.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Timespec, Timestamps, futimens, ioctl_ficlone};
 
-use super::open::permission;
+use super::create::set_bits;
 use super::{DiskFs, errno};
 use crate::entry::Kind;
 use crate::error::FsError;
@@ -111,7 +111,16 @@ fn make_equal(from: &DiskFs, to: &DiskFs) -> Result<(), FsError> {
         Kind::Symlink => copy_link(from, to, &entry.path),
         // A FIFO or a socket means something only to the processes that hold it.
         Kind::Special => Ok(()),
-    })
+    })?;
+    // From the inside out: a directory may forbid writing once all is in it.
+    let mut directories = entries.iter().rev().filter(|entry| entry.kind == Kind::Directory);
+    directories.try_for_each(|entry| copy_mode(from, to, &entry.path))
+}
+
+fn copy_mode(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsError> {
+    let wanted = from.find(path, LastLink::Kept)?.raw.st_mode & 0o777;
+    let now = to.find(path, LastLink::Kept)?;
+    if now.raw.st_mode & 0o777 == wanted { Ok(()) } else { set_bits(&now, wanted) }
 }
 
 fn collect(fs: &DiskFs, mut each: impl FnMut(&Walked) -> Walk) -> Result<(), FsError> {
@@ -132,7 +141,6 @@ fn copy_link(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
 fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsError> {
     let source = from.find(path, LastLink::Kept)?;
     let (mut file, size) = from.open_plain(path)?;
-    let wanted = permission(&source.raw);
     let failed = |source| errno::io("copy", path, source);
     if !same_bytes(to, path, &mut file, size).map_err(failed)? {
         io::Seek::rewind(&mut file).map_err(failed)?;
@@ -147,8 +155,7 @@ fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
         writer.set_bits(source.raw.st_mode & 0o777);
         writer.commit()?;
     }
-    let now = to.find(path, LastLink::Kept)?;
-    if permission(&now.raw) != wanted { to.permit(path, wanted) } else { Ok(()) }
+    copy_mode(from, to, path)
 }
 
 fn same_bytes(to: &DiskFs, path: &WorkspacePath, file: &mut File, size: u64) -> io::Result<bool> {

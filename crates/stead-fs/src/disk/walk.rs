@@ -120,6 +120,7 @@ impl Walker<'_> {
                 Ok(()) => {}
                 // Gone, or something else by now: it is not part of the walk.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(Errno::ACCESS | Errno::PERM) if wish == Walk::IfReadable => {}
                 Err(other) => return Err(errno::error("list", &walked.path, other)),
             }
         }

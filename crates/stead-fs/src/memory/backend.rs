@@ -75,7 +75,7 @@ impl Filesystem for MemoryFs {
             match visit(&walked) {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(Walk::Skip) => {}
-                ControlFlow::Continue(Walk::Continue) => {
+                ControlFlow::Continue(Walk::Continue | Walk::IfReadable) => {
                     if let Node::Directory(directory) = &node {
                         push_children(&mut ahead, &walked.path, directory);
                     }

@@ -39,7 +39,7 @@ impl Filter<'_> {
             if wanted {
                 found(walked)?;
             }
-            ControlFlow::Continue(Walk::Continue)
+            ControlFlow::Continue(Walk::IfReadable)
         });
         match walked {
             // The pattern spelled out directories that are not there: no match, not an error.

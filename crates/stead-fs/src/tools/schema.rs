@@ -35,13 +35,10 @@ pub fn parameters(tool: FileTool) -> Value {
         json!({"type": "string", "description": "Another name for path; give one of the two."}),
     );
     let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
-    // Either name satisfies the requirement of a path.
-    let plain: Vec<&&str> = required.iter().filter(|name| **name != "path").collect();
-    if !plain.is_empty() {
-        schema["required"] = json!(plain);
-    }
-    if plain.len() < required.len() {
-        schema["anyOf"] = json!([{"required": ["path"]}, {"required": ["file_path"]}]);
+    // Models' providers refuse a choice (anyOf) at the top of a schema, and path has two names: the tool itself asks for it.
+    let required: Vec<&&str> = required.iter().filter(|name| **name != "path").collect();
+    if !required.is_empty() {
+        schema["required"] = json!(required);
     }
     schema
 }
@@ -56,8 +53,8 @@ fn argument(tool: FileTool, name: &str) -> Value {
         (FileTool::Grep, "path") => {
             json!({"type": "string", "default": "/", "description": "Directory or file; / is the workspace root."})
         }
-        (FileTool::Rm, "path") => text("File or directory to remove."),
-        (_, "path") => text("File, relative to the workspace root."),
+        (FileTool::Rm, "path") => text("File or directory to remove. Required."),
+        (_, "path") => text("File, relative to the workspace root. Required."),
         (_, "offset") => {
             json!({"type": "integer", "minimum": 0, "default": 0, "description": "First line, counted from 0."})
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 use stead_fs::tools::FileTool::{Edit, Glob, Grep, Ls, Read, Rm, Write};
 use stead_fs::{DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, Recursion, WorkspacePath, WriteMode};
 
-use crate::harness::{NOW, err, fill, ok, path};
+use crate::harness::{NOW, call, err, fill, ok, path};
 
 fn rooted() -> (tempfile::TempDir, DiskFs) {
     let directory = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn huge_files_are_read_in_pages_and_refused_whole() {
     assert!(matches!(fs.read_bytes(&path("huge")), Err(FsError::TooLarge { .. })));
     assert_eq!(ok(&mut fs, Read, &json!({"path": "huge"}))["binary"], true);
     let arguments = json!({"path": "huge", "old_string": "a", "new_string": "b"});
-    assert_eq!(err(&mut fs, Edit, &arguments).code, "too_large");
+    assert_eq!(call(&mut fs, Edit, &arguments).outcome.unwrap_err().code, "too_large");
 }
 
 #[test]
@@ -166,6 +166,25 @@ fn a_snapshot_can_be_kept_and_opened_again() {
     fs.restore(&stead_fs::Snapshot::Disk(snapshot.clone())).unwrap();
     assert_eq!(fs.tree_hash().unwrap(), snapshot.tree().tree_hash().unwrap());
     assert!(fs.snapshot_to(&kept).is_err(), "an old snapshot is not written over");
+}
+
+#[test]
+fn restoring_brings_every_mode_bit_back() {
+    let (host, mut fs) = rooted();
+    let root = host.path().join("root");
+    fill(&mut fs, &[("d/secret", "x"), ("d/other", "y")]);
+    let set = |name: &str, mode| {
+        std::fs::set_permissions(root.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set("d/secret", 0o600);
+    set("d", 0o750);
+    let snapshot = fs.snapshot().unwrap();
+    set("d/secret", 0o666);
+    set("d", 0o777);
+    fill(&mut fs, &[("d/other", "z")]);
+    fs.restore(&snapshot).unwrap();
+    let mode = |name: &str| std::fs::metadata(root.join(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("d"), mode("d/secret"), mode("d/other")), (0o750, 0o600, 0o644));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod archives;
 mod conformance;
 mod disk;
 mod harness;
+mod mirrors;
 mod mounts;
 mod patches;
 mod paths;

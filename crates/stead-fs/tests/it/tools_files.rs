@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use stead_fs::tools::FileTool::{Ls, Read, Rm, Write};
+use stead_fs::tools::{self, FileTool};
 use stead_fs::{Digest, Filesystem, WriteMode};
 
-use crate::harness::{call, err, fill, message, ok, on_every_backend, path};
+use crate::harness::{call, err, fill, memory, message, ok, on_every_backend, path};
 
 on_every_backend!(
     write_and_read_back,
@@ -233,4 +234,21 @@ fn file_or_directory_never_both(fs: &mut dyn Filesystem) {
     ok(fs, Write, &json!({"path": "d/b", "content": "x"}));
     assert_eq!(err(fs, Write, &json!({"path": "d", "content": "x"})).code, "is_directory");
     assert_eq!(ok(fs, Read, &json!({"path": "a"}))["content"], "x");
+}
+
+#[test]
+fn schemas_name_every_argument_and_no_other() {
+    for tool in FileTool::ALL {
+        let schema = tools::parameters(tool);
+        assert_eq!(schema["additionalProperties"], false);
+        assert!(schema.get("anyOf").is_none(), "model providers refuse a choice at the top");
+        for (name, argument) in schema["properties"].as_object().unwrap() {
+            assert!(argument["description"].is_string(), "{tool} {name}");
+            let reply = call(&mut *memory().fs, tool, &json!({ name: true }));
+            let message = reply.outcome.unwrap_err().message;
+            assert!(!message.contains("Unknown argument"), "{tool} {name}: {message}");
+        }
+        assert_eq!(tool.name().parse(), Ok(tool));
+    }
+    assert!("bash".parse::<FileTool>().is_err());
 }

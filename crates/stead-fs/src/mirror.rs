@@ -1,0 +1,104 @@
+//! One tree made equal to another, whatever holds them: a fork of a memory tree on disk, or changes applied back to a host.
+//!
+//! Only what differs is touched. It is a sequence of steps, not one: if it fails, what it did stays, and it can be repeated.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use crate::entry::Kind;
+use crate::error::FsError;
+use crate::filesystem::{Content, Filesystem, Recursion, Walk, WriteMode};
+use crate::path::WorkspacePath;
+
+/// Changes `to` until it holds what `from` holds, and gives the paths that were touched, sorted. Special files are left out of the
+/// one and left alone in the other.
+pub fn mirror(from: &dyn Filesystem, to: &mut dyn Filesystem, at_millis: i64) -> Result<Vec<WorkspacePath>, FsError> {
+    let wanted = inventory(from)?;
+    let mut touched = Vec::new();
+    for (path, kind) in inventory(to)? {
+        let surplus = kind != Kind::Special && wanted.get(&path) != Some(&kind);
+        let gone = touched.last().is_some_and(|last| path.is_within(last));
+        if surplus && !gone {
+            to.delete(&path, Recursion::Recursive)?;
+            touched.push(path);
+        }
+    }
+    for (path, kind) in &wanted {
+        let changed = match kind {
+            Kind::Directory => make_directory(to, path, at_millis)?,
+            Kind::File => copy_file(from, to, path, at_millis)?,
+            Kind::Symlink => copy_link(from, to, path, at_millis)?,
+            Kind::Special => false,
+        };
+        if changed {
+            touched.push(path.clone());
+        }
+    }
+    touched.sort_unstable();
+    touched.dedup();
+    Ok(touched)
+}
+
+fn inventory(fs: &dyn Filesystem) -> Result<BTreeMap<WorkspacePath, Kind>, FsError> {
+    let mut entries = BTreeMap::new();
+    fs.walk(&WorkspacePath::root(), &mut |walked| {
+        entries.insert(walked.path.clone(), walked.kind);
+        ControlFlow::Continue(Walk::Continue)
+    })?;
+    Ok(entries)
+}
+
+fn make_directory(to: &mut dyn Filesystem, path: &WorkspacePath, at_millis: i64) -> Result<bool, FsError> {
+    if to.stat_entry(path).is_ok() {
+        return Ok(false);
+    }
+    to.mkdir(path, at_millis)?;
+    Ok(true)
+}
+
+fn copy_link(
+    from: &dyn Filesystem,
+    to: &mut dyn Filesystem,
+    path: &WorkspacePath,
+    at_millis: i64,
+) -> Result<bool, FsError> {
+    let target = from.read_link(path)?;
+    match to.read_link(path) {
+        Ok(old) if old == target => return Ok(false),
+        Ok(_) => drop(to.delete(path, Recursion::EmptyOnly)?),
+        Err(_) => {}
+    }
+    to.symlink(path, &target, at_millis)?;
+    Ok(true)
+}
+
+fn copy_file(
+    from: &dyn Filesystem,
+    to: &mut dyn Filesystem,
+    path: &WorkspacePath,
+    at_millis: i64,
+) -> Result<bool, FsError> {
+    let wanted = from.stat_entry(path)?;
+    let old = to.stat_entry(path).ok();
+    let same_size = old.as_ref().is_some_and(|old| old.size == wanted.size);
+    let same = same_size && to.hash(path)? == from.hash(path)?;
+    if !same {
+        let mut writer = to.open_write(path, WriteMode::Overwrite, at_millis)?;
+        let mut reader: Box<dyn Read> = match from.open_walked(path)? {
+            Content::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes)),
+            Content::Stream { reader, .. } => Box::new(reader),
+        };
+        std::io::copy(&mut reader, &mut writer).map_err(|source| FsError::Io {
+            action: "copy",
+            path: path.clone(),
+            source,
+        })?;
+        writer.finish()?;
+    }
+    let permission = to.stat_entry(path)?.permission;
+    if permission != wanted.permission {
+        to.set_permission(path, wanted.permission, at_millis)?;
+    }
+    Ok(!same || permission != wanted.permission)
+}
