@@ -5,20 +5,19 @@ use stead_core::policy::{MountMode, PolicyKind};
 
 use super::{MAX_WHOLE, free_text, named, object, or_null, whole, words};
 
-/// What git could read as an option, a helper program or a credential is no URL here.
+/// What git could read as an option, a helper program or a credential is no URL here. `://` belongs to a scheme and to nothing else.
 pub(super) const URL: &str = concat!(
-    r"^(https?://[^-/@\s\u0000-\u001f\u007f-\u009f][^/@\s\u0000-\u001f\u007f-\u009f]*(/[^\s\u0000-\u001f\u007f-\u009f]*)?",
+    r"^(?!/.*://)(?![A-Za-z0-9._-]+@.*://)",
+    r"(https?://[^-/@\s\u0000-\u001f\u007f-\u009f][^/@\s\u0000-\u001f\u007f-\u009f]*(/[^\s\u0000-\u001f\u007f-\u009f]*)?",
     r"|ssh://(@|[^-/:\s\u0000-\u001f\u007f-\u009f][^/:\s\u0000-\u001f\u007f-\u009f]*@)?",
     r"[^-/@\s\u0000-\u001f\u007f-\u009f][^/@\s\u0000-\u001f\u007f-\u009f]*(/[^\s\u0000-\u001f\u007f-\u009f]*)?",
-    r"|file:///[^\s\u0000-\u001f\u007f-\u009f]*",
-    r"|/(?!.*://)[^\s\u0000-\u001f\u007f-\u009f]*",
-    r"|[A-Za-z0-9._][A-Za-z0-9._-]*@[A-Za-z0-9._][A-Za-z0-9._-]*:(?!.*://)(?!//)",
-    r"[^:\-\s\u0000-\u001f\u007f-\u009f][^\s\u0000-\u001f\u007f-\u009f]*)$",
+    r"|(file://)?/[^\s\u0000-\u001f\u007f-\u009f]*",
+    r"|[A-Za-z0-9._][A-Za-z0-9._-]*@[A-Za-z0-9._][A-Za-z0-9._-]*:[^:\-\s\u0000-\u001f\u007f-\u009f][^\s\u0000-\u001f\u007f-\u009f]*)$",
 );
 
 /// The rules of `git check-ref-format --branch`.
 pub(super) const GIT_REF: &str = concat!(
-    r"^(?!-)(?!@$)(?!.*\.\.)(?!.*@\{)(?!.*\.lock(/|$))(?!\.)(?!.*/\.)(?!.*\.$)(?!/)(?!.*//)(?!.*/$)",
+    r"^(?!-)(?!@$)(?!.*\.\.)(?!.*@\{)(?!.*\.lock/)(?!.*\.lock$)(?!\.)(?!.*/\.)(?!.*\.$)(?!/)(?!.*//)(?!.*/$)",
     r"[^\u0000-\u0020\u007f-\u009f~^:?*\[\\]+$",
 );
 

@@ -1,1 +1,178 @@
+//! Schema and parser say the same, on examples of every body and on many made-up texts.
 
+mod fits;
+
+use serde_json::{Value, json};
+use stead_core::config::WorkspaceConfig;
+use stead_core::parse::{self, Read};
+use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
+use stead_core::request::SessionRequest;
+
+use fits::fits;
+
+/// Schema and parser must agree that this is right, or that it is wrong.
+fn check<T: Read>(schema: &str, value: Value, right: bool) {
+    let parsed = parse::read::<T>(value.clone()).map(|_| ());
+    assert_eq!(parsed.is_ok(), right, "the parser on {value}: {parsed:?}");
+    assert_eq!(fits(schema, &value), right, "the schema {schema} on {value}");
+}
+
+fn config(value: Value, right: bool) {
+    check::<WorkspaceConfig>("WorkspaceConfig", value.clone(), right);
+    check::<AgentTypeDeclaration>("AgentTypeDeclaration", json!({"id": "t", "workspace": value}), right);
+}
+
+#[test]
+fn workspace_configs() {
+    let default = serde_json::to_value(WorkspaceConfig::default()).unwrap();
+    config(default.clone(), true);
+    config(json!({}), true);
+    // Null is the same as absent, for every field.
+    for name in default.as_object().unwrap().keys() {
+        config(json!({ name: null }), true);
+        config(json!({ name: {"unknown": 1} }), false);
+    }
+    for right in [
+        json!({"enabled": true, "provider": "native", "fallback_provider": "podman"}),
+        json!({"repo_source": {"type": "fixed", "url": "https://a/b", "branch": "x/y"}}),
+        json!({"repo_source": {"type": "none"}}),
+        json!({"tools": []}),
+        json!({"tools": ["bash", "eval"], "resource_limits": {"cpu": "0.5", "pids": 1}}),
+        json!({"mounts": [{"host_path": "a", "max_bytes": 0}]}),
+        json!({"network": {"agent": {"mode": "allow", "domains": ["x"]}}}),
+        json!({"limits": {"output_bytes": 1024}, "warm_pool": 0}),
+    ] {
+        config(right, true);
+    }
+    for wrong in [
+        json!([]),
+        json!({"colour": 1}),
+        json!({"enabled": 1}),
+        json!({"provider": "docker"}),
+        json!({"repo_source": {"type": "fixed"}}),
+        json!({"repo_source": {"type": "none", "url": "https://a/b"}}),
+        json!({"repo_source": {"type": "task_context", "url": "https://a/b"}}),
+        json!({"repo_source": {}}),
+        json!({"tools": ["bash", "bash"]}),
+        json!({"tools": ["ssh"]}),
+        json!({"resource_limits": {"cpu": "banana"}}),
+        json!({"resource_limits": {"pids": 0}}),
+        json!({"mounts": [{}]}),
+        json!({"mounts": [{"host_path": ""}]}),
+        json!({"ttl_seconds": 0}),
+        json!({"warm_pool": 1001}),
+        json!({"warm_pool": 1.5}),
+        json!({"base_image": "a\u{0}b"}),
+        json!({"setup_commands": [""]}),
+        json!({"limits": {"output_bytes": 1023}}),
+    ] {
+        config(wrong, false);
+    }
+}
+
+#[test]
+fn policies_at_every_layer() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let policies = [
+        (json!("git"), true),
+        (json!({"type": "empty"}), true),
+        (json!({"type": "git", "url": "git@a:b", "ref": "v1", "depth": 1}), true),
+        (json!({"type": "mount", "host_path": "/a", "mode": "ro"}), true),
+        (json!({"type": "bundle", "source": {"blob": digest.clone()}, "digest": digest}), true),
+        (json!({"type": "bundle", "source": {"content": "a@1"}}), true),
+        (json!("svn"), false),
+        (json!({"type": "empty", "url": "https://a/b"}), false),
+        (json!({"type": "git"}), false),
+        (json!({"type": "git", "url": "https://a/b", "depth": 0}), false),
+        (json!({"type": "mount", "host_path": "a"}), false),
+        (json!({"type": "mount", "host_path": "/a", "mode": "wr"}), false),
+        (json!({"type": "bundle", "source": {}}), false),
+        (json!({"type": "bundle", "source": {"path": "/a", "content": "a"}}), false),
+        (json!({"type": "bundle", "source": {"blob": "sha256:0"}}), false),
+        (json!({}), false),
+        (json!(1), false),
+    ];
+    for (policy, right) in policies {
+        check::<Project>("Project", json!({"workspace_policy": policy}), right);
+        check::<Platform>("Platform", json!({"workspace_policy": policy}), right);
+        let task = json!({"workspace_policy": policy});
+        check::<SessionRequest>("SessionRequest", json!({"agent_type": "t", "task": task}), right);
+        config(json!({"workspace_policy": policy}), right);
+    }
+}
+
+#[test]
+fn declarations_and_requests() {
+    check::<Platform>("Platform", serde_json::to_value(Platform::default()).unwrap(), true);
+    check::<Project>("Project", serde_json::to_value(Project::default()).unwrap(), true);
+    check::<Platform>("Platform", json!({"allowed_host_roots": ["/"], "defaults": {"provider": "memory"}}), true);
+    check::<Platform>("Platform", json!({"allowed_host_roots": ["a"]}), false);
+    check::<Platform>("Platform", json!({"allowed_git_hosts": [""]}), false);
+    for (env, right) in [
+        (json!({"A_1": "", "_": "x"}), true),
+        (json!({"1A": ""}), false),
+        (json!({"": ""}), false),
+        (json!({"A": 1}), false),
+        (json!({"A": null}), false),
+        (json!({"A": "\u{0}"}), false),
+    ] {
+        check::<Project>("Project", json!({ "env": env }), right);
+    }
+    for (sides, right) in
+        [(json!("host"), true), (json!(["host", "guest"]), true), (json!([]), true), (json!("x"), false)]
+    {
+        let body = json!({"id": "t", "capabilities": {"sandbox": {"workspace_provider": sides}}});
+        check::<AgentTypeDeclaration>("AgentTypeDeclaration", body, right);
+    }
+    let request = |value, right| check::<SessionRequest>("SessionRequest", value, right);
+    request(json!({"agent_type": "t", "content": {"workspace": "c", "version": 0}, "metadata": {"a": [1.5]}}), true);
+    request(json!({"agent_type": "t", "task": {"id": "x", "context": {"pull_request_number": 1}}}), true);
+    request(json!({}), false);
+    request(json!({"agent_type": null}), false);
+    request(json!({"agent_type": "t", "metadata": []}), false);
+    request(json!({"agent_type": "t", "task": {"id": ""}}), false);
+    request(json!({"agent_type": "t", "task": {"context": {"pull_request_number": 0}}}), false);
+    request(json!({"agent_type": "t", "content": {}}), false);
+}
+
+/// Texts made of pieces that matter to the grammars, the same ones in every run.
+fn made_up(pieces: &[&str], count: u32) -> impl Iterator<Item = String> {
+    let mut seed = 0x9e37_79b9_u32;
+    let mut draw = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 17;
+        seed ^= seed << 5;
+        seed as usize % below
+    };
+    (0..count).map(move |_| (0..draw(9)).map(|_| pieces[draw(pieces.len())]).collect())
+}
+
+/// Pattern and parser agree on each text, and both ways of agreeing occur.
+fn agree<T: std::str::FromStr>(schema: &str, pieces: &[&str]) {
+    let (mut right, mut wrong) = (0, 0);
+    for text in made_up(pieces, 4_000) {
+        let parsed = text.parse::<T>().is_ok();
+        assert_eq!(fits(schema, &json!(text)), parsed, "{schema} on {text:?}");
+        *(if parsed { &mut right } else { &mut wrong }) += 1;
+    }
+    assert!(right > 50 && wrong > 50, "{schema}: {right} right, {wrong} wrong");
+}
+
+#[test]
+fn patterns_are_the_parsers() {
+    agree::<stead_core::Name>("Name", &["a", "Z", "0", ".", "_", "-", "é", " "]);
+    let url = [
+        "https", "http", "ssh", "file", "ext", "://", ":", "/", "//", "@", "-", "git", "h.x", ".", " ", "\n", "é", "?",
+    ];
+    agree::<stead_core::repository::RepositoryUrl>("RepositoryUrl", &url);
+    let git_ref = ["a", "/", ".", "..", ".lock", "@", "@{", "-", "x", "~", "é", " ", "\\", "\u{7f}"];
+    agree::<stead_core::repository::GitRef>("GitRef", &git_ref);
+    let amount = ["0", "1", "9", "10", ".", "00", "m", "K", "G", "i", "B", "-", "e"];
+    agree::<stead_core::quantity::Cpu>("ResourceLimits/properties/cpu", &amount);
+    agree::<stead_core::quantity::ByteSize>("ResourceLimits/properties/memory", &amount);
+    let id = ["ses_", "0123456789", "abcdefghjkmnpqrs", "tvwxyz", "0", "7", "8", "i", "u"];
+    for text in made_up(&id, 4_000) {
+        assert_eq!(fits("SessionId", &json!(text)), text.parse::<stead_core::SessionId>().is_ok(), "{text}");
+    }
+    assert!(fits("SessionId", &json!(stead_core::SessionId::from_bits(u128::MAX).to_string())));
+}

@@ -45,8 +45,7 @@ async fn fifty_at_once_make_one_session() {
 #[tokio::test]
 async fn a_key_is_taken_while_its_first_request_is_being_answered() {
     let server = TestServer::start().await;
-    // The body of the first request is complete only later; until then it has no turn, so hold it in `wait` instead: a session of a
-    // provider that is not there stays in provisioning only for moments, so the check is repeated until the two meet.
+    // The memory provider is quick, so the two may miss each other: try until they meet.
     server.declare("t").await;
     let mut met = false;
     for round in 0..20 {

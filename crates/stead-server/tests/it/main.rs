@@ -1,5 +1,5 @@
 //! The server from outside: real sockets, a real store, the memory provider.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod auth;
 mod bad_requests;
