@@ -22,6 +22,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
+use crate::path::WorkspacePath;
 use beneath::Root;
 pub use snapshot::DiskSnapshot;
 pub use write::DiskWriter;
@@ -47,7 +50,16 @@ pub struct DiskFs {
 impl DiskFs {
     /// The directory at a path of the host. This is the only place where a host path is followed as it is written.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self::from_fd(beneath::open_host_directory(path)?))
+        let fs = Self::from_fd(beneath::open_host_directory(path)?);
+        match fs.root.directory(&WorkspacePath::root()) {
+            Err(Errno::NOSYS) => {
+                let reason =
+                    "this kernel has no openat2 (Linux 5.6 or later), without which no directory can be confined";
+                Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+            }
+            Err(other) => Err(other.into()),
+            Ok(_) => Ok(fs),
+        }
     }
 
     /// The directory behind a descriptor.

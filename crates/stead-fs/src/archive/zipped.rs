@@ -56,6 +56,9 @@ fn read_entry<R: Read + Seek>(
         return if directory { Ok(()) } else { Err(ArchiveError::Name { name: shown(&name) }) };
     };
     let mut file = zip.by_index(index).map_err(damaged)?;
+    if directory && file.size() != 0 {
+        return Err(ArchiveError::Damaged { reason: format!("{path} is a directory but has content") });
+    }
     match (mode & FORMAT, directory) {
         (0 | 0o040_000, true) => visit(ArchiveEntry { path, body: Body::Directory }),
         (0 | 0o100_000, false) => {

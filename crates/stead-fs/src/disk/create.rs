@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Stat as RawStat, Uid, chmodat, chownat, fstat, mkdirat,
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Stat as RawStat, Uid, chmodat, chownat, fstat, mkdirat, renameat,
     renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
@@ -118,8 +118,12 @@ impl DiskFs {
         let source = self.root.directory(&from_parent).map_err(|errno| errno::error("open", from, errno))?;
         let (target, mut made) = self.open_made(&to_parent)?;
         let (from_name, to_name) = (OsStr::from_bytes(from_name), OsStr::from_bytes(to_name));
-        renameat_with(&source, from_name, &target, to_name, RenameFlags::NOREPLACE)
-            .map_err(|errno| errno::error("rename", &to, errno))?;
+        let renamed = match renameat_with(&source, from_name, &target, to_name, RenameFlags::NOREPLACE) {
+            // A filesystem without that flag: the name was free a moment ago, and that has to do.
+            Err(Errno::INVAL | Errno::NOSYS) => renameat(&source, from_name, &target, to_name),
+            other => other,
+        };
+        renamed.map_err(|errno| errno::error("rename", &to, errno))?;
         made.keep();
         Ok(())
     }

@@ -5,6 +5,9 @@ use crate::error::FsError;
 use crate::path::PathError;
 
 /// A refusal or failure as a value: the code is for programs, the message for the agent, the hint for its next try.
+///
+/// Codes: `invalid_argument`, `not_found`, `exists`, `stale`, `ambiguous`, `binary`, `too_large`, `is_directory`,
+/// `not_directory`, `escapes` (a link leads out), `link_loop`, `special_file` (a FIFO, socket or device), `io`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError {
     pub code: &'static str,
