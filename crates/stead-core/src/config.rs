@@ -172,11 +172,12 @@ impl Read for RepoSource {
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let kind = fields.required("type");
+        let url_given = fields.has("url");
         let (url, branch) = (fields.optional("url"), fields.optional("branch"));
         match kind {
-            Some(RepoSourceType::Fixed) if url.is_none() => fields.fail("url", "is required when type is 'fixed'"),
-            Some(RepoSourceType::None) if url.is_some() => fields.fail("url", "must not be set when type is 'none'"),
-            Some(RepoSourceType::TaskContext) if url.is_some() => {
+            Some(RepoSourceType::Fixed) if !url_given => fields.fail("url", "is required when type is 'fixed'"),
+            Some(RepoSourceType::None) if url_given => fields.fail("url", "must not be set when type is 'none'"),
+            Some(RepoSourceType::TaskContext) if url_given => {
                 fields.fail("url", "must not be set when type is 'task_context': the task names the repository");
             }
             _ => {}

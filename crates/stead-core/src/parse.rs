@@ -106,6 +106,11 @@ impl<'a, 'b> Fields<'a, 'b> {
         }
     }
 
+    /// Whether the body gives this field at all, rightly or wrongly.
+    pub fn has(&self, key: &str) -> bool {
+        self.map.get(key).is_some_and(|value| !value.is_null())
+    }
+
     pub fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
         self.known.push(key);
         let value = self.map.remove(key).filter(|value| !value.is_null())?;

@@ -1,5 +1,7 @@
 //! A real server as a child process.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -45,7 +47,7 @@ impl TestServer {
     }
 
     pub fn start_with(binary: &str, options: ServerOptions) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir().unwrap();
         let mut server = Self {
             binary: PathBuf::from(binary),
             home,

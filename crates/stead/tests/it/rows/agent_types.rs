@@ -21,8 +21,10 @@ fn c1_default_off() {
     for tool in ["bash", "read", "write", "ls"] {
         server.client().post(&format!("/sessions/{id}/tools/{tool}"), json!({})).problem(404, "no_workspace");
     }
-    let events = server.client().send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None);
-    let kinds: Vec<Value> = events.expect(200)["items"].as_array().unwrap().iter().map(|event| event["type"].clone()).collect();
+    let events =
+        server.client().send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None);
+    let kinds: Vec<Value> =
+        events.expect(200)["items"].as_array().unwrap().iter().map(|event| event["type"].clone()).collect();
     assert!(!kinds.contains(&json!("ProvisionStarted")), "{kinds:?}");
 }
 
@@ -60,7 +62,8 @@ fn c3_invalid_tools() {
     let server = server();
     server.agent_type("a", json!({"enabled": true, "tools": ["read"]}));
     let before = config(&server, "a");
-    let reply = server.client().put("/agent-types/a/workspace-config", json!({"enabled": true, "tools": ["bash", "ssh"]}));
+    let reply =
+        server.client().put("/agent-types/a/workspace-config", json!({"enabled": true, "tools": ["bash", "ssh"]}));
     assert_eq!(reply.invalid_fields(), ["tools"]);
     for word in ["ssh", "bash", "read", "write", "edit", "glob", "grep", "git", "ls", "rm", "python", "eval"] {
         assert!(reply.text.contains(word), "{word} is not in {}", reply.text);
@@ -91,7 +94,13 @@ fn c5_limits() {
         .env("WORKSPACE_DEFAULT_DISK", "7G");
     let server = server_with(options);
     server.agent_type("a", json!({"enabled": true, "provider": "memory", "resource_limits": {"cpu": "1"}}));
-    for bad in [json!({"cpu": "banana"}), json!({"memory": "4X"}), json!({"cpu": "0"}), json!({"disk": "-1G"}), json!({"pids": 0})] {
+    for bad in [
+        json!({"cpu": "banana"}),
+        json!({"memory": "4X"}),
+        json!({"cpu": "0"}),
+        json!({"disk": "-1G"}),
+        json!({"pids": 0}),
+    ] {
         let reply = server.client().put("/agent-types/a/workspace-config", json!({"resource_limits": bad}));
         assert!(reply.invalid_fields()[0].starts_with("resource_limits."), "{}", reply.text);
     }
@@ -99,7 +108,10 @@ fn c5_limits() {
     let limits = &session["workspace"]["limits"];
     assert_eq!((&limits["cpu"], &limits["memory"], &limits["disk"]), (&json!("1"), &json!("5G"), &json!("7G")));
     // What this provider cannot hold it says.
-    assert!(session["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "limit_not_enforced"), "{session}");
+    assert!(
+        session["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "limit_not_enforced"),
+        "{session}"
+    );
 }
 
 #[test]
@@ -107,7 +119,10 @@ fn c6_isolation_of_change() {
     let server = server();
     server.agent_type("a", json!({"enabled": true, "provider": "memory", "tools": ["read", "write"]}));
     let before = server.session(json!({"agent_type": "a"}));
-    server.client().put("/agent-types/a/workspace-config", json!({"enabled": true, "provider": "memory", "tools": ["ls"]})).expect(200);
+    server
+        .client()
+        .put("/agent-types/a/workspace-config", json!({"enabled": true, "provider": "memory", "tools": ["ls"]}))
+        .expect(200);
     server.tool(&before, "write", json!({"path": "a.txt", "content": "still allowed"}));
     let after = server.session(json!({"agent_type": "a"}));
     let path = format!("/sessions/{}/tools/write", after["id"].as_str().unwrap());
@@ -122,10 +137,16 @@ fn c7_tool_ban() {
     server.agent_type("nothing", json!({"enabled": true, "provider": "memory", "tools": []}));
     let session = server.session(json!({"agent_type": "reader"}));
     let id = session["id"].as_str().unwrap();
-    let detail = server.client().post(&format!("/sessions/{id}/tools/bash"), json!({"command": "true"})).problem(403, "tool_not_enabled");
+    let detail = server
+        .client()
+        .post(&format!("/sessions/{id}/tools/bash"), json!({"command": "true"}))
+        .problem(403, "tool_not_enabled");
     assert_eq!(detail, "Tool 'bash' is not enabled for this agent type");
     // Under its other name too.
-    let detail = server.client().post(&format!("/sessions/{id}/tools/shell_execute"), json!({"command": "true"})).problem(403, "tool_not_enabled");
+    let detail = server
+        .client()
+        .post(&format!("/sessions/{id}/tools/shell_execute"), json!({"command": "true"}))
+        .problem(403, "tool_not_enabled");
     assert_eq!(detail, "Tool 'bash' is not enabled for this agent type");
     // And for the session's own token.
     let agent = server.client().with_token(session["token"].as_str().unwrap());
@@ -147,7 +168,10 @@ fn c8_unknown_fields() {
     assert_eq!(client.put("/agent-types/a/workspace-config", json!({"enabeld": true})).invalid_fields(), ["enabeld"]);
     assert_eq!(client.post("/agent-types", json!({"id": "b", "workspcae": {}})).invalid_fields(), ["workspcae"]);
     assert_eq!(client.post("/sessions", json!({"agent_type": "a", "taks": {}})).invalid_fields(), ["taks"]);
-    assert_eq!(client.post("/sessions", json!({"agent_type": "a", "task": {"contxt": {}}})).invalid_fields(), ["task.contxt"]);
+    assert_eq!(
+        client.post("/sessions", json!({"agent_type": "a", "task": {"contxt": {}}})).invalid_fields(),
+        ["task.contxt"]
+    );
     assert_eq!(client.put("/platform", json!({"alowed_host_roots": []})).invalid_fields(), ["alowed_host_roots"]);
     assert_eq!(client.put("/projects/p", json!({"repo": "x"})).invalid_fields(), ["repo"]);
     client.get("/agent-types/b").problem(404, "not_found");

@@ -27,11 +27,14 @@ fn s9_killed_while_provisioning_goes_on() {
     server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
     let session = server.client().post("/sessions", json!({"agent_type": "a"})).expect(201);
     let id = session["id"].as_str().unwrap().to_owned();
+    while !journal(&server, &id).contains("ProvisionStarted") {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     server.restart(None);
     let settled = wait_settled(&server, &id);
     assert_eq!((&settled["status"], &settled["degraded"]), (&json!("active"), &json!(false)));
-    let events = server.client().send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None).expect(200);
-    assert!(events.to_string().contains("ProvisionInterrupted"), "{events}");
+    let events = journal(&server, &id);
+    assert!(events.contains("ProvisionInterrupted"), "{events}");
 }
 
 #[test]
@@ -44,19 +47,17 @@ fn s9_killed_during_a_call_tells_so() {
     std::thread::scope(|scope| {
         let client = server.client().clone();
         let path = format!("/sessions/{id}/tools/write");
-        scope.spawn(move || client.try_send("POST", &path, &[], Some(json!({"path": "a", "content": "x"}).to_string())));
-        let started = || {
-            let accept = [("accept", "application/json")];
-            server.client().send("GET", &format!("/sessions/{id}/events"), &accept, None).text.contains("ToolCallStarted")
-        };
+        scope
+            .spawn(move || client.try_send("POST", &path, &[], Some(json!({"path": "a", "content": "x"}).to_string())));
+        let started = || journal(&server, &id).contains("ToolCallStarted");
         while !started() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         server.kill();
     });
     server.restart(None);
-    let events = server.client().send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None).expect(200);
-    assert!(events.to_string().contains("ToolCallInterrupted"), "{events}");
+    let events = journal(&server, &id);
+    assert!(events.contains("ToolCallInterrupted"), "{events}");
     let read = server.tool(&session, "read", json!({"path": "a"}));
     assert_eq!((&read["ok"], &read["error"]["code"]), (&json!(false), &json!("not_found")));
 }
@@ -79,6 +80,12 @@ fn s9_killed_while_closing_ends_closed() {
     });
     server.restart(None);
     assert_eq!(wait_settled(&server, &id)["status"], "closed");
+}
+
+/// Everything a session's journal says, as text.
+fn journal(server: &stead_testkit::TestServer, id: &str) -> String {
+    let path = format!("/sessions/{id}/events?limit=500");
+    server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200).to_string()
 }
 
 fn wait_settled(server: &stead_testkit::TestServer, id: &str) -> serde_json::Value {

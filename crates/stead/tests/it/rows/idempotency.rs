@@ -63,7 +63,11 @@ fn s7_fifty_at_once_make_one() {
         let threads: Vec<_> = (0..50).map(|_| scope.spawn(|| create(&server, "one", "", &body))).collect();
         let replies: Vec<Reply> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert!(replies.iter().all(|reply| [200, 201, 409].contains(&reply.status)), "{replies:?}");
-        replies.iter().filter(|reply| reply.status != 409).map(|reply| reply.json()["id"].as_str().unwrap().to_owned()).collect()
+        replies
+            .iter()
+            .filter(|reply| reply.status != 409)
+            .map(|reply| reply.json()["id"].as_str().unwrap().to_owned())
+            .collect()
     });
     ids.dedup();
     assert_eq!(ids.len(), 1);

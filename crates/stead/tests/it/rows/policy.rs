@@ -25,7 +25,8 @@ fn p1_precedence_a_layer_at_a_time() {
     agent_type(&server, json!({"id": "a", "workspace": role(git("role"))}));
     client.put("/projects/p", json!({"workspace_policy": git("project")})).expect(200);
     client.put("/platform", json!({"workspace_policy": git("platform")})).expect(200);
-    let ask = |task: Value| plan(&server, json!({"agent_type": "a", "project": "p", "task": {"workspace_policy": task}}));
+    let ask =
+        |task: Value| plan(&server, json!({"agent_type": "a", "project": "p", "task": {"workspace_policy": task}}));
     let winner = |workspace: &Value| {
         let clone = &workspace["plan"]["actions"][1]["url"];
         (workspace["policy"]["source"].as_str().unwrap().to_owned(), clone.as_str().unwrap_or_default().to_owned())
@@ -57,8 +58,14 @@ fn p1_unknown_value_names_its_layer() {
     assert_eq!(reply.invalid_fields(), ["task.workspace_policy"]);
     assert!(reply.text.contains("valid: git, mount, empty, bundle"), "{}", reply.text);
     assert_eq!(client.put("/platform", json!({"workspace_policy": "x"})).invalid_fields(), ["workspace_policy"]);
-    assert_eq!(client.put("/projects/p", json!({"workspace_policy": {"type": "x"}})).invalid_fields(), ["workspace_policy.type"]);
-    assert_eq!(client.put("/agent-types/a/workspace-config", json!({"workspace_policy": 1})).invalid_fields(), ["workspace_policy"]);
+    assert_eq!(
+        client.put("/projects/p", json!({"workspace_policy": {"type": "x"}})).invalid_fields(),
+        ["workspace_policy.type"]
+    );
+    assert_eq!(
+        client.put("/agent-types/a/workspace-config", json!({"workspace_policy": 1})).invalid_fields(),
+        ["workspace_policy"]
+    );
 }
 
 #[test]
@@ -73,8 +80,8 @@ fn p2_record_kept_and_audited() {
     let id = session["id"].as_str().unwrap();
     let audit = server.client().get(&format!("/audit?session={id}&type=policy_resolved")).expect(200);
     let entry = &audit["items"][0];
-    assert_eq!(entry["body"]["policy"], "empty", "{entry}");
-    assert_eq!((&entry["body"]["source"], &entry["body"]["chain"]), (&json!("platform"), &chain));
+    assert_eq!(entry["detail"]["policy"], "empty", "{entry}");
+    assert_eq!((&entry["detail"]["source"], &entry["detail"]["chain"]), (&json!("platform"), &chain));
 }
 
 #[test]
@@ -138,7 +145,10 @@ fn census(server: &TestServer) -> (Vec<String>, usize) {
 #[test]
 fn p4_a_writable_workspace_exists() {
     let server = server();
-    agent_type(&server, json!({"id": "a", "workspace": {"enabled": true, "provider": "memory", "workspace_policy": "empty"}}));
+    agent_type(
+        &server,
+        json!({"id": "a", "workspace": {"enabled": true, "provider": "memory", "workspace_policy": "empty"}}),
+    );
     let session = server.session(json!({"agent_type": "a"}));
     assert_eq!(session["workspace"]["root"], "/workspace");
     assert_eq!(server.tool(&session, "ls", json!({}))["result"]["entries"], json!([]));
@@ -152,16 +162,25 @@ fn p5_the_plan_is_shown_and_executed_exactly() {
         &server,
         json!({"id": "a", "workspace": {"enabled": true, "provider": "memory", "workspace_policy": "empty", "setup_commands": ["make"]}}),
     );
-    let body = json!({"agent_type": "a", "task": {"id": "t1", "context": {"pull_request_number": 42, "base_branch": "main"}}});
+    let body =
+        json!({"agent_type": "a", "task": {"id": "t1", "context": {"pull_request_number": 42, "base_branch": "main"}}});
     let planned = plan(&server, body.clone());
-    let names: Vec<&str> = planned["plan"]["actions"].as_array().unwrap().iter().map(|action| action["action"].as_str().unwrap()).collect();
+    let names: Vec<&str> = planned["plan"]["actions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|action| action["action"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["write_task_context", "run_setup_command"]);
     assert_eq!(planned["plan"]["env"]["STEAD_TASK_ID"], "t1");
     assert_eq!(server.client().get("/sessions").expect(200)["items"], json!([]));
 
     let session = server.session(body);
     let id = session["id"].as_str().unwrap();
-    let events = server.client().send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None).expect(200);
+    let events = server
+        .client()
+        .send("GET", &format!("/sessions/{id}/events"), &[("accept", "application/json")], None)
+        .expect(200);
     let started: Vec<&str> = events["items"]
         .as_array()
         .unwrap()
@@ -171,7 +190,10 @@ fn p5_the_plan_is_shown_and_executed_exactly() {
         .collect();
     assert_eq!(started, names);
     // The memory provider has no shell: the setup fails, the agent is told, the session is there.
-    assert!(session["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "setup_failed"), "{session}");
+    assert!(
+        session["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "setup_failed"),
+        "{session}"
+    );
     let context = server.tool(&session, "read", json!({"path": ".stead/task.json"}));
     assert!(context["result"]["content"].as_str().unwrap().contains("42"), "{context}");
     assert_eq!(session["workspace"]["metadata"]["pull_request_number"], 42);

@@ -35,7 +35,8 @@ fn s1_provisioning_until_ready() {
     let session = server.client().post("/sessions", json!({"agent_type": "a"})).expect(201);
     assert_eq!(session["status"], "provisioning");
     let id = session["id"].as_str().unwrap();
-    let detail = server.client().post(&format!("/sessions/{id}/tools/ls"), json!({})).problem(409, "session_not_active");
+    let detail =
+        server.client().post(&format!("/sessions/{id}/tools/ls"), json!({})).problem(409, "session_not_active");
     assert!(detail.contains("provisioning"), "{detail}");
     let session = wait_for(&server, id, "active");
     assert_eq!(session["workspace"]["status"], "ready");
@@ -74,7 +75,8 @@ fn s6_close_is_idempotent_and_final() {
     assert_eq!(server.client().delete(&format!("/sessions/{id}")).status, 204);
     assert_eq!(server.client().delete(&format!("/sessions/{id}")).status, 204);
     assert_eq!(status(&server, id), "closed");
-    let detail = server.client().post(&format!("/sessions/{id}/tools/ls"), json!({})).problem(409, "session_not_active");
+    let detail =
+        server.client().post(&format!("/sessions/{id}/tools/ls"), json!({})).problem(409, "session_not_active");
     assert!(detail.contains("closed"), "{detail}");
     server.client().delete("/sessions/ses_00000000000000000000000000").problem(404, "not_found");
 }
