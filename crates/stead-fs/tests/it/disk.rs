@@ -213,3 +213,24 @@ fn memory_and_disk_hash_the_same_tree_alike() {
     assert_eq!(disk.tree_hash().unwrap(), memory.tree_hash().unwrap());
     assert_ne!(WorkspacePath::root(), path("a"));
 }
+
+#[test]
+fn what_may_not_be_read_or_emptied() {
+    if rustix::process::geteuid().is_root() {
+        // Root may do everything; run the tests as anybody else to see this one.
+        return;
+    }
+    let (host, mut fs) = rooted();
+    let root = host.path().join("root");
+    fill(&mut fs, &[("d/a", "needle"), ("d/locked/b", "needle"), ("d/z", "needle")]);
+    let set = |mode| std::fs::set_permissions(root.join("d/locked"), std::fs::Permissions::from_mode(mode)).unwrap();
+    set(0o000);
+    let found = ok(&mut fs, Grep, &json!({"pattern": "needle"}));
+    assert_eq!(found["matches"].as_array().unwrap().len(), 2, "a search goes on without what it may not read");
+    assert!(fs.tree_hash().is_err(), "a hash of a part is no hash");
+    set(0o555);
+    let before = fs.tree_hash().unwrap();
+    assert!(matches!(fs.delete(&path("d"), Recursion::Recursive), Err(FsError::Io { .. })));
+    assert_eq!(fs.tree_hash().unwrap(), before, "refused before anything was gone");
+    set(0o755);
+}
