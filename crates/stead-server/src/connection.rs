@@ -45,6 +45,7 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App) {
         .timer(TokioTimer::new())
         // The outermost bound, should the watch below ever miss a half-sent request.
         .header_read_timeout(app.config.idle_timeout.max(app.config.header_timeout))
+        .max_header_size(app.config.max_header_bytes)
         .max_buf_size(app.config.max_header_bytes.max(8192))
         .serve_connection(TokioIo::new(Watched { stream, clocks: clocks.clone() }), service);
     let mut connection = pin!(connection);

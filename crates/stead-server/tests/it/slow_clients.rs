@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use stead_engine::Settings;
 use stead_server::ServerConfig;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::client::Connection;
 use crate::harness::{TOKEN, TestServer};
@@ -58,6 +59,19 @@ async fn a_body_that_does_not_come_is_a_408() {
     let answer = slow.answer().await.unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (408, "body_timeout"));
     assert!(slow.closes_within(Duration::from_secs(3)).await);
+}
+
+#[tokio::test]
+async fn headers_have_a_size() {
+    let server = TestServer::start().await;
+    for (size, status) in [(60_000, 200), (70_000, 431), (1_000_000, 431)] {
+        let mut connection = Connection::open(server.address).await;
+        let head = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nX: {}\r\n\r\n", server.address, "a".repeat(size));
+        // The server may answer and close before it has read everything.
+        let _ = connection.0.write_all(head.as_bytes()).await;
+        let answered = connection.head().await.map_or(431, |answer| answer.status);
+        assert_eq!(answered, status, "{size}");
+    }
 }
 
 #[tokio::test]
