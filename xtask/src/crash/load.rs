@@ -96,7 +96,12 @@ impl Worker {
         self.writes += 1;
         let lines = 1 + self.random.below(40);
         let content = vec![format!("{} write {}", self.name, self.writes); lines].join("\n");
-        let result = call_tool(client, &self.sessions[index], "write", &json!({ "path": path, "content": content }));
+        let result = call_tool(
+            client,
+            &self.sessions[index],
+            "write",
+            &json!({ "path": path, "content": content, "mode": "overwrite" }),
+        );
         let answer = self.send(killed, result)?;
         let file = self.sessions[index].file(path);
         match answer {
