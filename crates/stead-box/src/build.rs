@@ -1,0 +1,20 @@
+//! Building a box, from the outside in: `stead-init launch`.
+//!
+//! One single-threaded program, read top to bottom: [`launch`] runs on the host and makes the groups, the volume and the namespaces; the
+//! child continues in [`inside`], enters the new root, gives up every right ([`lockdown`]) and becomes [`crate::init`].
+//! The invariant: the child does nothing before its ids are mapped and the record names it, and serves nothing before everything has
+//! been given up and that has been verified. Any refusal ends both.
+
+mod devices;
+mod etc;
+mod filter;
+mod ids;
+mod inside;
+mod launch;
+mod lockdown;
+mod masks;
+mod root;
+mod tree;
+mod volume;
+
+pub use launch::{Report, launch};

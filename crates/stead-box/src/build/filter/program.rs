@@ -1,0 +1,243 @@
+//! The tables as a program for the kernel's filter machine.
+//!
+//! Checks that look at arguments come first, then the lists. The kernel remembers which calls are always allowed, so the length of the
+//! lists costs a program nothing.
+
+use libc::{c_long, sock_filter};
+
+use super::calls::{ALLOWED, ALLOWED_NATIVE, REFUSED, REFUSED_NATIVE};
+
+#[cfg(target_arch = "x86_64")]
+const NATIVE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const NATIVE: u32 = 0xC000_00B7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the filter knows x86_64 and aarch64");
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
+
+/// Where things are in `struct seccomp_data`. Arguments are 64 bits wide; the kernel looks at the lower half of those checked here.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const fn argument(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+/// Bits of `clone`'s flags that make namespaces.
+const NEW_NAMESPACES: u32 = 0x7E02_0000;
+const SOCKET_TYPE: u32 = 0xF;
+/// Terminal requests that type into somebody's terminal.
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541C;
+const FILE_TYPE: u32 = libc::S_IFMT;
+/// Personalities that only tell a program's age: Linux, Linux without address randomisation, 32-bit names, and "which is it?".
+const PERSONALITIES: &[u32] = &[0, 0x0040_0000, 0x8, 0x0002_0000, 0x0002_0008, 0xFFFF_FFFF];
+
+/// The whole filter.
+pub(in crate::build) fn program() -> Vec<sock_filter> {
+    let mut code = vec![load(ARCHITECTURE), jump_equal(NATIVE, 1, 0), give(KILL), load(NUMBER)];
+    for (number, check) in looked_at() {
+        // Each check ends in an answer, so it is only entered by its own call.
+        code.extend([jump_equal(of(number), 0, check.len() as u8)]);
+        code.extend(check);
+    }
+    for (calls, answer) in [(ALLOWED, ALLOW), (ALLOWED_NATIVE, ALLOW), (REFUSED, REFUSE), (REFUSED_NATIVE, REFUSE)] {
+        code.extend(calls.iter().flat_map(|call| [jump_equal(of(*call), 0, 1), give(answer)]));
+    }
+    code.push(give(UNKNOWN));
+    code
+}
+
+/// System call numbers are small; one that were not could not be compared, and would stay unknown.
+fn of(call: c_long) -> u32 {
+    u32::try_from(call).unwrap_or(u32::MAX)
+}
+
+/// Calls whose arguments decide.
+fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
+    let mut checks = vec![
+        // Processes and threads, but no namespaces.
+        (libc::SYS_clone, vec![load(argument(0)), jump_any(NEW_NAMESPACES, 0, 1), give(REFUSE), give(ALLOW)]),
+        // Any request to any device that is there, but none that types for somebody else.
+        (
+            libc::SYS_ioctl,
+            vec![load(argument(1)), jump_equal(TIOCSTI, 1, 0), jump_equal(TIOCLINUX, 0, 1), give(REFUSE), give(ALLOW)],
+        ),
+        (libc::SYS_socket, socket()),
+        // Pairs of unix sockets: the kernel makes no others worth having.
+        (
+            libc::SYS_socketpair,
+            vec![load(argument(0)), jump_equal(libc::AF_UNIX as u32, 0, 1), give(ALLOW), give(NO_FAMILY)],
+        ),
+        (libc::SYS_mknodat, no_device(2)),
+        // Its own limits only: process 1 has the same user.
+        (libc::SYS_prlimit64, vec![load(argument(0)), jump_equal(0, 0, 1), give(ALLOW), give(REFUSE)]),
+        (libc::SYS_personality, one_of(0, PERSONALITIES)),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    checks.push((libc::SYS_mknod, no_device(1)));
+    checks
+}
+
+/// Local sockets, TCP and UDP over IP, and asking for routes and addresses. Not: vsock (the hypervisor), alg (the kernel's ciphers), raw, packet,
+/// bluetooth, and forty others.
+fn socket() -> Vec<sock_filter> {
+    let (unix, inet, inet6, netlink) =
+        (libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32, libc::AF_NETLINK as u32);
+    let (stream, datagram, tcp, udp) =
+        (libc::SOCK_STREAM as u32, libc::SOCK_DGRAM as u32, libc::IPPROTO_TCP as u32, libc::IPPROTO_UDP as u32);
+    vec![
+        load(argument(0)),
+        jump_equal(unix, 0, 1),
+        give(ALLOW),
+        // Netlink: protocol 0 is routes.
+        jump_equal(netlink, 0, 4),
+        load(argument(2)),
+        jump_equal(0, 0, 1),
+        give(ALLOW),
+        give(NO_FAMILY),
+        jump_equal(inet, 2, 0),
+        jump_equal(inet6, 1, 0),
+        give(NO_FAMILY),
+        // IP: stream or datagram ...
+        load(argument(1)),
+        and(SOCKET_TYPE),
+        jump_equal(stream, 2, 0),
+        jump_equal(datagram, 1, 0),
+        give(REFUSE),
+        // ... of the usual protocol.
+        load(argument(2)),
+        jump_equal(0, 3, 0),
+        jump_equal(tcp, 2, 0),
+        jump_equal(udp, 1, 0),
+        give(REFUSE),
+        give(ALLOW),
+    ]
+}
+
+fn no_device(mode: u32) -> Vec<sock_filter> {
+    vec![
+        load(argument(mode)),
+        and(FILE_TYPE),
+        jump_equal(libc::S_IFCHR, 1, 0),
+        jump_equal(libc::S_IFBLK, 0, 1),
+        give(REFUSE),
+        give(ALLOW),
+    ]
+}
+
+fn one_of(index: u32, values: &[u32]) -> Vec<sock_filter> {
+    let mut code = vec![load(argument(index))];
+    code.extend(values.iter().flat_map(|value| [jump_equal(*value, 0, 1), give(ALLOW)]));
+    code.push(give(REFUSE));
+    code
+}
+
+const fn load(offset: u32) -> sock_filter {
+    sock_filter { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
+}
+
+const fn and(mask: u32) -> sock_filter {
+    sock_filter { code: (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, jt: 0, jf: 0, k: mask }
+}
+
+/// Skips `yes` or `no` instructions.
+const fn jump_equal(value: u32, yes: u8, no: u8) -> sock_filter {
+    sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: yes, jf: no, k: value }
+}
+
+/// Skips by whether any bit of `mask` is set.
+const fn jump_any(mask: u32, yes: u8, no: u8) -> sock_filter {
+    sock_filter { code: (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16, jt: yes, jf: no, k: mask }
+}
+
+const fn give(answer: u32) -> sock_filter {
+    sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The filter machine, as far as the program uses it.
+    fn run(architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
+        let program = program();
+        let (mut at, mut value) = (0, 0u32);
+        loop {
+            let step = &program[at];
+            let (class, k) = (u32::from(step.code), step.k);
+            at += 1;
+            let skip = |yes: bool| usize::from(if yes { step.jt } else { step.jf });
+            match class & 7 {
+                libc::BPF_LD => {
+                    value = match k {
+                        NUMBER => number,
+                        ARCHITECTURE => architecture,
+                        _ => arguments[(k as usize - 16) / 8] as u32,
+                    }
+                }
+                libc::BPF_ALU => value &= k,
+                libc::BPF_JMP if class & 0xF0 == libc::BPF_JEQ => at += skip(value == k),
+                libc::BPF_JMP => at += skip(value & k != 0),
+                libc::BPF_RET => return k,
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    fn call(number: c_long, arguments: &[u64]) -> u32 {
+        let mut six = [0; 6];
+        six[..arguments.len()].copy_from_slice(arguments);
+        run(NATIVE, of(number), six)
+    }
+
+    #[test]
+    fn the_lists_do_not_overlap_and_answer_as_they_say() {
+        let mut all: Vec<_> = [ALLOWED, ALLOWED_NATIVE, REFUSED, REFUSED_NATIVE].concat();
+        all.extend(looked_at().iter().map(|(number, _)| *number));
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert!([ALLOWED, ALLOWED_NATIVE].concat().iter().all(|number| call(*number, &[]) == ALLOW));
+        assert!([REFUSED, REFUSED_NATIVE].concat().iter().all(|number| call(*number, &[]) == REFUSE));
+    }
+
+    #[test]
+    fn other_abis_and_unknown_calls_are_refused() {
+        assert_eq!(run(0x4000_0003, 1, [0; 6]), KILL);
+        assert_eq!(call(0x4000_0000 + libc::SYS_write, &[]), UNKNOWN);
+        assert_eq!(call(libc::SYS_clone3, &[]), UNKNOWN);
+        assert_eq!(call(9_999, &[]), UNKNOWN);
+    }
+
+    #[test]
+    fn arguments_decide() {
+        let socket = |family: i32, kind: i32, protocol: i32| {
+            call(libc::SYS_socket, &[family as u64, kind as u64, protocol as u64])
+        };
+        assert_eq!(socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0), ALLOW);
+        assert_eq!(socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0), ALLOW);
+        assert_eq!(socket(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP), ALLOW);
+        assert_eq!(socket(libc::AF_INET, libc::SOCK_RAW, 0), REFUSE);
+        assert_eq!(socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP), REFUSE);
+        assert_eq!(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE), ALLOW);
+        assert_eq!(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_AUDIT), NO_FAMILY);
+        for family in [libc::AF_VSOCK, libc::AF_ALG, libc::AF_PACKET, 0, 45] {
+            assert_eq!(socket(family, libc::SOCK_STREAM, 0), NO_FAMILY, "{family}");
+        }
+        assert_eq!(call(libc::SYS_clone, &[libc::SIGCHLD as u64]), ALLOW);
+        assert_eq!(call(libc::SYS_clone, &[libc::CLONE_NEWUSER as u64]), REFUSE);
+        assert_eq!(call(libc::SYS_ioctl, &[0, 0xFFFF_0000_0000_0000 | u64::from(TIOCSTI)]), REFUSE);
+        assert_eq!(call(libc::SYS_ioctl, &[0, 0x5413]), ALLOW);
+        assert_eq!(call(libc::SYS_mknodat, &[0, 0, u64::from(libc::S_IFCHR | 0o600), 0]), REFUSE);
+        assert_eq!(call(libc::SYS_mknodat, &[0, 0, u64::from(libc::S_IFIFO | 0o600), 0]), ALLOW);
+        assert_eq!(call(libc::SYS_prlimit64, &[1]), REFUSE);
+        assert_eq!(call(libc::SYS_personality, &[0xFFFF_FFFF]), ALLOW);
+        assert_eq!(call(libc::SYS_personality, &[0x0200_0000]), REFUSE);
+    }
+}

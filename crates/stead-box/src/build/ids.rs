@@ -1,0 +1,64 @@
+//! Which host ids the box's ids are.
+
+use std::fs;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, WaitOptions, getegid, geteuid, waitpid};
+
+use crate::error::{OrRefuse, Primitive, Refused};
+use crate::spec::{AGENT_ID, Ids, RANGE_LENGTH};
+use crate::sys::clone::{self, Parenthood, Side};
+
+/// Maps the ids of `child`, which has just entered a new user namespace.
+pub(super) fn map(child: Pid, ids: Ids) -> Result<(), Refused> {
+    let (users, groups) = match ids {
+        Ids::Range { first } => {
+            let line = format!("0 {first} {RANGE_LENGTH}\n");
+            (line.clone(), line)
+        }
+        Ids::Own => {
+            // Without it an ordinary user may map no group: a group can also take rights away.
+            write(child, "setgroups", "deny")?;
+            (format!("{AGENT_ID} {} 1\n", geteuid().as_raw()), format!("{AGENT_ID} {} 1\n", getegid().as_raw()))
+        }
+    };
+    write(child, "gid_map", &groups)?;
+    write(child, "uid_map", &users)
+}
+
+fn write(child: Pid, file: &str, text: &str) -> Result<(), Refused> {
+    let pid = child.as_raw_nonzero();
+    fs::write(format!("/proc/{pid}/{file}"), text)
+        .or_refuse(Primitive::IdMap, || format!("cannot write {} to {file}", text.trim_end()))
+}
+
+/// A user namespace that exists only for its map: it shows what root owns as the agent's.
+pub(super) fn owner_map(agent: u32) -> Result<OwnedFd, Refused> {
+    let refused = || "cannot make the owner map of the layers".to_owned();
+    let (wait, release) = std::io::pipe().or_refuse(Primitive::IdMappedMount, refused)?;
+    let side = clone::into_namespaces(libc::CLONE_NEWUSER as u64, Parenthood::Caller)
+        .or_refuse(Primitive::IdMappedMount, refused)?;
+    match side {
+        Side::Child => {
+            drop(release);
+            let mut wait = wait;
+            let _ = wait.read(&mut [0]);
+            clone::leave(0)
+        }
+        Side::Parent(pid) => {
+            let namespace = map_root_to(pid, agent);
+            drop(release);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            namespace
+        }
+    }
+}
+
+fn map_root_to(pid: Pid, agent: u32) -> Result<OwnedFd, Refused> {
+    write(pid, "gid_map", &format!("0 {agent} 1\n"))?;
+    write(pid, "uid_map", &format!("0 {agent} 1\n"))?;
+    let namespace = File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero()));
+    Ok(namespace.or_refuse(Primitive::IdMappedMount, || "cannot open the owner map".to_owned())?.into())
+}

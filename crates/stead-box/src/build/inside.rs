@@ -1,0 +1,135 @@
+//! The inner half: process 1, from its first instruction to its first request.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, OFlags};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Gid, Resource, Rlimit, Uid, fchdir, getrlimit, pivot_root, setrlimit};
+
+use super::launch::{Outer, Report, say};
+use super::root::{Assembled, STAGING};
+use super::tree::{self, Opt, WRITTEN};
+use super::{lockdown, masks};
+use crate::error::{OrRefuse, Primitive, Refused};
+use crate::init;
+use crate::spec::{BoxSpec, Ids};
+use crate::sys::{clone, keyring, loopback, mount_attr};
+
+/// What `/dev/shm` may hold. It is memory, and counted as the box's where memory is limited.
+const SHARED_MEMORY_BYTES: &str = "67108864";
+const OPEN_FILES: u64 = 65_536;
+
+/// Builds the rest, says that the box is ready, and serves. Never returns.
+pub(super) fn run(outer: Outer, assembled: Option<Assembled>, report: &File) -> ! {
+    match set_up(outer, assembled, report) {
+        Ok(handles) => init::serve(handles),
+        Err(refused) => say(report, &Report::Refused(refused)),
+    }
+    clone::leave(1)
+}
+
+fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Result<init::Handles, Refused> {
+    if let Ids::Range { .. } = outer.spec.ids {
+        become_root()?;
+    }
+    let assembled = match assembled {
+        Some(assembled) => assembled,
+        None => outer.assemble_inside()?,
+    };
+    enter_root(&outer.spec, &assembled)?;
+    loopback::bring_up().or_refuse(Primitive::Loopback, || "cannot bring up the loopback interface".to_owned())?;
+    rustix::system::sethostname(b"stead").or_refuse(Primitive::Hostname, || "cannot name the box".to_owned())?;
+    keyring::leave_session_keyring().or_refuse(Primitive::Keyring, || "cannot leave the session keyring".to_owned())?;
+    limit_resources(&mut outer)?;
+    let (handles, held) = outer.into_handles();
+    let keep = [
+        Some(handles.listener.as_raw_fd()),
+        handles.cgroup.as_ref().map(AsRawFd::as_raw_fd),
+        handles.memory_events.as_ref().map(AsRawFd::as_raw_fd),
+        Some(report.as_raw_fd()),
+    ];
+    lockdown::give_up_everything(&keep.map(|fd| fd.unwrap_or(0)))?;
+    say(report, &Report::Ready(held));
+    // The report is the caller's: a dup of the null device takes its number, and the caller sees it closed.
+    lockdown::close_report(report)?;
+    Ok(handles)
+}
+
+/// Root of the user namespace: the owner of the new mounts, and nobody on the host.
+fn become_root() -> Result<(), Refused> {
+    let refused = || "cannot become the box's root".to_owned();
+    rustix::thread::set_thread_groups(&[]).or_refuse(Primitive::IdMap, refused)?;
+    let (user, group) = (Uid::ROOT, Gid::ROOT);
+    rustix::thread::set_thread_res_gid(group, group, group).or_refuse(Primitive::IdMap, refused)?;
+    rustix::thread::set_thread_res_uid(user, user, user).or_refuse(Primitive::IdMap, refused)
+}
+
+fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<(), Refused> {
+    let staging = tree::open_directory(CWD, STAGING)?;
+    // A copy over itself: the one that root assembled is locked in place for this namespace, and could not become the root.
+    let root = tree::copy(&staging, "root", 0)?;
+    tree::attach(&root, staging.as_fd(), "root")?;
+
+    let hardened = WRITTEN | mount_attr::NOEXEC;
+    let proc = tree::new("proc", &[], hardened, Primitive::Proc)?;
+    tree::attach(&proc, root.as_fd(), "proc")?;
+    masks::apply(&root)?;
+    let terminals = [Opt::Flag("newinstance"), Opt::Value("ptmxmode", "0666"), Opt::Value("mode", "0620")];
+    let terminals = tree::new("devpts", &terminals, mount_attr::NOSUID | mount_attr::NOEXEC, Primitive::Devpts)?;
+    tree::attach(&terminals, root.as_fd(), "dev/pts")?;
+    let shared = [Opt::Value("size", SHARED_MEMORY_BYTES), Opt::Value("mode", "1777"), Opt::Value("nr_inodes", "16k")];
+    tree::attach(&tree::new("tmpfs", &shared, WRITTEN, Primitive::Mount)?, root.as_fd(), "dev/shm")?;
+    for (from, to) in [("volume/tmp", "tmp"), ("volume/home", "home/agent")] {
+        tree::attach(&tree::copy(&staging, from, WRITTEN)?, root.as_fd(), to)?;
+    }
+    if assembled.layers.is_empty() {
+        tree::attach(&tree::copy(&staging, "volume/upper", WRITTEN)?, root.as_fd(), "workspace")?;
+    } else {
+        overlay(assembled)?;
+    }
+    pivot(&root, spec)
+}
+
+/// Mounted by the box's own root, so that what the kernel does on the overlay's behalf it does with the box's rights.
+fn overlay(assembled: &Assembled) -> Result<(), Refused> {
+    let lower: Vec<_> = assembled.layers.iter().map(|layer| format!("{STAGING}/{layer}")).collect();
+    let options =
+        format!("lowerdir={},upperdir={STAGING}/volume/upper,workdir={STAGING}/volume/work,userxattr", lower.join(":"));
+    let target = Path::new(STAGING).join("root/workspace");
+    let options = std::ffi::CString::new(options).unwrap_or_default();
+    mount("overlay", &target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
+        .or_refuse(Primitive::Overlay, || "cannot mount the workspace's layers".to_owned())
+}
+
+fn pivot(root: &impl AsFd, spec: &BoxSpec) -> Result<(), Refused> {
+    let refused = || format!("cannot enter the root of box {}", spec.id);
+    fchdir(root).or_refuse(Primitive::PivotRoot, refused)?;
+    // Onto itself: the old root then lies on top of the new one, and is taken off with everything that was staged.
+    pivot_root(".", ".").or_refuse(Primitive::PivotRoot, refused)?;
+    unmount(".", UnmountFlags::DETACH).or_refuse(Primitive::PivotRoot, refused)?;
+    rustix::process::chdir("/").or_refuse(Primitive::PivotRoot, refused)
+}
+
+/// Limits that are the process's own and inherited by all it starts.
+fn limit_resources(outer: &mut Outer) -> Result<(), Refused> {
+    let refused = || "cannot set a resource limit".to_owned();
+    let files = getrlimit(Resource::Nofile).maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
+    setrlimit(Resource::Core, both(0)).or_refuse(Primitive::Spec, refused)?;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files.min(4_096)), maximum: Some(files) })
+        .or_refuse(Primitive::Spec, refused)?;
+    if let (Some(pids), false) = (outer.spec.limits.pids, outer.held.pids) {
+        // Counted per user namespace (since Linux 5.14), so it is the box's own number even when the user has many processes.
+        setrlimit(Resource::Nproc, both(pids)).or_refuse(Primitive::Spec, refused)?;
+        outer.held.pids = getrlimit(Resource::Nproc).current == Some(pids);
+    }
+    Ok(())
+}
+
+/// Standard input, output and error of a program that has no use for them.
+pub(super) fn open_null() -> io::Result<rustix::fd::OwnedFd> {
+    Ok(rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, rustix::fs::Mode::empty())?)
+}

@@ -1,0 +1,106 @@
+//! Giving up every right, and proving it.
+//!
+//! The invariant: when [`give_up_everything`] returns `Ok`, the kernel itself has said that this process has no capability in any set, cannot
+//! gain one, runs under the filter, and holds no file but those it was told to keep. Otherwise nothing is served.
+
+use std::fs::{self, File};
+use std::os::fd::RawFd;
+
+use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
+};
+
+use super::filter;
+use super::inside::open_null;
+use crate::error::{OrRefuse, Primitive, Refused};
+use crate::spec::AGENT_ID;
+use crate::sys::{seccomp, signals};
+
+/// Whatever happens, uid 0 means nothing here, and no exec brings a capability.
+const SECURE_BITS: CapabilitiesSecureBits = CapabilitiesSecureBits::NO_ROOT
+    .union(CapabilitiesSecureBits::NO_ROOT_LOCKED)
+    .union(CapabilitiesSecureBits::KEEP_CAPS_LOCKED)
+    .union(CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE)
+    .union(CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED);
+
+pub(super) fn give_up_everything(keep: &[RawFd]) -> Result<(), Refused> {
+    let standard = || "cannot replace the standard files".to_owned();
+    let null = open_null().or_refuse(Primitive::Capabilities, standard)?;
+    rustix::stdio::dup2_stdin(&null).or_refuse(Primitive::Capabilities, standard)?;
+    rustix::stdio::dup2_stdout(&null).or_refuse(Primitive::Capabilities, standard)?;
+    rustix::stdio::dup2_stderr(&null).or_refuse(Primitive::Capabilities, standard)?;
+    drop(null);
+    signals::close_all_on_exec().or_refuse(Primitive::Capabilities, || "cannot mark the open files".to_owned())?;
+
+    drop_capabilities().or_refuse(Primitive::Capabilities, || "cannot drop the capabilities".to_owned())?;
+    set_no_new_privs(true).or_refuse(Primitive::NoNewPrivileges, || "cannot set no_new_privs".to_owned())?;
+    // Nobody in the box may look into process 1: not its memory, not its files, not the program it runs.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .or_refuse(Primitive::Capabilities, || "cannot close process 1 to the others".to_owned())?;
+    seccomp::install(&filter::program()).or_refuse(Primitive::Seccomp, || "cannot install the filter".to_owned())?;
+    verify(keep)
+}
+
+fn drop_capabilities() -> rustix::io::Result<()> {
+    for number in 0..64 {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
+            // The kernel knows fewer than 64.
+            Err(rustix::io::Errno::INVAL) => break,
+            result => result?,
+        }
+    }
+    clear_ambient_capability_set()?;
+    set_capabilities_secure_bits(SECURE_BITS)?;
+    let (user, group) = (Uid::from_raw(AGENT_ID), Gid::from_raw(AGENT_ID));
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(user, user, user)?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+}
+
+/// Asks the kernel.
+fn verify(keep: &[RawFd]) -> Result<(), Refused> {
+    let refused = |reason: String| Refused {
+        primitive: Primitive::Capabilities,
+        doing: "the box is not closed".to_owned(),
+        reason,
+    };
+    let status = fs::read_to_string("/proc/self/status").map_err(|error| refused(error.to_string()))?;
+    let agent = format!("{AGENT_ID}\t{AGENT_ID}\t{AGENT_ID}\t{AGENT_ID}");
+    let none = "0000000000000000";
+    let expected = [
+        ("CapInh", none),
+        ("CapPrm", none),
+        ("CapEff", none),
+        ("CapBnd", none),
+        ("CapAmb", none),
+        ("NoNewPrivs", "1"),
+        ("Seccomp", "2"),
+        ("Uid", &agent),
+        ("Gid", &agent),
+    ];
+    for (field, value) in expected {
+        let found = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(":\t"));
+        if found != Some(value) {
+            return Err(refused(format!("{field} is {found:?} and not {value:?}")));
+        }
+    }
+    for entry in fs::read_dir("/proc/self/fd").map_err(|error| refused(error.to_string()))? {
+        let entry = entry.map_err(|error| refused(error.to_string()))?;
+        let number: Option<RawFd> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        let listing = target.starts_with("/proc") && target.ends_with("fd");
+        if !number.is_some_and(|number| number <= 2 || keep.contains(&number)) && !listing {
+            return Err(refused(format!("file {number:?} is still open: {}", target.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Lets go of the report: its number now names the null device.
+pub(super) fn close_report(report: &File) -> Result<(), Refused> {
+    let null = open_null().or_refuse(Primitive::Spec, || "cannot open /dev/null".to_owned())?;
+    signals::duplicate_onto(&null, report).or_refuse(Primitive::Spec, || "cannot close the report".to_owned())
+}

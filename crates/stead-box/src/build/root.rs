@@ -1,0 +1,196 @@
+//! The box's root: a small read-only tmpfs of our own, with the system's directories mounted into it.
+//!
+//! The invariant: every mount point is a name in a directory that we made and nobody else can reach, and no path of a base image is
+//! ever followed: its entries are copied one by one, links as links. A hostile image can only spoil its own content.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat, symlinkat};
+
+use super::tree::{self, Opt, SHOWN};
+use super::{devices, etc, ids, volume};
+use crate::cgroup::Held;
+use crate::error::{OrRefuse, Primitive, Refused};
+use crate::record::OwnerRecord;
+use crate::spec::{BoxSpec, Ids};
+use crate::sys::mount_attr;
+
+/// What the host shows of itself when there is no base image. No `/opt`, `/srv`, `/var`, `/home`: they hold the host's own things.
+const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+/// What a base image does not decide: these are made for each box.
+const OURS: &[&str] = &["proc", "sys", "dev", "tmp", "run", "workspace", "home", "etc"];
+/// Made empty in every root; mount points and what programs expect to find.
+const DIRECTORIES: &[&str] =
+    &["proc", "dev", "dev/pts", "dev/shm", "tmp", "run", "workspace", "home", "home/agent", "etc"];
+
+/// Where the pieces wait, in the box's mount namespace, until the new root is entered. Covered, not changed: on the host's side
+/// `/tmp` stays what it is.
+pub(super) const STAGING: &str = "/tmp";
+
+/// The staged tree: below [`STAGING`] are `root`, `volume`, and the layers.
+pub(super) struct Assembled {
+    /// Names in the staging directory, the topmost first, as overlayfs wants them.
+    pub(super) layers: Vec<String>,
+}
+
+/// A name in the new root and what comes there.
+pub(super) struct Piece {
+    pub(super) path: PathBuf,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Directory(OwnedFd),
+    File(OwnedFd),
+    Link(OsString),
+    Text(String),
+    Empty,
+}
+
+/// Nothing that is mounted from here on is seen outside, nor the reverse.
+pub(super) fn make_mounts_private() -> Result<(), Refused> {
+    let root = tree::open_directory(CWD, "/")?;
+    mount_attr::make_private(root.as_fd()).or_refuse(Primitive::Mount, || "cannot make the mounts private".to_owned())
+}
+
+/// Puts everything together below [`STAGING`].
+pub(super) fn assemble(
+    spec: &BoxSpec,
+    directory: &Path,
+    record: &mut OwnerRecord,
+    held: &mut Held,
+) -> Result<Assembled, Refused> {
+    // All sources first: the staging directory may cover some of them.
+    let mut pieces = match &spec.base {
+        None => {
+            let system = |name: &OsStr| SYSTEM.iter().any(|system| *system == name);
+            let mut pieces = entries(&tree::open_directory(CWD, "/")?, Path::new(""), &system)?;
+            pieces.push(Piece { path: "var".into(), what: What::Empty });
+            pieces.push(Piece { path: "var/tmp".into(), what: What::Link("/tmp".into()) });
+            pieces
+        }
+        Some(base) => {
+            let base = tree::open_directory(CWD, base)?;
+            entries(&base, Path::new(""), &|name| !OURS.iter().any(|ours| *ours == name))?
+        }
+    };
+    pieces.extend(etc::pieces(spec)?);
+    pieces.extend(devices::pieces()?);
+    let volume = volume::make(spec, directory, record, held)?;
+    let layers = layers(spec)?;
+
+    let root = skeleton(spec, &pieces)?;
+    let staging = tree::new("tmpfs", &[Opt::Value("mode", "0755")], tree::WRITTEN, Primitive::Mount)?;
+    for name in ["root", "volume"].map(str::to_owned).into_iter().chain((0..layers.len()).map(|n| format!("l{n}"))) {
+        make_directory(&staging, &name)?;
+    }
+    tree::attach(&staging, tree::open_directory(CWD, STAGING)?.as_fd(), "")?;
+    tree::attach(&volume, staging.as_fd(), "volume")?;
+    for (number, layer) in layers.iter().enumerate() {
+        tree::attach(layer, staging.as_fd(), format!("l{number}"))?;
+    }
+    tree::attach(&root, staging.as_fd(), "root")?;
+    for piece in &pieces {
+        if let What::Directory(mount) | What::File(mount) = &piece.what {
+            tree::attach(mount, root.as_fd(), &piece.path)?;
+        }
+    }
+    Ok(Assembled { layers: (0..layers.len()).rev().map(|number| format!("l{number}")).collect() })
+}
+
+/// Copies of the entries of a directory that are `wanted`, in the order of their names.
+pub(super) fn entries(from: &OwnedFd, below: &Path, wanted: &dyn Fn(&OsStr) -> bool) -> Result<Vec<Piece>, Refused> {
+    let refused = || format!("cannot list /{}", below.display());
+    let readable = openat(from, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .or_refuse(Primitive::Mount, refused)?;
+    let mut pieces = Vec::new();
+    for entry in Dir::new(readable).or_refuse(Primitive::Mount, refused)? {
+        let entry = entry.or_refuse(Primitive::Mount, refused)?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        if name != "." && name != ".." && wanted(&name) {
+            pieces.extend(piece(from, &name, below.join(&name))?);
+        }
+    }
+    pieces.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(pieces)
+}
+
+/// A copy of one entry; `None` for what is neither directory, file nor link.
+pub(super) fn piece(from: &OwnedFd, name: &OsStr, path: PathBuf) -> Result<Option<Piece>, Refused> {
+    let refused = || format!("cannot look at {}", name.display());
+    let found = statat(from, name, AtFlags::SYMLINK_NOFOLLOW).or_refuse(Primitive::Mount, refused)?;
+    let what = match FileType::from_raw_mode(found.st_mode) {
+        FileType::Directory => What::Directory(tree::copy(from, name, SHOWN)?),
+        FileType::RegularFile => What::File(tree::copy(from, name, SHOWN)?),
+        FileType::Symlink => {
+            let target = readlinkat(from, name, Vec::new()).or_refuse(Primitive::Mount, refused)?;
+            What::Link(OsStr::from_bytes(target.to_bytes()).to_owned())
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Piece { path, what }))
+}
+
+/// The layers, read-only, their files shown as the agent's where the agent has another id than who made them.
+fn layers(spec: &BoxSpec) -> Result<Vec<OwnedFd>, Refused> {
+    let map = match spec.agent_on_host() {
+        Some(agent) if !spec.layers.is_empty() => Some(ids::owner_map(agent)?),
+        _ => None,
+    };
+    let copy = |path: &PathBuf| {
+        let layer = tree::copy(CWD, path, SHOWN)?;
+        if let Some(map) = &map {
+            let refused = || format!("cannot map the owners of {}", path.display());
+            mount_attr::set_id_map(layer.as_fd(), map.as_fd()).or_refuse(Primitive::IdMappedMount, refused)?;
+        }
+        Ok(layer)
+    };
+    spec.layers.iter().map(copy).collect()
+}
+
+/// The root itself: every directory, every mount point, every text, and then never written again.
+fn skeleton(spec: &BoxSpec, pieces: &[Piece]) -> Result<OwnedFd, Refused> {
+    let owner = match spec.ids {
+        Ids::Range { first } => first.to_string(),
+        Ids::Own => rustix::process::getuid().as_raw().to_string(),
+    };
+    let mut options = vec![Opt::Value("mode", "0755"), Opt::Value("size", "8m"), Opt::Value("nr_inodes", "8k")];
+    if matches!(spec.ids, Ids::Range { .. }) {
+        options.extend([Opt::Value("uid", &owner), Opt::Value("gid", &owner)]);
+    }
+    let root = tree::new("tmpfs", &options, tree::WRITTEN, Primitive::Mount)?;
+    for directory in DIRECTORIES {
+        make_directory(&root, directory)?;
+    }
+    for piece in pieces {
+        let refused = || format!("cannot make /{}", piece.path.display());
+        match &piece.what {
+            What::Directory(_) | What::Empty => make_directory(&root, &piece.path)?,
+            What::File(_) => write_text(&root, &piece.path, "")?,
+            What::Text(text) => write_text(&root, &piece.path, text)?,
+            What::Link(target) => {
+                symlinkat(target, &root, &piece.path).or_refuse(Primitive::Mount, refused)?;
+            }
+        }
+    }
+    mount_attr::set_flags(root.as_fd(), SHOWN).or_refuse(Primitive::Mount, || "cannot seal the root".to_owned())?;
+    Ok(root)
+}
+
+fn make_directory(at: &OwnedFd, path: impl AsRef<Path>) -> Result<(), Refused> {
+    let path = path.as_ref();
+    match mkdirat(at, path, Mode::from_raw_mode(0o755)) {
+        Err(rustix::io::Errno::EXIST) => Ok(()),
+        result => result.or_refuse(Primitive::Mount, || format!("cannot make /{}", path.display())),
+    }
+}
+
+fn write_text(at: &OwnedFd, path: &Path, text: &str) -> Result<(), Refused> {
+    let refused = || format!("cannot make /{}", path.display());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(at, path, flags, Mode::from_raw_mode(0o644)).or_refuse(Primitive::Mount, refused)?;
+    std::io::Write::write_all(&mut std::fs::File::from(file), text.as_bytes()).or_refuse(Primitive::Mount, refused)
+}

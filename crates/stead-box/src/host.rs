@@ -1,0 +1,15 @@
+//! The host's side: starting a box, finding it again, ending it.
+//!
+//! The invariant: everything a box consists of is named in its directory before it is made, so [`remove`] finds all of it whatever happened
+//! in between, and touches nothing else.
+
+mod client;
+mod launch;
+mod remove;
+mod sweep;
+mod uids;
+
+pub use client::{Connection, Finished, Followed, InputEnd};
+pub use launch::{RunningBox, launch};
+pub use remove::remove;
+pub use uids::UidRanges;

@@ -1,0 +1,239 @@
+//! The server's end of the protocol: blocking, one request at a time, believing nothing.
+
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use crate::error::{At, BoxError};
+use crate::protocol::{
+    Answer, Ask, ExecOrder, ExecResult, ExecStatus, MAX_FRAME, ProtocolError, ReadError, Reply, Request, Stream,
+    TerminalSize, ToolCall, ToolReply, VERSION, WriteKind, encode, receive,
+};
+
+/// A box that does not answer a simple question for this long is not going to.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A file travels in pieces of this size.
+const PIECE: usize = 4 << 20;
+
+/// How a command ended, with the ends of its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    pub result: ExecResult,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+/// What comes of following a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Followed {
+    /// Chunk `number`; a gap in the numbers is output that was no longer kept.
+    Output { stream: Stream, number: u64, bytes: Vec<u8> },
+    /// The last.
+    Finished(ExecResult),
+}
+
+/// A connection to a box. After an error it is not to be used again; the box is not harmed, connect anew.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    last: u64,
+}
+
+impl Connection {
+    pub(super) fn open(directory: &Path) -> Result<Self, BoxError> {
+        // By descriptor: a socket's path has a hundred bytes, a directory's may have thousands.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(CWD, directory, flags, Mode::empty()).at("open", directory)?;
+        let path = format!("/proc/self/fd/{}/control.sock", fd.as_raw_fd());
+        let stream = UnixStream::connect(path).map_err(BoxError::Lost)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(BoxError::Lost)?;
+        let mut connection = Self { stream, last: 0 };
+        match connection.ask(Ask::Hello { version: VERSION }, &[], Some(PATIENCE))? {
+            (Answer::Hello { version: VERSION }, _) => Ok(connection),
+            (Answer::Hello { version }, _) => Err(ProtocolError::Version { ours: VERSION, theirs: version }.into()),
+            _ => Err(unexpected("to hello")),
+        }
+    }
+
+    fn send(&mut self, ask: Ask, body: &[u8]) -> Result<(), BoxError> {
+        self.last += 1;
+        let frame = encode(&Request { id: self.last, ask }, body)?;
+        self.stream.write_all(&frame).map_err(BoxError::Lost)
+    }
+
+    /// The next answer to the last request. Refusals are errors.
+    fn receive(&mut self, patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
+        self.stream.set_read_timeout(patience).map_err(BoxError::Lost)?;
+        let (reply, body): (Reply, _) = receive(&mut self.stream).map_err(|error| match error {
+            ReadError::Io(error) => BoxError::Lost(error),
+            ReadError::Protocol(error) => BoxError::Protocol(error),
+        })?;
+        if reply.id != self.last {
+            return Err(unexpected("with another request's number"));
+        }
+        match reply.answer {
+            Answer::Failed { code, message } => Err(BoxError::Answer { code, message }),
+            answer => Ok((answer, body)),
+        }
+    }
+
+    fn ask(&mut self, ask: Ask, body: &[u8], patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
+        self.send(ask, body)?;
+        self.receive(patience)
+    }
+
+    fn expect_done(&mut self, ask: Ask) -> Result<(), BoxError> {
+        match self.ask(ask, &[], Some(PATIENCE))? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(unexpected("where only 'done' is one")),
+        }
+    }
+
+    /// Starts a command. `input` is what it reads, if the order says so.
+    pub fn start(&mut self, order: ExecOrder, input: &[u8]) -> Result<(), BoxError> {
+        match self.ask(Ask::Exec(Box::new(order)), input, Some(PATIENCE))? {
+            (Answer::Started, _) => Ok(()),
+            _ => Err(unexpected("to exec")),
+        }
+    }
+
+    /// Waits for a command's end, as long as it takes.
+    pub fn wait(&mut self, exec: &str) -> Result<Finished, BoxError> {
+        let answer = self.ask(Ask::Wait { exec: exec.to_owned() }, &[], None)?;
+        finished(answer)
+    }
+
+    /// Starts a command, waits for it, and lets the box forget it.
+    pub fn run(&mut self, order: ExecOrder, input: &[u8]) -> Result<Finished, BoxError> {
+        let exec = order.exec.clone();
+        self.start(order, input)?;
+        let finished = self.wait(&exec)?;
+        self.forget(&exec)?;
+        Ok(finished)
+    }
+
+    /// Ends every process of a command; returns when none is left.
+    pub fn kill(&mut self, exec: &str) -> Result<Finished, BoxError> {
+        let answer = self.ask(Ask::Kill { exec: exec.to_owned() }, &[], Some(PATIENCE))?;
+        finished(answer)
+    }
+
+    pub fn signal(&mut self, exec: &str, signal: i32) -> Result<(), BoxError> {
+        self.expect_done(Ask::Signal { exec: exec.to_owned(), signal })
+    }
+
+    pub fn resize(&mut self, exec: &str, size: TerminalSize) -> Result<(), BoxError> {
+        self.expect_done(Ask::Resize { exec: exec.to_owned(), size })
+    }
+
+    pub fn forget(&mut self, exec: &str) -> Result<(), BoxError> {
+        self.expect_done(Ask::Forget { exec: exec.to_owned() })
+    }
+
+    /// Gives bytes to a command that runs; how many were taken. With `end`, and all taken, it reads no more after them.
+    pub fn input(&mut self, exec: &str, bytes: &[u8], end: InputEnd) -> Result<u64, BoxError> {
+        let ask = Ask::Input { exec: exec.to_owned(), end: end == InputEnd::Last };
+        match self.ask(ask, bytes, Some(PATIENCE))? {
+            (Answer::Accepted { bytes }, _) => Ok(bytes),
+            _ => Err(unexpected("to input")),
+        }
+    }
+
+    pub fn list(&mut self) -> Result<Vec<ExecStatus>, BoxError> {
+        match self.ask(Ask::List, &[], Some(PATIENCE))? {
+            (Answer::Execs { execs }, _) => Ok(execs),
+            _ => Err(unexpected("to list")),
+        }
+    }
+
+    /// Begins to follow a command's output from chunk `from` on; then call [`Connection::followed`] until it gives the end.
+    pub fn follow(&mut self, exec: &str, from: u64) -> Result<(), BoxError> {
+        self.send(Ask::Attach { exec: exec.to_owned(), from }, &[])
+    }
+
+    pub fn followed(&mut self) -> Result<Followed, BoxError> {
+        match self.receive(None)? {
+            (Answer::Output { stream, number }, bytes) => Ok(Followed::Output { stream, number, bytes }),
+            (Answer::Finished(result), _) => Ok(Followed::Finished(result)),
+            _ => Err(unexpected("to attach")),
+        }
+    }
+
+    /// One of the agent's file tools.
+    pub fn tool(&mut self, call: ToolCall) -> Result<ToolReply, BoxError> {
+        let patience = Duration::from_millis(call.timeout_ms) + PATIENCE;
+        match self.ask(Ask::Tool(Box::new(call)), &[], Some(patience))? {
+            (Answer::Tool(reply), _) => Ok(reply),
+            _ => Err(unexpected("to a tool call")),
+        }
+    }
+
+    /// Copies a file of the workspace out, piece by piece; gives its length.
+    pub fn read_file(&mut self, path: &str, to: &mut impl Write) -> Result<u64, BoxError> {
+        let mut offset = 0;
+        loop {
+            let ask = Ask::ReadFile { path: path.to_owned(), offset };
+            let (Answer::Content { size }, piece) = self.ask(ask, &[], Some(PATIENCE * 4))? else {
+                return Err(unexpected("to a read"));
+            };
+            to.write_all(&piece).map_err(BoxError::Lost)?;
+            offset += piece.len() as u64;
+            if piece.is_empty() || offset >= size {
+                return Ok(offset);
+            }
+        }
+    }
+
+    /// Writes a file of the workspace, piece by piece; gives its length. Pieces after the first are appended.
+    pub fn write_file(&mut self, path: &str, kind: WriteKind, from: &mut impl Read) -> Result<u64, BoxError> {
+        let (mut total, mut kind) = (0, kind);
+        loop {
+            let mut piece = Vec::new();
+            from.by_ref().take(PIECE as u64).read_to_end(&mut piece).map_err(BoxError::Lost)?;
+            if piece.is_empty() && total > 0 {
+                return Ok(total);
+            }
+            let ask = Ask::WriteFile { path: path.to_owned(), kind };
+            match self.ask(ask, &piece, Some(PATIENCE * 4))? {
+                (Answer::Accepted { bytes }, _) if bytes == piece.len() as u64 => total += bytes,
+                _ => return Err(unexpected("to a write")),
+            }
+            if piece.len() < PIECE {
+                return Ok(total);
+            }
+            kind = WriteKind::Append;
+        }
+    }
+
+    /// Ends the box from inside: process 1 leaves, and the kernel ends the rest.
+    pub fn shut_down(mut self) -> Result<(), BoxError> {
+        self.send(Ask::Shutdown, &[])
+    }
+}
+
+/// Whether more input is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputEnd {
+    More,
+    Last,
+}
+
+fn unexpected(what: &'static str) -> BoxError {
+    ProtocolError::Unexpected { what }.into()
+}
+
+fn finished((answer, body): (Answer, Vec<u8>)) -> Result<Finished, BoxError> {
+    let Answer::Finished(result) = answer else { return Err(unexpected("to a wait")) };
+    let length = |kept: crate::protocol::Kept| kept.head.checked_add(kept.tail).filter(|sum| *sum <= MAX_FRAME as u64);
+    match (length(result.stdout), length(result.stderr)) {
+        (Some(stdout), Some(stderr)) if stdout + stderr == body.len() as u64 => {
+            let (stdout, stderr) = body.split_at(stdout as usize);
+            Ok(Finished { stdout: stdout.to_vec(), stderr: stderr.to_vec(), result })
+        }
+        _ => Err(unexpected("whose lengths do not add up")),
+    }
+}

@@ -1,0 +1,158 @@
+//! Starting a box, and taking up one that was started before.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
+
+use super::client::Connection;
+use super::remove::remove;
+use crate::build::Report;
+use crate::cgroup::Held;
+use crate::error::{At, BoxError};
+use crate::record::OwnerRecord;
+use crate::spec::BoxSpec;
+
+/// A start takes milliseconds; one that takes this long will not end well.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const HELD_FILE: &str = "held.json";
+
+/// A box whose first process was alive when this was made.
+#[derive(Debug, Clone)]
+pub struct RunningBox {
+    directory: PathBuf,
+    held: Held,
+}
+
+/// Starts a box. On an error nothing of it is left.
+///
+/// `init` is the `stead-init` program. The box's first process becomes a child of the caller's, reaped by [`RunningBox::kill`] and [`remove`].
+pub fn launch(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+    match DirBuilder::new().mode(0o700).create(&spec.directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(BoxError::Exists { id: spec.id.clone(), directory: spec.directory.clone() });
+        }
+        made => made.at("make", &spec.directory)?,
+    }
+    start(init, spec).inspect_err(|_| {
+        // What could not be removed is found again by its directory.
+        let _ = remove(&spec.directory);
+    })
+}
+
+fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+    let order = serde_json::to_vec(spec).map_err(io::Error::other).at("describe", &spec.directory)?;
+    let mut child = Command::new(init)
+        .arg("launch")
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|source| BoxError::NoInit { program: init.to_owned(), source })?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // If it does not read, it ends, and what it says or does not say below tells why.
+        let _ = stdin.write_all(&order);
+    }
+    let said = listen(&mut child);
+    let _ = child.kill();
+    let status = child.wait().at("wait for", init)?;
+    match serde_json::from_slice(&said) {
+        Ok(Report::Ready(held)) => {
+            let path = spec.directory.join(HELD_FILE);
+            fs::write(&path, serde_json::to_vec(&held).unwrap_or_default()).at("write", &path)?;
+            Ok(RunningBox { directory: spec.directory.clone(), held })
+        }
+        Ok(Report::Refused(refused)) => Err(refused.into()),
+        Err(_) => {
+            let said = String::from_utf8_lossy(&said).chars().take(200).collect();
+            Err(BoxError::InitFailed { status: status.to_string(), said })
+        }
+    }
+}
+
+/// The one line, or as much as comes in time.
+fn listen(child: &mut Child) -> Vec<u8> {
+    let mut said = Vec::new();
+    let Some(mut stdout) = child.stdout.take() else { return said };
+    let deadline = Instant::now() + START_TIMEOUT;
+    let mut buffer = [0; 4096];
+    while !said.ends_with(b"\n") && said.len() < 64 << 10 {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) => break,
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => break,
+            Ok(_) => {}
+        }
+        match stdout.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => said.extend_from_slice(&buffer[..count]),
+        }
+    }
+    said
+}
+
+impl RunningBox {
+    /// Takes up a box by its directory, if its first process is still the one the record names.
+    pub fn find(directory: &Path) -> Result<Self, BoxError> {
+        let gone = |reason| BoxError::Gone { reason };
+        let record = OwnerRecord::read(directory).at("read the record in", directory)?;
+        let record = record.ok_or(gone("there is no record of it"))?;
+        let init = record.init.ok_or(gone("it was never started"))?;
+        init.alive().at("look for the process of", directory)?.ok_or(gone("its first process has ended"))?;
+        let held = fs::read(directory.join(HELD_FILE)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Ok(Self { directory: directory.to_owned(), held: held.ok_or(gone("it never became ready"))? })
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The limits that hold, read back from the kernel after they were set.
+    pub fn held(&self) -> Held {
+        self.held
+    }
+
+    pub fn record(&self) -> Result<OwnerRecord, BoxError> {
+        let record = OwnerRecord::read(&self.directory).at("read the record in", &self.directory)?;
+        record.ok_or(BoxError::Gone { reason: "there is no record of it" })
+    }
+
+    /// A new connection to the box's first process.
+    pub fn connect(&self) -> Result<Connection, BoxError> {
+        Connection::open(&self.directory)
+    }
+
+    /// Ends every process of the box and waits until they are gone. Its files stay.
+    pub fn kill(&self) -> Result<(), BoxError> {
+        kill(&self.directory, &self.record()?)
+    }
+}
+
+/// Ends the first process, and with it, by the kernel's rule, every process of its pid namespace.
+pub(super) fn kill(directory: &Path, record: &OwnerRecord) -> Result<(), BoxError> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let Some(mark) = &record.init else { return Ok(()) };
+    let Some(pid) = rustix::process::Pid::from_raw(mark.pid) else { return Ok(()) };
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
+    // The handle was opened before this look, so if the marks agree it is this process that gets the signal and no other.
+    if mark.alive().at("look for the process of", directory)?.is_some() {
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+        let timeout = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+        let ended = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout));
+        if !ended.is_ok_and(|count| count == 1) {
+            return Err(BoxError::Undead { what: format!("process {}", mark.pid), seconds: PATIENCE.as_secs() });
+        }
+    }
+    // Ours if this process started the box; somebody else's child otherwise, and theirs to reap.
+    let _ = waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&handle)), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Removing a box: its processes, its control groups, its directory.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::launch::kill;
+use super::sweep;
+use crate::cgroup;
+use crate::error::{At, BoxError};
+use crate::record::OwnerRecord;
+
+/// The kernel takes mounts and devices down behind the last process; not this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Removes everything that belongs to the box of this directory. Removing what is not there is `Ok`; so is removing twice, or after a
+/// crash at any point. Give back its uid range afterwards.
+pub fn remove(directory: &Path) -> Result<(), BoxError> {
+    let deadline = Instant::now() + PATIENCE;
+    let record = OwnerRecord::read(directory).at("read the record in", directory)?;
+    if let Some(record) = &record {
+        for group in &record.cgroups {
+            let left = cgroup::remove(group, deadline).at("remove", group)?;
+            if left > 0 {
+                let what = format!("{left} processes in {}", group.display());
+                return Err(BoxError::Undead { what, seconds: PATIENCE.as_secs() });
+            }
+        }
+        // Where there were no groups. Where there were, it is dead already and only waited for.
+        kill(directory, record)?;
+        wait_for_device(record, directory, deadline)?;
+    }
+    sweep::remove_tree(directory).at("remove", directory)
+}
+
+/// The image's device is freed by the kernel with the box's last mount; removing the image before that would keep its space taken.
+fn wait_for_device(record: &OwnerRecord, directory: &Path, deadline: Instant) -> Result<(), BoxError> {
+    let Some(device) = record.loop_device.as_ref().and_then(|device| device.file_name()) else { return Ok(()) };
+    let backing = Path::new("/sys/block").join(device).join("loop/backing_file");
+    let image = directory.join("volume.img");
+    let image = fs::canonicalize(&image).unwrap_or(image);
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match fs::read_to_string(&backing) {
+            Ok(file) if Path::new(file.trim_end()) == image => {}
+            Ok(_) => return Ok(()), // somebody else's by now
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(()),
+            Err(error) => return Err(error).at("read", &backing),
+        }
+        if Instant::now() > deadline {
+            let what = format!("a mount of {}", image.display());
+            return Err(BoxError::Undead { what, seconds: PATIENCE.as_secs() });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}

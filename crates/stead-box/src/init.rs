@@ -1,0 +1,32 @@
+//! `stead-init`: process 1 of every box.
+//!
+//! One thread, one `poll` loop, no runtime. It starts commands, keeps the ends of their output, ends every descendant when it is told to or
+//! a deadline passes, runs the file tools in short-lived children, and reaps whatever the box leaves behind. It holds no right at all: see
+//! [`crate::build`]. The invariant: nothing the box does can make it wait, and nothing it keeps grows without a bound.
+
+mod answer;
+mod connection;
+mod exec;
+mod job;
+mod memory_events;
+mod output;
+mod serve;
+mod spawn;
+mod supervise;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+
+pub(crate) use serve::serve;
+
+/// All that process 1 has of the world outside.
+pub(crate) struct Handles {
+    /// Bound in a directory that the box cannot see.
+    pub(crate) listener: UnixListener,
+    /// A cgroup of its own, for groups below it.
+    pub(crate) cgroup: Option<OwnedFd>,
+    pub(crate) memory_events: Option<OwnedFd>,
+    pub(crate) env: BTreeMap<String, String>,
+}

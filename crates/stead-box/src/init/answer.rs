@@ -1,0 +1,183 @@
+//! What each request does.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+
+use super::connection::Following;
+use super::exec::{Exec, Why};
+use super::job::{Queued, Work, failed};
+use super::memory_events::kills;
+use super::serve::Init;
+use super::spawn::{resize, spawn};
+use super::tree::Tree;
+use crate::protocol::{Answer, Ask, ExecOrder, Request, VERSION};
+
+/// Execs that are remembered; a new one takes the place of the oldest that has finished.
+const MOST_EXECS: usize = 256;
+const MOST_NAME: usize = 128;
+
+impl Init {
+    pub(super) fn request(&mut self, index: usize, request: Request, body: Vec<u8>) {
+        let Request { id, ask } = request;
+        if !self.connections[index].greeted && !matches!(ask, Ask::Hello { .. }) {
+            return self.connections[index].close();
+        }
+        let answer = match ask {
+            Ask::Hello { version } => {
+                // A server of another version gets to know this one, and decides.
+                self.connections[index].greeted = version == VERSION;
+                Some(Answer::Hello { version: VERSION })
+            }
+            Ask::Exec(order) => Some(self.exec(&order, body)),
+            Ask::Wait { exec } => self.known(&exec, |init| {
+                init.connections[index].waiting.push((id, exec.clone()));
+                None
+            }),
+            Ask::Attach { exec, from } => self.known(&exec, |init| {
+                init.connections[index].following.push(Following { request: id, exec: exec.clone(), next: from });
+                None
+            }),
+            Ask::Kill { exec } => self.known(&exec, |init| {
+                init.execs.get_mut(&exec)?.end(Why::Asked, Instant::now());
+                init.connections[index].waiting.push((id, exec.clone()));
+                None
+            }),
+            Ask::Signal { exec, signal } => self.known(&exec, |init| Some(signal_exec(init.execs.get(&exec)?, signal))),
+            Ask::Resize { exec, size } => self.known(&exec, |init| {
+                let terminal = init.execs.get(&exec)?.stdout.as_ref();
+                let resized = terminal.is_some_and(|terminal| resize(terminal, size).is_ok());
+                Some(if resized { Answer::Done } else { failed("not_a_terminal", "the exec has no terminal") })
+            }),
+            Ask::Input { exec, end } => self.known(&exec, |init| {
+                let bytes = init.execs.get_mut(&exec)?.feed(&body, end) as u64;
+                Some(Answer::Accepted { bytes })
+            }),
+            Ask::List => {
+                let execs = self.execs.iter().map(|(id, exec)| exec.status(id)).collect();
+                Some(Answer::Execs { execs })
+            }
+            Ask::Forget { exec } => self.known(&exec, |init| Some(init.forget(&exec))),
+            Ask::Tool(call) => self.queue(index, id, Work::Tool(call)),
+            Ask::ReadFile { path, offset } => self.queue(index, id, Work::Read { path, offset }),
+            Ask::WriteFile { path, kind } => self.queue(index, id, Work::Write { path, kind, content: body }),
+            Ask::Shutdown => {
+                self.shutdown = true;
+                None
+            }
+        };
+        if let Some(answer) = answer {
+            self.connections[index].answer(id, answer, &[]);
+        }
+    }
+
+    fn known(&mut self, exec: &str, then: impl FnOnce(&mut Self) -> Option<Answer>) -> Option<Answer> {
+        if self.execs.contains_key(exec) {
+            then(self)
+        } else {
+            Some(failed("no_such_exec", "there is no exec of this id in the box"))
+        }
+    }
+
+    fn queue(&mut self, index: usize, request: u64, work: Work) -> Option<Answer> {
+        self.queue.push_back(Queued { connection: self.connections[index].number, request, work });
+        None
+    }
+
+    fn exec(&mut self, order: &ExecOrder, input: Vec<u8>) -> Answer {
+        if order.exec.is_empty() || order.exec.len() > MOST_NAME {
+            return failed("invalid_exec", "an exec's id has 1 to 128 bytes");
+        }
+        if self.execs.contains_key(&order.exec) {
+            return failed("exec_exists", "there is an exec of this id in the box");
+        }
+        if self.execs.len() >= MOST_EXECS && !self.forget_oldest() {
+            return failed("resource_exhausted", format!("{MOST_EXECS} execs are running"));
+        }
+        let tree = match &self.handles.cgroup {
+            Some(group) => Tree::group(group, self.next_number),
+            None => Ok(Tree::Supervised { supervisor: None, rounds: 0 }),
+        };
+        self.next_number += 1;
+        let tree = match tree {
+            Ok(tree) => tree,
+            Err(error) => return failed("resource_exhausted", format!("cannot make a control group: {error}")),
+        };
+        let before = kills(self.handles.memory_events.as_ref());
+        match spawn(order, &self.handles.env, &tree) {
+            Ok(spawned) => {
+                let mut exec = Exec::new(order, input, spawned, tree, before);
+                exec.write_input();
+                self.execs.insert(order.exec.clone(), exec);
+                Answer::Started
+            }
+            Err(unstarted) => {
+                // What failed to become the command may still be on its way out.
+                self.lingering.push(tree);
+                failed(unstarted.code, unstarted.message)
+            }
+        }
+    }
+
+    fn forget(&mut self, id: &str) -> Answer {
+        let finished = self.execs.get(id).is_some_and(|exec| exec.result().is_some());
+        if !finished {
+            return failed("exec_running", "the exec has not finished");
+        }
+        if let Some(exec) = self.execs.remove(id)
+            && !exec.tree.remove(self.handles.cgroup.as_ref())
+        {
+            self.lingering.push(exec.tree);
+        }
+        Answer::Done
+    }
+
+    /// Those nobody waits for or follows, in the order of their ids.
+    fn forget_oldest(&mut self) -> bool {
+        let finished = self.execs.iter().find(|(_, exec)| exec.result().is_some()).map(|(id, _)| id.clone());
+        finished.is_some_and(|id| self.forget(&id) == Answer::Done)
+    }
+
+    /// Sends what followers have room for, and results to those who wait for them.
+    pub(super) fn tell_the_waiting(&mut self) {
+        let execs = &self.execs;
+        for connection in &mut self.connections {
+            for (request, id) in std::mem::take(&mut connection.waiting) {
+                match execs.get(&id).map(|exec| (exec, exec.result())) {
+                    Some((_, None)) => connection.waiting.push((request, id)),
+                    Some((exec, Some(result))) => {
+                        connection.answer(request, Answer::Finished(result.clone()), exec.kept());
+                    }
+                    None => connection.answer(request, failed("no_such_exec", "the exec was forgotten"), &[]),
+                }
+            }
+            for mut following in std::mem::take(&mut connection.following) {
+                let Some(exec) = execs.get(&following.exec) else {
+                    connection.answer(following.request, failed("no_such_exec", "the exec was forgotten"), &[]);
+                    continue;
+                };
+                while connection.has_room()
+                    && let Some((number, stream, bytes)) = exec.output.chunk(following.next)
+                {
+                    connection.answer(following.request, Answer::Output { stream, number }, bytes);
+                    following.next = number + 1;
+                }
+                let caught_up = following.next >= exec.output.chunks();
+                match exec.result().filter(|_| caught_up) {
+                    Some(result) => connection.answer(following.request, Answer::Finished(result.clone()), &[]),
+                    None => connection.following.push(following),
+                }
+            }
+        }
+    }
+}
+
+fn signal_exec(exec: &Exec, number: i32) -> Answer {
+    let Some(signal) = Signal::from_named_raw(number) else {
+        return failed("invalid_signal", format!("{number} is not a signal"));
+    };
+    match exec.signal(signal) {
+        Ok(()) => Answer::Done,
+        Err(_) => failed("exec_finished", "the command has ended"),
+    }
+}

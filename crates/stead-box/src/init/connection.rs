@@ -1,0 +1,123 @@
+//! One connection from the server: bytes in, frames out, and what it still waits for.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use crate::protocol::{Answer, Decoder, ProtocolError, Reply, Request, encode};
+
+/// With so much unsent, nothing more is read: who does not listen is not answered.
+const STOP_READING: usize = 1 << 20;
+/// With so much unsent, output waits in its ring.
+const STOP_FOLLOWING: usize = 256 << 10;
+
+pub(super) struct Connection {
+    pub(super) number: u64,
+    pub(super) stream: UnixStream,
+    decoder: Decoder,
+    unsent: Vec<u8>,
+    sent: usize,
+    pub(super) greeted: bool,
+    /// Requests to be answered when an exec has finished.
+    pub(super) waiting: Vec<(u64, String)>,
+    pub(super) following: Vec<Following>,
+    closed: bool,
+}
+
+/// A request for an exec's output, and the number of the next chunk to send.
+pub(super) struct Following {
+    pub(super) request: u64,
+    pub(super) exec: String,
+    pub(super) next: u64,
+}
+
+impl Connection {
+    pub(super) fn new(number: u64, stream: UnixStream) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            number,
+            stream,
+            decoder: Decoder::default(),
+            unsent: Vec::new(),
+            sent: 0,
+            greeted: false,
+            waiting: Vec::new(),
+            following: Vec::new(),
+            closed: false,
+        })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    fn backlog(&self) -> usize {
+        self.unsent.len() - self.sent
+    }
+
+    pub(super) fn wants_to_write(&self) -> bool {
+        self.backlog() > 0
+    }
+
+    pub(super) fn wants_to_read(&self) -> bool {
+        self.backlog() < STOP_READING
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.backlog() < STOP_FOLLOWING
+    }
+
+    /// Reads once; the frames are taken with [`Connection::next`].
+    pub(super) fn read(&mut self) {
+        let mut buffer = [0; 64 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.closed = true,
+            Ok(count) => self.decoder.push(&buffer[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => self.closed = true,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<(Request, Vec<u8>)>, ProtocolError> {
+        self.decoder.take()
+    }
+
+    pub(super) fn answer(&mut self, request: u64, answer: Answer, body: &[u8]) {
+        match encode(&Reply { id: request, answer }, body) {
+            Ok(frame) => self.send(&frame),
+            // Larger than a frame may be: none of init's answers is, so there is nothing sensible left to say.
+            Err(_) => self.closed = true,
+        }
+    }
+
+    /// Sends a frame that is made already.
+    pub(super) fn send(&mut self, frame: &[u8]) {
+        self.unsent.extend_from_slice(frame);
+        self.write();
+    }
+
+    pub(super) fn write(&mut self) {
+        while self.sent < self.unsent.len() {
+            match self.stream.write(&self.unsent[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.closed = true;
+                    break;
+                }
+            }
+        }
+        if self.sent == self.unsent.len() {
+            self.sent = 0;
+            self.unsent.clear();
+            self.unsent.shrink_to(64 << 10);
+        } else if self.sent > STOP_READING {
+            self.unsent.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! One command, from its start to its result.
+//!
+//! The result is given when the process has ended, not when its pipes have: whoever still holds them is read on for those who follow, but
+//! delays nothing. A command that is ended, by a deadline or on demand, has its result only when no process of it is left.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::{Errno, read, write};
+use rustix::process::{Pid, Signal, WaitStatus, kill_process, kill_process_group};
+
+use super::output::Output;
+use super::spawn::Spawned;
+use super::tree::Tree;
+use crate::protocol::{ExecOrder, ExecResult, ExecStatus, Input, Stream};
+
+/// How long the pipes of a command that has ended may stay open before the result is given without them.
+const DRAIN: Duration = Duration::from_millis(50);
+/// Between two attempts to end a tree.
+const AGAIN: Duration = Duration::from_millis(5);
+/// After this long the kernel does not obey, and the result says so.
+const GIVE_UP: Duration = Duration::from_secs(10);
+/// What `timeout` gives.
+const TIMED_OUT: i32 = 124;
+/// Read at most so much of one pipe before looking at the others.
+const FAIR_SHARE: usize = 256 << 10;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    Deadline,
+    Asked,
+}
+
+enum Phase {
+    Running,
+    /// The command has ended; its pipes have not.
+    Draining {
+        until: Instant,
+    },
+    Ending {
+        why: Why,
+        since: Instant,
+        next: Instant,
+    },
+    /// With what was kept of the output.
+    Finished(Box<(ExecResult, Vec<u8>)>),
+}
+
+pub(super) struct Exec {
+    pub(super) output: Output,
+    pub(super) stdout: Option<OwnedFd>,
+    pub(super) stderr: Option<OwnedFd>,
+    pub(super) told: Option<OwnedFd>,
+    pub(super) input: Option<Pending>,
+    pub(super) tree: Tree,
+    /// The process that init started.
+    child: Option<Pid>,
+    /// The command's own, where it is not `child`.
+    command: Option<Pid>,
+    status: Option<Ended>,
+    phase: Phase,
+    started: Instant,
+    deadline: Option<Instant>,
+    memory_kills: u64,
+    told_bytes: Vec<u8>,
+}
+
+/// How a process ended: its exit code, or 128 and more for a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ended {
+    code: i32,
+    signal: Option<i32>,
+}
+
+impl Ended {
+    pub(super) fn of(status: WaitStatus) -> Self {
+        let signal = status.terminating_signal();
+        Self { code: status.exit_status().unwrap_or(128 + signal.unwrap_or(0)), signal }
+    }
+
+    /// As one number, and back: a signal is negative.
+    pub(super) fn to_number(self) -> i32 {
+        self.signal.map_or(self.code, |signal| -signal)
+    }
+
+    fn from_number(number: i32) -> Self {
+        if number < 0 {
+            Self { code: 128 - number, signal: Some(-number) }
+        } else {
+            Self { code: number, signal: None }
+        }
+    }
+}
+
+/// Bytes on their way into the command.
+pub(super) struct Pending {
+    pub(super) fd: OwnedFd,
+    pub(super) bytes: VecDeque<u8>,
+    end: bool,
+}
+
+impl Exec {
+    pub(super) fn new(order: &ExecOrder, input: Vec<u8>, spawned: Spawned, mut tree: Tree, memory_kills: u64) -> Self {
+        let started = Instant::now();
+        for fd in [Some(&spawned.stdout), spawned.stderr.as_ref(), spawned.stdin.as_ref(), spawned.told.as_ref()] {
+            let _ = fd.map(|fd| rustix::io::ioctl_fionbio(fd, true));
+        }
+        let command = match &mut tree {
+            Tree::Group { .. } => Some(spawned.child),
+            Tree::Supervised { supervisor, .. } => {
+                *supervisor = Some(spawned.child);
+                None
+            }
+        };
+        let end = order.input == Input::Bytes && order.terminal.is_none();
+        Self {
+            output: Output::new(order.output),
+            stdout: Some(spawned.stdout),
+            stderr: spawned.stderr,
+            told: spawned.told,
+            input: spawned.stdin.map(|fd| Pending { fd, bytes: input.into(), end }),
+            tree,
+            child: Some(spawned.child),
+            command,
+            status: None,
+            phase: Phase::Running,
+            started,
+            deadline: order.timeout_ms.map(|millis| started + Duration::from_millis(millis)),
+            memory_kills,
+            told_bytes: Vec::new(),
+        }
+    }
+
+    pub(super) fn result(&self) -> Option<&ExecResult> {
+        if let Phase::Finished(finished) = &self.phase { Some(&finished.0) } else { None }
+    }
+
+    pub(super) fn kept(&self) -> &[u8] {
+        if let Phase::Finished(finished) = &self.phase { &finished.1 } else { &[] }
+    }
+
+    pub(super) fn status(&self, exec: &str) -> ExecStatus {
+        let (running, exit_code) = (self.result().is_none(), self.result().map(|result| result.exit_code));
+        ExecStatus { exec: exec.to_owned(), running, exit_code, chunks: self.output.chunks() }
+    }
+
+    /// When [`Exec::tick`] wants to be called next.
+    pub(super) fn next_tick(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Running => self.deadline,
+            Phase::Draining { until } => Some(until),
+            Phase::Ending { next, .. } => Some(next),
+            Phase::Finished(_) => None,
+        }
+    }
+
+    /// A child of init's has ended; says whether it was this exec's.
+    pub(super) fn reaped(&mut self, pid: Pid, ended: Ended) -> bool {
+        if self.child != Some(pid) {
+            return false;
+        }
+        self.child = None;
+        self.read_told();
+        if let Tree::Supervised { supervisor, .. } = &mut self.tree {
+            *supervisor = None;
+            if self.status.is_none() {
+                // Somebody ended the supervisor before the command ended: what it held together is loose in the box now.
+                super::tree::everything();
+            }
+        }
+        self.status = self.status.or(Some(ended));
+        true
+    }
+
+    /// What the supervisor has to say: the command's pid, then how it ended.
+    pub(super) fn read_told(&mut self) {
+        let Some(told) = &self.told else { return };
+        let mut bytes = [0; 8];
+        match read(told, &mut bytes) {
+            Ok(0) | Err(Errno::IO) => self.told = None,
+            Ok(count) => self.told_bytes.extend_from_slice(&bytes[..count]),
+            Err(_) => {}
+        }
+        let word = |index: usize| {
+            let word = self.told_bytes.get(index * 4..index * 4 + 4)?;
+            Some(i32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+        };
+        self.command = self.command.or_else(|| Pid::from_raw(word(0)?));
+        self.status = self.status.or_else(|| word(1).map(Ended::from_number));
+    }
+
+    pub(super) fn end(&mut self, why: Why, now: Instant) {
+        if matches!(self.phase, Phase::Running | Phase::Draining { .. }) {
+            self.phase = Phase::Ending { why, since: now, next: now + AGAIN };
+        }
+        // A finished exec may have left processes behind: they go too.
+        self.tree.kill();
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        let command = self.command.filter(|_| self.status.is_none()).ok_or(Errno::SRCH)?;
+        kill_process_group(command, signal).or_else(|_| kill_process(command, signal))
+    }
+
+    /// Reads what there is, moves on if it is time. Says whether the exec has just finished.
+    pub(super) fn tick(&mut self, now: Instant, memory_kills: u64) -> bool {
+        self.read_told();
+        if matches!(self.phase, Phase::Running) {
+            if self.status.is_some() {
+                self.phase = Phase::Draining { until: now + DRAIN };
+            } else if self.deadline.is_some_and(|deadline| now >= deadline) {
+                self.end(Why::Deadline, now);
+            }
+        }
+        match self.phase {
+            Phase::Draining { until } => {
+                self.drain();
+                let closed = self.stdout.is_none() && self.stderr.is_none();
+                if closed || now >= until {
+                    self.finish(None, 0, memory_kills);
+                    return true;
+                }
+            }
+            Phase::Ending { why, since, next } => {
+                let left = self.tree.count();
+                if (left == 0 && self.child.is_none()) || now > since + GIVE_UP {
+                    self.drain();
+                    self.finish(Some(why), left, memory_kills);
+                    return true;
+                }
+                if now >= next {
+                    self.tree.kill();
+                    self.phase = Phase::Ending { why, since, next: now + AGAIN };
+                }
+            }
+            Phase::Running | Phase::Finished(_) => {}
+        }
+        false
+    }
+
+    fn finish(&mut self, why: Option<Why>, survivors: u64, memory_kills: u64) {
+        let Ended { code, signal } = self.status.unwrap_or(Ended::from_number(-libc::SIGKILL));
+        let (stdout, stderr, kept) = self.output.take_ends();
+        let timed_out = why == Some(Why::Deadline);
+        self.input = None;
+        let result = ExecResult {
+            exit_code: if timed_out { TIMED_OUT } else { code },
+            signal,
+            timed_out,
+            killed: why == Some(Why::Asked),
+            oom: memory_kills > self.memory_kills,
+            duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            stdout,
+            stderr,
+            survivors,
+        };
+        self.phase = Phase::Finished(Box::new((result, kept)));
+    }
+
+    pub(super) fn drain(&mut self) {
+        self.read_output(Stream::Stdout);
+        self.read_output(Stream::Stderr);
+    }
+
+    /// Reads a fair share of what is there.
+    pub(super) fn read_output(&mut self, stream: Stream) {
+        let pipe = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        let mut buffer = [0; 64 << 10];
+        let mut total = 0;
+        while let Some(fd) = pipe.as_ref().filter(|_| total < FAIR_SHARE) {
+            match read(fd, &mut buffer) {
+                Ok(0) | Err(Errno::IO) => *pipe = None, // a terminal whose last user has gone says EIO
+                Ok(count) => {
+                    total += count;
+                    self.output.push(stream, &buffer[..count]);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Takes bytes for the command; gives how many were taken.
+    pub(super) fn feed(&mut self, bytes: &[u8], end: bool) -> usize {
+        const MOST: usize = 1 << 20;
+        let Some(input) = &mut self.input else { return 0 };
+        let taken = bytes.len().min(MOST.saturating_sub(input.bytes.len()));
+        input.bytes.extend(&bytes[..taken]);
+        input.end |= end && taken == bytes.len();
+        self.write_input();
+        taken
+    }
+
+    pub(super) fn write_input(&mut self) {
+        let Some(input) = &mut self.input else { return };
+        while !input.bytes.is_empty() {
+            match write(&input.fd, input.bytes.as_slices().0) {
+                Ok(count) => drop(input.bytes.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                // Nobody reads any more.
+                Err(_) => {
+                    self.input = None;
+                    return;
+                }
+            }
+        }
+        if input.end {
+            self.input = None;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The file tools, each call in a short-lived child of init.
+//!
+//! A grep over a large tree then stalls nobody, can be ended at a deadline, and its memory goes with it. Calls that change files run one
+//! after the other, in the order they came; those that only look run beside them.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::io::{Errno, read};
+use rustix::process::{Pid, Signal, kill_process};
+use stead_fs::tools::{self, Call, FileTool};
+use stead_fs::{Content, DiskFs, Filesystem, FsError, WorkspacePath, WriteMode};
+
+use crate::protocol::{Answer, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, WriteKind, encode};
+use crate::spec::WORKSPACE;
+use crate::sys::clone::{self, Side};
+
+/// The most of a file in one answer.
+const PIECE: u64 = 1 << 20;
+/// A raw read or write touches at most one frame's worth.
+const RAW_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(super) enum Work {
+    Tool(Box<ToolCall>),
+    Read { path: String, offset: u64 },
+    Write { path: String, kind: WriteKind, content: Vec<u8> },
+}
+
+/// A call that has not begun.
+pub(super) struct Queued {
+    pub(super) connection: u64,
+    pub(super) request: u64,
+    pub(super) work: Work,
+}
+
+impl Queued {
+    pub(super) fn changes_files(&self) -> bool {
+        match &self.work {
+            Work::Tool(call) => !matches!(call.tool.as_str(), "ls" | "read" | "glob" | "grep"),
+            Work::Read { .. } => false,
+            Work::Write { .. } => true,
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        match &self.work {
+            Work::Tool(call) => Duration::from_millis(call.timeout_ms),
+            Work::Read { .. } | Work::Write { .. } => RAW_TIMEOUT,
+        }
+    }
+}
+
+/// A call that runs.
+pub(super) struct Job {
+    pub(super) connection: u64,
+    pub(super) request: u64,
+    pub(super) changes_files: bool,
+    pub(super) pipe: OwnedFd,
+    pub(super) deadline: Instant,
+    child: Pid,
+    frame: Vec<u8>,
+}
+
+impl Job {
+    pub(super) fn start(queued: Queued) -> Result<Self, (Queued, io::Error)> {
+        let (from, to) = match io::pipe() {
+            Ok(pipe) => pipe,
+            Err(error) => return Err((queued, error)),
+        };
+        match clone::fork() {
+            Err(error) => Err((queued, error)),
+            Ok(Side::Child) => {
+                drop(from);
+                let (answer, body) = perform(&queued.work);
+                let frame = encode(&Reply { id: queued.request, answer }, &body);
+                let sent = frame.is_ok_and(|frame| File::from(OwnedFd::from(to)).write_all(&frame).is_ok());
+                clone::leave(i32::from(!sent))
+            }
+            Ok(Side::Parent(child)) => {
+                let _ = rustix::io::ioctl_fionbio(&from, true);
+                let (changes_files, deadline) = (queued.changes_files(), Instant::now() + queued.timeout());
+                let Queued { connection, request, .. } = queued;
+                Ok(Self { connection, request, changes_files, pipe: from.into(), deadline, child, frame: Vec::new() })
+            }
+        }
+    }
+
+    /// Reads what there is. `Some` when the child has said all: its frame, or why there is none.
+    pub(super) fn read(&mut self) -> Option<Result<Vec<u8>, Answer>> {
+        let mut buffer = [0; 64 << 10];
+        loop {
+            match read(&self.pipe, &mut buffer) {
+                Ok(0) if self.frame.is_empty() => return Some(Err(failed("tool_ended", "the tool was ended"))),
+                Ok(0) => return Some(Ok(std::mem::take(&mut self.frame))),
+                Ok(count) => self.frame.extend_from_slice(&buffer[..count]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return None,
+                Err(_) => return Some(Err(failed("tool_ended", "the tool's answer is lost"))),
+            }
+            if self.frame.len() > MAX_FRAME + 8 {
+                self.kill();
+                return Some(Err(failed("too_large", "the tool's answer is larger than a frame")));
+            }
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        let _ = kill_process(self.child, Signal::KILL);
+    }
+}
+
+pub(super) fn failed(code: &str, message: impl Into<String>) -> Answer {
+    Answer::Failed { code: code.to_owned(), message: message.into() }
+}
+
+/// In the child.
+fn perform(work: &Work) -> (Answer, Vec<u8>) {
+    let mut files = match DiskFs::open(Path::new(WORKSPACE)) {
+        Ok(files) => files,
+        Err(error) => return (failed("no_workspace", error.to_string()), Vec::new()),
+    };
+    match work {
+        Work::Tool(call) => (tool(&mut files, call), Vec::new()),
+        Work::Read { path, offset } => read_piece(&files, path, *offset).unwrap_or_else(|error| refuse(&error)),
+        Work::Write { path, kind, content } => {
+            write_piece(&mut files, path, *kind, content).unwrap_or_else(|error| refuse(&error))
+        }
+    }
+}
+
+fn refuse(error: &FsError) -> (Answer, Vec<u8>) {
+    (failed(error.code(), error.sentence()), Vec::new())
+}
+
+fn tool(files: &mut DiskFs, call: &ToolCall) -> Answer {
+    let Ok(tool) = call.tool.parse::<FileTool>() else {
+        return failed("unknown_tool", format!("{:?} is not a file tool", call.tool));
+    };
+    let limits = limits(call.limits);
+    let call = Call { tool, arguments: &call.arguments, limits: &limits, now_millis: call.now_millis };
+    let reply = tools::call(files, call);
+    Answer::Tool(match reply.outcome {
+        Ok(result) => ToolReply { result: Some(result), code: None, hint: None, message: reply.message },
+        Err(error) => {
+            ToolReply { result: None, code: Some(error.code.to_owned()), hint: error.hint, message: error.message }
+        }
+    })
+}
+
+fn limits(limits: ToolLimits) -> stead_fs::Limits {
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    stead_fs::Limits {
+        write_chars: number(limits.write_chars),
+        path_depth: number(limits.path_depth),
+        segment_chars: number(limits.segment_chars),
+        ..stead_fs::Limits::default()
+    }
+}
+
+fn read_piece(files: &DiskFs, path: &str, offset: u64) -> Result<(Answer, Vec<u8>), FsError> {
+    let path: WorkspacePath = path.parse()?;
+    let (mut reader, size) = match files.open_read(&path)? {
+        Content::Stream { reader, size } => (reader, size),
+        Content::Bytes(bytes) => {
+            let size = bytes.len() as u64;
+            (Box::new(io::Cursor::new(bytes)) as Box<dyn stead_fs::ReadSeek>, size)
+        }
+    };
+    let mut piece = Vec::new();
+    let read = reader.seek(SeekFrom::Start(offset)).and_then(|_| reader.take(PIECE).read_to_end(&mut piece));
+    match read {
+        Ok(_) => Ok((Answer::Content { size }, piece)),
+        Err(error) => Ok((failed("io", error.to_string()), Vec::new())),
+    }
+}
+
+fn write_piece(files: &mut DiskFs, path: &str, kind: WriteKind, content: &[u8]) -> Result<(Answer, Vec<u8>), FsError> {
+    let path: WorkspacePath = path.parse()?;
+    let mode = match kind {
+        WriteKind::Create => WriteMode::Create,
+        WriteKind::Overwrite => WriteMode::Overwrite,
+        WriteKind::Append => WriteMode::Append,
+    };
+    files.write_bytes(&path, content.to_vec().into(), mode, 0)?;
+    Ok((Answer::Accepted { bytes: content.len() as u64 }, Vec::new()))
+}

@@ -1,0 +1,246 @@
+//! The loop.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{WaitOptions, wait};
+
+use super::Handles;
+use super::connection::Connection;
+use super::exec::{Ended, Exec};
+use super::job::{Job, Queued, failed};
+use super::memory_events::kills;
+use crate::protocol::Stream;
+use crate::sys::signals;
+
+const MOST_CONNECTIONS: usize = 64;
+/// Calls that run at once; more wait.
+const MOST_JOBS: usize = 8;
+
+pub(super) struct Init {
+    pub(super) handles: Handles,
+    pub(super) signals: OwnedFd,
+    pub(super) connections: Vec<Connection>,
+    pub(super) execs: BTreeMap<String, Exec>,
+    /// Groups of execs that were forgotten while they still had processes.
+    pub(super) lingering: Vec<super::tree::Tree>,
+    pub(super) queue: VecDeque<Queued>,
+    pub(super) jobs: Vec<Job>,
+    /// For connections and cgroups, never used twice.
+    pub(super) next_number: u64,
+    pub(super) shutdown: bool,
+}
+
+/// Who has something to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    Listener,
+    Children,
+    Connection(u64),
+    Output(String, Stream),
+    Told(String),
+    Input(String),
+    Job(u64, u64),
+}
+
+/// Serves until the box is shut down. When process 1 returns, the kernel ends everything else in the box.
+pub(crate) fn serve(handles: Handles) {
+    let Ok(signals) = signals::child_signals() else { return };
+    if handles.listener.set_nonblocking(true).is_err() {
+        return;
+    }
+    let mut init = Init {
+        handles,
+        signals,
+        connections: Vec::new(),
+        execs: BTreeMap::new(),
+        lingering: Vec::new(),
+        queue: VecDeque::new(),
+        jobs: Vec::new(),
+        next_number: 0,
+        shutdown: false,
+    };
+    while !init.shutdown {
+        let ready = init.wait();
+        for (source, flags) in ready {
+            init.handle(&source, flags);
+        }
+        init.settle();
+    }
+}
+
+impl Init {
+    /// Waits until something is ready or a deadline passes.
+    fn wait(&self) -> Vec<(Source, PollFlags)> {
+        let mut sources = vec![Source::Listener, Source::Children];
+        let mut fds =
+            vec![PollFd::new(&self.handles.listener, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        for connection in &self.connections {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, connection.wants_to_read());
+            flags.set(PollFlags::OUT, connection.wants_to_write());
+            sources.push(Source::Connection(connection.number));
+            fds.push(PollFd::new(&connection.stream, flags));
+        }
+        for (id, exec) in &self.execs {
+            let input = exec.input.as_ref().filter(|input| !input.bytes.is_empty());
+            let ends = [
+                (Source::Output(id.clone(), Stream::Stdout), exec.stdout.as_ref(), PollFlags::IN),
+                (Source::Output(id.clone(), Stream::Stderr), exec.stderr.as_ref(), PollFlags::IN),
+                (Source::Told(id.clone()), exec.told.as_ref(), PollFlags::IN),
+                (Source::Input(id.clone()), input.map(|input| &input.fd), PollFlags::OUT),
+            ];
+            for (source, fd, flags) in ends {
+                if let Some(fd) = fd {
+                    sources.push(source);
+                    fds.push(PollFd::from_borrowed_fd(fd.as_fd(), flags));
+                }
+            }
+        }
+        for job in &self.jobs {
+            sources.push(Source::Job(job.connection, job.request));
+            fds.push(PollFd::new(&job.pipe, PollFlags::IN));
+        }
+        let timeout = self.next_deadline().map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(200);
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() }
+        });
+        // Interrupted or out of memory: go round once more.
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let flags: Vec<_> = fds.iter().map(PollFd::revents).collect();
+        sources.into_iter().zip(flags).filter(|(_, flags)| !flags.is_empty()).collect()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let execs = self.execs.values().filter_map(Exec::next_tick);
+        execs.chain(self.jobs.iter().map(|job| job.deadline)).min()
+    }
+
+    fn handle(&mut self, source: &Source, flags: PollFlags) {
+        match source {
+            Source::Listener => self.accept(),
+            Source::Children => {
+                signals::drain(&self.signals);
+                self.reap();
+            }
+            Source::Connection(number) => self.converse(*number, flags),
+            Source::Output(id, stream) => {
+                if let Some(exec) = self.execs.get_mut(id) {
+                    exec.read_output(*stream);
+                }
+            }
+            Source::Told(id) => {
+                if let Some(exec) = self.execs.get_mut(id) {
+                    exec.read_told();
+                }
+            }
+            Source::Input(id) => {
+                if let Some(exec) = self.execs.get_mut(id) {
+                    exec.write_input();
+                }
+            }
+            Source::Job(connection, request) => self.read_job(*connection, *request),
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.handles.listener.accept() {
+            if self.connections.len() < MOST_CONNECTIONS
+                && let Ok(connection) = Connection::new(self.next_number, stream)
+            {
+                self.next_number += 1;
+                self.connections.push(connection);
+            }
+        }
+    }
+
+    fn converse(&mut self, number: u64, flags: PollFlags) {
+        let Some(index) = self.connections.iter().position(|connection| connection.number == number) else { return };
+        if flags.contains(PollFlags::OUT) {
+            self.connections[index].write();
+        }
+        if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            self.connections[index].read();
+        }
+        loop {
+            match self.connections[index].next() {
+                Ok(Some((request, body))) => self.request(index, request, body),
+                Ok(None) => return,
+                Err(_) => return self.connections[index].close(),
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        // Ends with an error when there is no child left at all.
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            for exec in self.execs.values_mut() {
+                if exec.reaped(pid, Ended::of(status)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn read_job(&mut self, connection: u64, request: u64) {
+        let is_it = |job: &Job| job.connection == connection && job.request == request;
+        let Some(index) = self.jobs.iter().position(is_it) else { return };
+        let Some(said) = self.jobs[index].read() else { return };
+        self.jobs.swap_remove(index);
+        let Some(connection) = self.connections.iter_mut().find(|other| other.number == connection) else { return };
+        match said {
+            Ok(frame) => connection.send(&frame),
+            Err(answer) => connection.answer(request, answer, &[]),
+        }
+    }
+
+    /// Everything that follows from time passing and from what was just handled.
+    fn settle(&mut self) {
+        let now = Instant::now();
+        let memory_kills = kills(self.handles.memory_events.as_ref());
+        let group = self.handles.cgroup.as_ref();
+        for exec in self.execs.values_mut() {
+            if exec.tick(now, memory_kills) {
+                exec.tree.remove(group);
+            }
+        }
+        self.lingering.retain(|tree| !tree.remove(group));
+        for job in self.jobs.iter().filter(|job| now >= job.deadline) {
+            job.kill();
+            if let Some(connection) = self.connections.iter_mut().find(|other| other.number == job.connection) {
+                connection.answer(job.request, failed("timed_out", "the tool took too long and was ended"), &[]);
+            }
+        }
+        self.jobs.retain(|job| now < job.deadline);
+        self.start_jobs();
+        self.tell_the_waiting();
+        self.connections.retain(|connection| !connection.is_closed());
+    }
+
+    fn start_jobs(&mut self) {
+        let mut index = 0;
+        while index < self.queue.len() && self.jobs.len() < MOST_JOBS {
+            let changing = self.jobs.iter().any(|job| job.changes_files);
+            if changing && self.queue[index].changes_files() {
+                index += 1;
+                continue;
+            }
+            let Some(queued) = self.queue.remove(index) else { return };
+            match Job::start(queued) {
+                Ok(job) => self.jobs.push(job),
+                Err((queued, error)) => {
+                    let message = format!("the box cannot start another process: {error}");
+                    let connection = self.connections.iter_mut().find(|other| other.number == queued.connection);
+                    if let Some(connection) = connection {
+                        connection.answer(queued.request, failed("resource_exhausted", message), &[]);
+                    }
+                }
+            }
+        }
+    }
+}

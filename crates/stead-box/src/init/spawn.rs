@@ -1,0 +1,174 @@
+//! Starting a command.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::process::Pid;
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::supervise;
+use super::tree::Tree;
+use crate::protocol::{ExecOrder, Input, TerminalSize};
+use crate::spec::{HOME, WORKSPACE};
+use crate::sys::clone::{self, Side};
+use crate::sys::signals;
+
+/// What every command finds, unless the box or the order says otherwise.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", HOME),
+    ("USER", "agent"),
+    ("LOGNAME", "agent"),
+    ("SHELL", "/bin/bash"),
+    ("LANG", "C.UTF-8"),
+    ("TMPDIR", "/tmp"),
+    ("PWD", WORKSPACE),
+];
+
+/// A command that could not be started.
+pub(super) struct Unstarted {
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
+
+impl Unstarted {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// A command that runs, and our ends of its files.
+pub(super) struct Spawned {
+    /// The command itself, or its supervisor.
+    pub(super) child: Pid,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: Option<OwnedFd>,
+    pub(super) stdin: Option<OwnedFd>,
+    /// Where a supervisor tells about the command.
+    pub(super) told: Option<OwnedFd>,
+}
+
+/// The command's ends.
+struct Files {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    terminal: bool,
+}
+
+pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &Tree) -> Result<Spawned, Unstarted> {
+    let directory = open_cwd(&order.cwd)?;
+    let exhausted = |error: io::Error| Unstarted::new("resource_exhausted", format!("cannot start a process: {error}"));
+    let (ours, theirs) = files(order).map_err(exhausted)?;
+    let (mut failure, fail) = io::pipe().map_err(exhausted)?;
+    let supervised = match tree {
+        Tree::Supervised { .. } => Some(io::pipe().map_err(exhausted)?),
+        Tree::Group { .. } => None,
+    };
+    let mut environment: BTreeMap<&str, &str> = ENVIRONMENT.iter().copied().collect();
+    environment.insert("PWD", &order.cwd);
+    environment.extend(base.iter().chain(&order.env).map(|(name, value)| (name.as_str(), value.as_str())));
+    let command = || become_command(order, &environment, &directory, &theirs, tree, &fail);
+    let (told, tell) = supervised.map_or((None, None), |(told, tell)| (Some(told), Some(tell)));
+    let child = match clone::fork().map_err(exhausted)? {
+        Side::Parent(pid) => pid,
+        Side::Child => match tell {
+            None => clone::leave(command()),
+            Some(tell) => supervise::run(tell.into(), command),
+        },
+    };
+    drop((theirs, fail, tell));
+    // Closed by a successful exec; a failed one says why, and its process ends and is reaped as any other.
+    let mut reason = String::new();
+    let _ = failure.by_ref().take(4096).read_to_string(&mut reason);
+    if !reason.is_empty() {
+        return Err(Unstarted::new("cannot_execute", reason));
+    }
+    Ok(Spawned { child, told: told.map(Into::into), ..ours(child) })
+}
+
+/// Opens the working directory. Links are the box's own business; links that the kernel makes up, as in `/proc/self/fd`, are not.
+fn open_cwd(path: &str) -> Result<OwnedFd, Unstarted> {
+    let refused = |why: &str| Unstarted::new("invalid_cwd", format!("cannot work in {path:?}: {why}"));
+    if !path.starts_with('/') {
+        return Err(refused("it is not an absolute path"));
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).map_err(|error| refused(&error.to_string()))
+}
+
+type Ours = Box<dyn FnOnce(Pid) -> Spawned>;
+
+fn files(order: &ExecOrder) -> io::Result<(Ours, Files)> {
+    if let Some(size) = order.terminal {
+        return terminal(size);
+    }
+    let (stdout, their_stdout) = io::pipe()?;
+    let (stderr, their_stderr) = io::pipe()?;
+    let (stdin, their_stdin) = match order.input {
+        Input::Nothing => (None, OwnedFd::from(std::fs::File::open("/dev/null")?)),
+        Input::Bytes | Input::Open => {
+            let (theirs, ours) = io::pipe()?;
+            (Some(OwnedFd::from(ours)), theirs.into())
+        }
+    };
+    let ours = move |child| Spawned { child, stdout: stdout.into(), stderr: Some(stderr.into()), stdin, told: None };
+    let theirs =
+        Files { stdin: their_stdin, stdout: their_stdout.into(), stderr: their_stderr.into(), terminal: false };
+    Ok((Box::new(ours), theirs))
+}
+
+/// A pseudo-terminal of the box's own devpts.
+fn terminal(size: TerminalSize) -> io::Result<(Ours, Files)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    unlockpt(&master)?;
+    resize(&master, size)?;
+    let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    let (stdin, again) = (slave.try_clone()?, slave.try_clone()?);
+    let writer = master.try_clone()?;
+    let ours = move |child| Spawned { child, stdout: master, stderr: None, stdin: Some(writer), told: None };
+    Ok((Box::new(ours), Files { stdin, stdout: slave, stderr: again, terminal: true }))
+}
+
+pub(super) fn resize(terminal: impl AsFd, size: TerminalSize) -> io::Result<()> {
+    Ok(tcsetwinsize(terminal, Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 })?)
+}
+
+/// In the child: becomes the command, or says why not and gives the exit code.
+fn become_command(
+    order: &ExecOrder,
+    environment: &BTreeMap<&str, &str>,
+    directory: &OwnedFd,
+    files: &Files,
+    tree: &Tree,
+    mut fail: &io::PipeWriter,
+) -> i32 {
+    let prepared = || -> io::Result<()> {
+        tree.join()?;
+        rustix::process::setsid()?;
+        rustix::stdio::dup2_stdin(&files.stdin)?;
+        rustix::stdio::dup2_stdout(&files.stdout)?;
+        rustix::stdio::dup2_stderr(&files.stderr)?;
+        if files.terminal {
+            rustix::process::ioctl_tiocsctty(&files.stdin)?;
+        }
+        rustix::process::fchdir(directory)?;
+        signals::reset();
+        Ok(())
+    };
+    let Some((program, arguments)) = order.argv.split_first() else {
+        let _ = write!(fail, "there is no program to run");
+        return 127;
+    };
+    let error = match prepared() {
+        Ok(()) => Command::new(program).args(arguments).env_clear().envs(environment).exec(),
+        Err(error) => error,
+    };
+    let _ = write!(fail, "cannot run {program:?}: {error}");
+    127
+}

@@ -1,0 +1,49 @@
+//! Keeping an exec's processes together without a cgroup.
+//!
+//! The supervisor is the nearest subreaper of everything the command starts: who loses its parent becomes the supervisor's child and not
+//! process 1's. It tells init two numbers, the command's pid and how it ended, and ends when it has no child left. A command that
+//! ends its supervisor gains nothing: init then ends everything in the box.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
+
+use super::exec::Ended;
+use crate::sys::clone::{self, Side};
+use crate::sys::signals;
+
+/// Becomes the supervisor of what `command` becomes. `command` does not return.
+pub(super) fn run(tell: OwnedFd, command: impl FnOnce() -> i32) -> ! {
+    let mut tell = File::from(tell);
+    if set_child_subreaper(Pid::from_raw(1)).is_err() {
+        clone::leave(1);
+    }
+    let main = match clone::fork() {
+        Err(_) => clone::leave(1),
+        Ok(Side::Child) => clone::leave(command()),
+        Ok(Side::Parent(pid)) => pid,
+    };
+    // Nothing else of init's may stay open here: the command's pipes must end with the command.
+    let _ = tell.write_all(&main.as_raw_nonzero().get().to_le_bytes());
+    keep_only(&tell);
+    while let Ok(ended) = wait(WaitOptions::empty()) {
+        if let Some((pid, status)) = ended
+            && pid == main
+        {
+            let _ = tell.write_all(&Ended::of(status).to_number().to_le_bytes());
+        }
+    }
+    clone::leave(0)
+}
+
+fn keep_only(tell: &File) {
+    let kept = tell.as_raw_fd();
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    // Listed first, closed then: the listing has a descriptor of its own.
+    let numbers: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2 && *number != kept) {
+        signals::close(number);
+    }
+}

@@ -1,0 +1,116 @@
+//! All processes of one exec, whatever they have done to hide: a new session, a second fork, a parent that ended.
+//!
+//! With a cgroup the kernel keeps the list and ends all of it at once. Without one a supervisor that adopts every orphan keeps the tree in
+//! one piece, and it is ended from the leaves of `/proc` upward; who outruns that is ended together with everything in the box.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::io::{Errno, read, write};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// After so many rounds the box as a whole is ended.
+const ROUNDS: u32 = 40;
+
+pub(super) enum Tree {
+    Group { directory: OwnedFd, name: String },
+    Supervised { supervisor: Option<Pid>, rounds: u32 },
+}
+
+impl Tree {
+    /// A new group below `parent`.
+    pub(super) fn group(parent: &OwnedFd, number: u64) -> Result<Self, Errno> {
+        let name = format!("e{number}");
+        mkdirat(parent, name.as_str(), Mode::from_raw_mode(0o755))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(parent, name.as_str(), flags, Mode::empty());
+        let directory = directory.inspect_err(|_| {
+            let _ = unlinkat(parent, name.as_str(), AtFlags::REMOVEDIR);
+        })?;
+        Ok(Self::Group { directory, name })
+    }
+
+    /// Puts the calling process into the group.
+    pub(super) fn join(&self) -> Result<(), Errno> {
+        match self {
+            Self::Group { directory, .. } => put(directory, "cgroup.procs", b"0"),
+            Self::Supervised { .. } => Ok(()),
+        }
+    }
+
+    /// Begins to end everything. Call again until [`Tree::count`] is 0.
+    pub(super) fn kill(&mut self) {
+        match self {
+            Self::Group { directory, .. } => {
+                let _ = put(directory, "cgroup.kill", b"1");
+            }
+            Self::Supervised { supervisor: Some(supervisor), rounds } if *rounds < ROUNDS => {
+                *rounds += 1;
+                for pid in below(*supervisor) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            Self::Supervised { .. } => everything(),
+        }
+    }
+
+    /// How many processes there are. A supervisor ends when nothing is left to supervise.
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Group { directory, .. } => {
+                let text = get(directory, "cgroup.procs");
+                text.map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count() as u64)
+            }
+            Self::Supervised { supervisor, .. } => u64::from(supervisor.is_some()),
+        }
+    }
+
+    /// Takes the group away if it is empty; says whether it is gone.
+    pub(super) fn remove(&self, parent: Option<&OwnedFd>) -> bool {
+        match (self, parent) {
+            (Self::Group { name, .. }, Some(parent)) => {
+                !matches!(unlinkat(parent, name.as_str(), AtFlags::REMOVEDIR), Err(Errno::BUSY))
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Ends every process of the box but this one. The kernel does it under one lock: nobody forks past it.
+pub(super) fn everything() {
+    crate::sys::signals::kill_all();
+}
+
+/// Everything whose parents lead to `supervisor`.
+fn below(supervisor: Pid) -> Vec<Pid> {
+    let mut parents: Vec<(i32, i32)> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        // After the name, which may hold anything: state, then parent.
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(1)?.parse().ok());
+        parents.extend(parent.map(|parent| (pid, parent)));
+    }
+    let mut found = vec![supervisor.as_raw_nonzero().get()];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(parents.iter().filter(|(_, its)| *its == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
+}
+
+fn put(directory: &impl AsFd, file: &str, value: &[u8]) -> Result<(), Errno> {
+    let file = openat(directory, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    write(file, value).map(drop)
+}
+
+/// The first pages of a kernel file: enough to tell none from some.
+fn get(directory: &impl AsFd, file: &str) -> Result<Vec<u8>, Errno> {
+    let file = openat(directory, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut text = vec![0; 16 << 10];
+    let length = read(file, &mut text)?;
+    text.truncate(length);
+    Ok(text)
+}

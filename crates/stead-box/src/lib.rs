@@ -1,0 +1,26 @@
+//! Linux isolation: how a box is made, spoken to, limited and removed.
+//!
+//! Two programs share this crate. The server uses [`launch`], [`RunningBox`], [`Connection`] and [`remove`]; `stead-init` builds the box
+//! ([`build`]) and then is its process 1. They meet in [`protocol`] and in the [`OwnerRecord`].
+//!
+//! The invariant of the crate: a box is either as closed as described or not started, and whatever is made on the host is named in the box's
+//! directory first. All of the project's `unsafe` is in `sys`.
+//!
+//! Deliberately absent: Landlock. What it could forbid, files, TCP ports, abstract sockets and signals of others, is not there to begin
+//! with: the mount, network and pid namespaces of a box hold only its own.
+
+pub mod build;
+mod cgroup;
+mod error;
+mod host;
+mod init;
+pub mod protocol;
+mod record;
+mod spec;
+mod sys;
+
+pub use cgroup::Held;
+pub use error::{BoxError, Primitive, Refused};
+pub use host::{Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, launch, remove};
+pub use record::{OwnerRecord, ProcessMark};
+pub use spec::{AGENT_ID, BoxSpec, HOME, Ids, Limits, RANGE_LENGTH, Volume, WORKSPACE};

@@ -1,0 +1,152 @@
+//! Frames: lengths first, both checked, nothing allocated on a promise.
+
+use std::io::{self, Read};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Head and body together.
+pub const MAX_FRAME: usize = 8 << 20;
+/// The head alone: file contents and output travel in the body.
+const MAX_HEAD: usize = 1 << 20;
+const PREFIX: usize = 8;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("a frame of {bytes} bytes, where at most {MAX_FRAME} are allowed")]
+    TooLong { bytes: u64 },
+    #[error("a frame whose head has {head} bytes, of {total} in all")]
+    BadHead { head: u64, total: u64 },
+    #[error("a head that is not a message")]
+    NotAMessage(#[source] serde_json::Error),
+    #[error("an answer that does not belong to the question: {what}")]
+    Unexpected { what: &'static str },
+    #[error("it speaks version {theirs} of the protocol, this is version {ours}")]
+    Version { ours: u32, theirs: u32 },
+}
+
+/// A frame, ready to send.
+pub fn encode<T: Serialize>(head: &T, body: &[u8]) -> Result<Vec<u8>, ProtocolError> {
+    let head = serde_json::to_vec(head).map_err(ProtocolError::NotAMessage)?;
+    let total = head.len() + body.len();
+    check(head.len() as u64, total as u64)?;
+    let mut frame = Vec::with_capacity(PREFIX + total);
+    // Both fit: they are at most MAX_FRAME.
+    frame.extend_from_slice(&(total as u32).to_le_bytes());
+    frame.extend_from_slice(&(head.len() as u32).to_le_bytes());
+    frame.extend_from_slice(&head);
+    frame.extend_from_slice(body);
+    Ok(frame)
+}
+
+fn check(head: u64, total: u64) -> Result<(), ProtocolError> {
+    if total > MAX_FRAME as u64 {
+        return Err(ProtocolError::TooLong { bytes: total });
+    }
+    if head > total || head > MAX_HEAD as u64 {
+        return Err(ProtocolError::BadHead { head, total });
+    }
+    Ok(())
+}
+
+/// The lengths of head and of everything.
+fn lengths(prefix: [u8; PREFIX]) -> Result<(usize, usize), ProtocolError> {
+    let [a, b, c, d, e, f, g, h] = prefix;
+    let (total, head) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    check(head.into(), total.into())?;
+    Ok((head as usize, total as usize))
+}
+
+/// Why a blocking read gave no frame.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+}
+
+/// Reads one frame, blocking.
+pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> Result<(T, Vec<u8>), ReadError> {
+    let mut prefix = [0; PREFIX];
+    from.read_exact(&mut prefix)?;
+    let (head, total) = lengths(prefix)?;
+    // Grows as bytes arrive: whoever announces 8 MiB must also send them before they cost anything.
+    let mut bytes = Vec::with_capacity(total.min(64 << 10));
+    from.take(total as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < total {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    let body = bytes.split_off(head);
+    Ok((serde_json::from_slice(&bytes).map_err(ProtocolError::NotAMessage)?, body))
+}
+
+/// Reads one frame from bytes that are all there.
+pub fn read_frame<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, Vec<u8>)>, ProtocolError> {
+    let mut decoder = Decoder::default();
+    decoder.push(bytes);
+    decoder.take()
+}
+
+/// Takes bytes as they come and gives frames as they are complete.
+#[derive(Default)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+}
+
+impl Decoder {
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next complete frame. After an error the connection is to be closed: there is no way back into step.
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, ProtocolError> {
+        let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
+        let (head, total) = lengths(*prefix)?;
+        if self.buffer.len() < PREFIX + total {
+            return Ok(None);
+        }
+        let message =
+            serde_json::from_slice(&self.buffer[PREFIX..PREFIX + head]).map_err(ProtocolError::NotAMessage)?;
+        let body = self.buffer[PREFIX + head..PREFIX + total].to_vec();
+        self.buffer.drain(..PREFIX + total);
+        if self.buffer.is_empty() && self.buffer.capacity() > 64 << 10 {
+            self.buffer = Vec::new();
+        }
+        Ok(Some((message, body)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_as_they_went_in_however_they_are_cut() {
+        let mut bytes = encode(&"one", b"body").unwrap();
+        bytes.extend(encode(&"two", b"").unwrap());
+        for step in 1..bytes.len() {
+            let mut decoder = Decoder::default();
+            let mut seen: Vec<(String, Vec<u8>)> = Vec::new();
+            for piece in bytes.chunks(step) {
+                decoder.push(piece);
+                while let Some(frame) = decoder.take().unwrap() {
+                    seen.push(frame);
+                }
+            }
+            assert_eq!(seen, [("one".to_owned(), b"body".to_vec()), ("two".to_owned(), Vec::new())]);
+        }
+    }
+
+    #[test]
+    fn lengths_that_lie_are_refused_before_anything_is_read() {
+        let frame = |total: u32, head: u32| [total.to_le_bytes(), head.to_le_bytes()].concat();
+        for (total, head) in [(u32::MAX, 0), (u32::MAX, u32::MAX), (4, 5), (MAX_FRAME as u32, 2 << 20)] {
+            assert!(read_frame::<String>(&frame(total, head)).is_err(), "{total} {head}");
+            assert!(receive::<String>(&mut frame(total, head).as_slice()).is_err());
+        }
+        // Promised but not sent: an error, and no 8 MiB for it.
+        assert!(matches!(receive::<String>(&mut frame(8 << 20, 1).as_slice()), Err(ReadError::Io(_))));
+        assert!(read_frame::<String>(&frame(8 << 20, 1)).unwrap().is_none());
+    }
+}

@@ -1,0 +1,90 @@
+//! The owner record: what a box consists of on the host, written before each thing it lists is made.
+//!
+//! The invariant: whatever the moment of a crash, the record together with the box's directory names everything there is to remove. The
+//! mounts and the loop device live in the box's own mount namespace, so the kernel removes them with its last process; the record
+//! names the device only so that removal can wait for it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::spec::Ids;
+
+const FILE: &str = "box.json";
+
+/// Which process, on which boot: a pid alone may be another's by now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessMark {
+    pub pid: i32,
+    /// In clock ticks since boot, from `/proc/<pid>/stat`.
+    pub start_time: u64,
+    pub boot_id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerRecord {
+    pub id: String,
+    pub instance: String,
+    pub ids: Ids,
+    /// Directories in the cgroup file systems.
+    pub cgroups: Vec<PathBuf>,
+    pub loop_device: Option<PathBuf>,
+    /// Process 1 of the box.
+    pub init: Option<ProcessMark>,
+}
+
+impl OwnerRecord {
+    /// `None` if there is none, or none that can be read: then nothing was made that needs it.
+    pub fn read(directory: &Path) -> io::Result<Option<Self>> {
+        match fs::read(directory.join(FILE)) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the record in one step. Not synced: after a host crash the processes, mounts and groups are gone anyway.
+    pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
+        let new = directory.join("box.json.new");
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        fs::rename(new, directory.join(FILE))
+    }
+}
+
+impl ProcessMark {
+    pub(crate) fn of(pid: Pid) -> io::Result<Self> {
+        let pid = pid.as_raw_nonzero().get();
+        let start_time = start_time(pid)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+        Ok(Self { pid, start_time, boot_id: boot_id()? })
+    }
+
+    /// The process, if it is still the one that was marked and has not ended.
+    pub(crate) fn alive(&self) -> io::Result<Option<Pid>> {
+        let same = boot_id()? == self.boot_id && start_time(self.pid)? == Some(self.start_time);
+        Ok(if same { Pid::from_raw(self.pid) } else { None })
+    }
+}
+
+fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// `None` if there is no such process, or only its exit status is left.
+fn start_time(pid: i32) -> io::Result<Option<u64>> {
+    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    // The name may hold anything, so count from the last parenthesis: state is the first field after it, start time the 20th.
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    if matches!(fields.next(), None | Some("Z" | "X")) {
+        return Ok(None);
+    }
+    Ok(fields.nth(18).and_then(|field| field.parse().ok()))
+}

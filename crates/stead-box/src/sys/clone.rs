@@ -1,0 +1,90 @@
+//! New processes, with and without new namespaces, and leaving one at once.
+//!
+//! The invariant: nothing here runs in a process that has a second thread, so a child never inherits a lock nobody will release.
+#![expect(
+    unsafe_code,
+    reason = "clone3, fork, unshare and _exit have no safe form: they are sound only without other threads"
+)]
+
+use std::io;
+
+use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub(crate) enum Side {
+    Parent(Pid),
+    Child,
+}
+
+/// Every namespace a box has. The user namespace comes first in the kernel's order, so it owns all the others.
+pub(crate) const BOX_NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u64
+    | NEWTIME;
+
+/// `CLONE_NEWTIME`: `libc` has it only for some targets.
+pub(crate) const NEWTIME: u64 = 0x80;
+
+/// Who waits for the child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parenthood {
+    Caller,
+    /// The caller's own parent becomes the child's parent too, so that the caller can end at once.
+    CallersParent,
+}
+
+/// Forks into new namespaces.
+pub(crate) fn into_namespaces(namespaces: u64, parent: Parenthood) -> io::Result<Side> {
+    refuse_threads()?;
+    // SAFETY: `clone_args` is a plain struct of integers, for which all zeroes is a value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = namespaces;
+    match parent {
+        // The kernel refuses an exit signal with CLONE_PARENT: the child takes the caller's.
+        Parenthood::CallersParent => args.flags |= libc::CLONE_PARENT as u64,
+        Parenthood::Caller => args.exit_signal = libc::SIGCHLD as u64,
+    }
+    // SAFETY: `args` is a valid `clone_args` of the length given and outlives the call. Without CLONE_VM and without a stack the
+    // child continues on a copy of this one, as after fork; there is no other thread whose locks it could inherit.
+    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
+    side(result)
+}
+
+pub(crate) fn fork() -> io::Result<Side> {
+    refuse_threads()?;
+    // SAFETY: single-threaded, so the child may do all that the parent may.
+    let result = unsafe { libc::fork() };
+    side(result.into())
+}
+
+fn side(result: libc::c_long) -> io::Result<Side> {
+    match i32::try_from(result) {
+        Ok(0) => Ok(Side::Child),
+        Ok(pid) => Pid::from_raw(pid).filter(|_| pid > 0).map(Side::Parent).ok_or_else(io::Error::last_os_error),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Moves this process into new namespaces of the given kinds.
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    refuse_threads()?;
+    // SAFETY: the only danger of unshare is one thread of several losing what the others share with it; there is one thread.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// Ends this process without running anything of its parent's: no destructors, no buffers flushed twice.
+pub(crate) fn leave(code: i32) -> ! {
+    // SAFETY: _exit takes any integer and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+fn refuse_threads() -> io::Result<()> {
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if threads == 1 { Ok(()) } else { Err(io::Error::other(format!("{threads} threads where only one may be"))) }
+}

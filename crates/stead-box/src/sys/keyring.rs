@@ -1,0 +1,20 @@
+//! A session keyring of the box's own.
+#![expect(unsafe_code, reason = "keyctl is not in libc or rustix")]
+
+use std::io;
+
+/// `KEYCTL_JOIN_SESSION_KEYRING`.
+const JOIN_SESSION_KEYRING: libc::c_long = 1;
+
+/// Leaves the session keyring this process was started with for a new, empty, nameless one.
+///
+/// A kernel without keyrings has nothing to leave.
+pub(crate) fn leave_session_keyring() -> io::Result<()> {
+    // SAFETY: a null name is what asks for an anonymous keyring; no memory is passed.
+    let result = unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>()) };
+    if result >= 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ENOSYS) { Ok(()) } else { Err(error) }
+}

@@ -1,0 +1,90 @@
+//! A file as a block device, for as long as something has it mounted.
+//!
+//! The invariant: a device is always configured with autoclear in the same call that binds it, so the kernel frees it when its last
+//! user goes, however that user ends. There is nothing to clean up and nothing that can leak.
+#![expect(unsafe_code, reason = "the loop driver is spoken to by ioctl")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// Another process may take the device between our asking and our binding.
+const TRIES: usize = 64;
+
+/// `struct loop_config` of `linux/loop.h`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// `struct loop_info64`.
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// A bound device. Keep the file open until the device is mounted; closing it before then frees the device.
+pub(crate) struct LoopDevice {
+    pub(crate) path: PathBuf,
+    /// Held, not used.
+    _open: File,
+}
+
+/// Binds `image` to a free loop device.
+pub(crate) fn attach(image: &File) -> io::Result<LoopDevice> {
+    let control = File::options().read(true).write(true).open("/dev/loop-control")?;
+    for _ in 0..TRIES {
+        // SAFETY: this request takes no argument.
+        let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let path = PathBuf::from(format!("/dev/loop{number}"));
+        let device = File::options().read(true).write(true).open(&path)?;
+        match configure(&device, image) {
+            Ok(()) => return Ok(LoopDevice { path, _open: device }),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
+}
+
+fn configure(device: &File, image: &File) -> io::Result<()> {
+    // SAFETY: `LoopConfig` is a plain struct of integers, for which all zeroes is a value.
+    let mut config: LoopConfig = unsafe { std::mem::zeroed() };
+    config.fd = u32::try_from(image.as_raw_fd()).map_err(io::Error::other)?;
+    config.info.flags = LO_FLAGS_AUTOCLEAR;
+    // SAFETY: the request reads one `loop_config`; `config` is one and outlives the call.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structs_have_the_kernels_sizes() {
+        assert_eq!((size_of::<LoopInfo>(), size_of::<LoopConfig>()), (232, 304));
+    }
+}

@@ -1,0 +1,86 @@
+//! Signals as something to wait for.
+#![expect(unsafe_code, reason = "signal sets are C structs, and signalfd hands out a bare descriptor")]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Blocks `SIGCHLD` and ignores `SIGPIPE`; the descriptor becomes readable when a child ends.
+pub(crate) fn child_signals() -> io::Result<OwnedFd> {
+    // SAFETY: `sigset_t` is a plain C struct; sigemptyset below gives it its value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a `sigset_t` to write to.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: `set` has been initialised, SIGCHLD is a signal.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    if unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: ignoring a signal installs no code to run.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call above returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Forgets the signals that have arrived: whoever asks then looks at all children anyway.
+pub(crate) fn drain(signals: &OwnedFd) {
+    let mut buffer = [0u8; 128 * 8];
+    while matches!(rustix::io::read(signals, &mut buffer), Ok(count) if count > 0) {}
+}
+
+/// Empties the mask and gives every signal its default action back, before another program is started.
+pub(crate) fn reset() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: SIG_DFL installs no code; numbers that are no signal, or cannot be changed, are refused.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: `sigset_t` is a plain C struct; sigemptyset below gives it its value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a `sigset_t` to write to.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// Closes every descriptor from `first` on.
+pub(crate) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: called where the caller owns everything it still needs below `first`; the kernel only closes descriptors.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Marks every descriptor from 3 on to be closed by the next exec.
+pub(crate) fn close_all_on_exec() -> io::Result<()> {
+    // SAFETY: the call only sets a flag on descriptors.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes the number of `onto` name what `from` names; what it named before is closed, if this was its last name.
+pub(crate) fn duplicate_onto(from: &impl AsRawFd, onto: &impl AsRawFd) -> io::Result<()> {
+    // SAFETY: both are open for the call; `onto` stays open and owned by whoever owns it.
+    let result = unsafe { libc::dup3(from.as_raw_fd(), onto.as_raw_fd(), libc::O_CLOEXEC) };
+    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Ends every process that this one may signal, except process 1 of its pid namespace and itself.
+///
+/// Refuses to be anything but process 1 of a namespace: elsewhere "every process" would be the host's.
+pub(crate) fn kill_all() {
+    if std::process::id() != 1 {
+        return;
+    }
+    // SAFETY: sends a signal; no memory is passed. -1 is confined to the pid namespace whose first process this is.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// Closes a descriptor by its number, in a process that will not use what owned it.
+pub(crate) fn close(number: i32) {
+    // SAFETY: the caller is a fork that never returns to the code that owns the number; closing a closed one is only an error.
+    unsafe { libc::close(number) };
+}

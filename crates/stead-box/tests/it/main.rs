@@ -1,0 +1,32 @@
+//! Real boxes on the real kernel: as root, and again as an ordinary user.
+//!
+//! A case is written once, over a [`Home`]. `cases!` makes two tests of it: `root::…` runs it here, `own::…` runs it in a copy of this
+//! program that has given up root. Every home takes a census when it is dropped: what was not there before must not be there after.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is how a test fails, and a skip is said aloud")]
+
+mod census;
+mod exec;
+mod home;
+mod lifecycle;
+
+/// `root::name` and `own::name` for each case.
+macro_rules! cases {
+    ($($module:ident :: $case:ident),+ $(,)?) => {
+        mod root {
+            $(#[test] fn $case() { crate::home::as_root(crate::$module::$case); })+
+        }
+        mod own {
+            $(#[test] fn $case() { crate::home::as_ordinary_user(concat!("own::", stringify!($case)), crate::$module::$case); })+
+        }
+    };
+}
+
+cases! {
+    exec::commands_run_as_ordered,
+    exec::what_cannot_start_says_why,
+    exec::the_result_comes_with_the_exit_not_with_the_pipes,
+    exec::a_timeout_leaves_nobody,
+    lifecycle::a_removed_box_leaves_nothing,
+    lifecycle::a_box_is_found_again,
+}
