@@ -67,12 +67,7 @@ impl OpenSession {
     pub(crate) async fn open(engine: &Engine, id: SessionId) -> Result<Self, OpError> {
         let cell = match engine.cell(id) {
             Some(cell) => cell,
-            None => {
-                let state = load(engine, id).await?;
-                let live = state.session.as_ref().is_some_and(|session| session.live());
-                let cell = Cell::new(state);
-                if live { engine.keep_cell(id, cell) } else { cell }
-            }
+            None => load_cell(engine, id).await?,
         };
         Ok(Self { engine: engine.clone(), id, cell })
     }
@@ -268,6 +263,25 @@ fn head(state: &State) -> Head {
             due_at: None,
             final_hash: None,
         },
+    }
+}
+
+/// A cell for a session nobody has open; kept if the session lives.
+async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell>, OpError> {
+    loop {
+        let state = load(engine, id).await?;
+        let (seq, live) = (state.seq, state.session.as_ref().is_some_and(|session| session.live()));
+        let fresh = Cell::new(state);
+        if !live {
+            return Ok(fresh);
+        }
+        let cell = engine.keep_cell(id, fresh.clone());
+        // If the session ended while we read, its own cell is gone and ours would stay behind as its ghost.
+        let ended_meanwhile = engine.store().head(id).await?.is_some_and(|row| !row.live && row.seq > seq);
+        if !ended_meanwhile || !Arc::ptr_eq(&cell, &fresh) {
+            return Ok(cell);
+        }
+        engine.drop_cell(id);
     }
 }
 

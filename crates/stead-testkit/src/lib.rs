@@ -4,6 +4,7 @@
 //! is left of the server on the host. So every black-box test is also a replay test and a census.
 
 mod client;
+pub mod postgres;
 mod server;
 
 pub use client::{Client, Reply};

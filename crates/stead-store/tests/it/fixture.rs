@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use stead_core::{SessionId, Timestamp};
 use stead_store::{AuditEntry, Commit, Database, Head, NewEvent, Store};
 
-use crate::postgres;
+use stead_testkit::postgres;
 
 pub(crate) struct Fixture {
     pub(crate) database: Database,

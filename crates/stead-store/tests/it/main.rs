@@ -10,7 +10,6 @@ mod fixture;
 mod idempotency;
 mod journal;
 mod opening;
-mod postgres;
 mod tables;
 mod tamper;
 

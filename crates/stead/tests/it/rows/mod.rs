@@ -4,6 +4,7 @@ mod agent_types;
 mod durability;
 mod idempotency;
 mod policy;
+mod postgres;
 mod sessions;
 
 use stead_testkit::{ServerOptions, TestServer};

@@ -1,6 +1,6 @@
 //! A real PostgreSQL for the tests: the one `STEAD_TEST_POSTGRES_URL` names, or a private cluster of this process.
 //!
-//! No PostgreSQL is a failure, never a skip: half of this crate would be untested.
+//! No PostgreSQL is a failure, never a skip: half of what is promised would be untested.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Makes an empty database. Its name is returned for [`drop_database`].
-pub(crate) async fn create_database() -> (Database, String) {
+pub async fn create_database() -> (Database, String) {
     let name = format!("stead_test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     admin(format!("CREATE DATABASE {name} TEMPLATE template0")).await;
     (Database::Postgres(cluster().url.replace("{}", &name)), name)
 }
 
-pub(crate) async fn drop_database(name: &str) {
+pub async fn drop_database(name: &str) {
     admin(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
 }
 
