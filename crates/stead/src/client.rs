@@ -27,19 +27,21 @@ const MAX_BODY: u64 = 256 * 1024 * 1024;
 /// The most a server puts on one page.
 const PAGE: u32 = 500;
 
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("no Stead server answers at {url}")]
     Unreachable {
         url: String,
         #[source]
-        source: ureq::Error,
+        source: Cause,
     },
     #[error("the connection to {url} was lost before the answer was complete")]
     Lost {
         url: String,
         #[source]
-        source: ureq::Error,
+        source: Cause,
     },
     #[error("{url} answered with status {status}, and not as a Stead server does")]
     Stranger { url: String, status: u16 },
@@ -234,6 +236,11 @@ impl Client {
             ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
             ureq::Error::Timeout(timeout) => matches!(timeout, ureq::Timeout::Connect | ureq::Timeout::Resolve),
             _ => false,
+        };
+        // The system's own words, without the library's prefix.
+        let source: Cause = match source {
+            ureq::Error::Io(error) => error.into(),
+            other => other.into(),
         };
         if nobody { ClientError::Unreachable { url, source } } else { ClientError::Lost { url, source } }
     }

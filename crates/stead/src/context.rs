@@ -16,6 +16,11 @@ impl Context {
         Ok(Self { config, out: Output::new(form) })
     }
 
+    /// The server of this home, if one runs now and nobody named another.
+    pub(crate) fn moved_server(&self) -> Option<Client> {
+        self.config.has_known_server().then(|| self.client().ok()).flatten()
+    }
+
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Client::new(self.config.endpoint()?)
     }

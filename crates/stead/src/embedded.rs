@@ -54,8 +54,13 @@ impl Server {
         home.create()?;
         let lock = home.lock()?;
         let token = home.token_or_create(&lock)?;
-        warn_about_modes(&home);
+        warn_about_token(&home);
         let runtime = Runtime::new().map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
+        // From here on a signal means an orderly end, also while the last run is taken up.
+        let interrupted = {
+            let _context = runtime.enter();
+            interrupted().map_err(|error| Failure::new("cannot wait for signals").because(&error))?
+        };
         let (listener, engine) = runtime.block_on(async {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
@@ -67,10 +72,6 @@ impl Server {
         let running = RunningServer { url: url(address), pid: std::process::id(), started_at: now().to_string() };
         let (stop, stopped) = oneshot::channel();
         let server_config = server_config(settings, &token);
-        let interrupted = {
-            let _context = runtime.enter();
-            interrupted().map_err(|error| Failure::new("cannot wait for signals").because(&error))?
-        };
         let serving = runtime.spawn(async move {
             let shutdown = async {
                 tokio::select! {
@@ -205,12 +206,10 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn warn_about_modes(home: &Home) {
-    for name in ["", "token"] {
-        if let Some(mode) = home.mode(name).filter(|mode| mode & 0o077 != 0) {
-            let path = home.path().join(name);
-            tracing::warn!(path = %path.display(), mode = format!("{mode:03o}"), "other users can look into this; see stead doctor");
-        }
+fn warn_about_token(home: &Home) {
+    if let Some(mode) = home.mode("token").filter(|mode| mode & 0o077 != 0) {
+        let (path, mode) = (home.token_path(), format!("{mode:03o}"));
+        tracing::warn!(path = %path.display(), mode, "other users can read the admin token; see stead doctor");
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn start(filter: Option<&Setting>, otherwise: &str) -> Result<(), Fai
     let started = if io::stderr().is_terminal() {
         builder.with_target(false).try_init()
     } else {
-        builder.json().flatten_event(true).try_init()
+        builder.json().flatten_event(true).with_span_list(false).try_init()
     };
     // Only a second start in one process fails, and then the log is there already.
     started.or(Ok(()))

@@ -21,6 +21,7 @@ const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARN: Style = AnsiColor::Yellow.on_default();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
 /// For whom results are printed.
@@ -34,6 +35,8 @@ pub(crate) enum Form {
 pub(crate) enum Mark {
     Good,
     Bad,
+    /// Worth knowing, and nothing failed.
+    Warned,
     Known,
 }
 
@@ -66,6 +69,7 @@ impl Output {
         let sign = match mark {
             Mark::Good => paint(GOOD, "✓"),
             Mark::Bad => paint(BAD, "✗"),
+            Mark::Warned => paint(WARN, "!"),
             Mark::Known => paint(DIM, "·"),
         };
         self.put(&format!("{sign} {}", lines_of(text)))

@@ -15,8 +15,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 const GIVE_UP: Duration = Duration::from_secs(120);
 
 /// Gives every event after `after` to `take`, in order and once each, until the session has ended. `lost` is told once per outage.
+///
+/// `again` gives the client to go on with after an outage, if the server has moved: one on a free port comes back on another.
 pub(crate) fn follow(
-    client: &Client,
+    mut client: Client,
+    again: impl Fn() -> Option<Client>,
     session: &str,
     mut after: u64,
     mut take: impl FnMut(&Value) -> Result<(), Failure>,
@@ -35,7 +38,7 @@ pub(crate) fn follow(
                 if after > begun {
                     outage = None;
                 }
-                if ended(client, session, after).unwrap_or(false) {
+                if ended(&client, session, after).unwrap_or(false) {
                     return Ok(());
                 }
             }
@@ -54,6 +57,7 @@ pub(crate) fn follow(
             Outage { since: Instant::now(), pause: FIRST_PAUSE }
         });
         std::thread::sleep(outage.pause);
+        client = again().unwrap_or(client);
         outage.pause = (outage.pause * 2).min(LONGEST_PAUSE);
     }
 }

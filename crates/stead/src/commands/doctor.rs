@@ -31,6 +31,11 @@ impl Finding {
         Self { mark: Mark::Bad, what, detail: detail.into(), advice: Some(advice.into()) }
     }
 
+    /// Works, and could be better.
+    fn warned(what: &'static str, detail: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { mark: Mark::Warned, ..Self::bad(what, detail, advice) }
+    }
+
     /// Neither good nor bad: a fact.
     fn known(what: &'static str, detail: impl Into<String>) -> Self {
         Self { mark: Mark::Known, what, detail: detail.into(), advice: None }
@@ -70,6 +75,7 @@ fn to_json(findings: &[Finding]) -> serde_json::Value {
             let verdict = match finding.mark {
                 Mark::Good => "ok",
                 Mark::Bad => "failed",
+                Mark::Warned => "warning",
                 Mark::Known => "info",
             };
             json!({"check": finding.what, "verdict": verdict, "detail": finding.detail, "advice": finding.advice})

@@ -24,7 +24,7 @@ impl Events {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let client = context.client()?;
         if self.follow {
-            return self.go_on(context, &client);
+            return self.go_on(context, client);
         }
         let (listing, left_out) = self.page(&client)?;
         context.out.either(&listing.to_json(), || {
@@ -51,10 +51,11 @@ impl Events {
         Ok((client.list(&format!("/sessions/{session}/events?after={after}"), self.limit)?, left_out))
     }
 
-    fn go_on(&self, context: &Context, client: &Client) -> Result<(), Failure> {
+    fn go_on(&self, context: &Context, client: Client) -> Result<(), Failure> {
         let out = &context.out;
         follow(
             client,
+            || context.moved_server(),
             &self.session,
             self.after.unwrap_or(0),
             |event| if out.is_json() { out.json_line(event) } else { out.line(&render::event_row(event)) },

@@ -15,7 +15,7 @@ use crate::session_request::SessionRequest;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SessionCommand {
     /// Start a session and wait until it is ready
-    Create(Create),
+    Create(Box<Create>),
     /// List sessions, newest first
     Ls(Ls),
     /// Show a session

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::client::segment;
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::{json_input, render};
 
 #[derive(Debug, clap::Subcommand)]
@@ -34,10 +34,25 @@ impl ToolCommand {
         let answer = context.client()?.post(&path, &arguments(call.args.as_deref(), &call.arg)?)?;
         if context.out.is_json() {
             context.out.json(&answer)?;
-            // The answer is printed whole; whether it is a good one is the exit code's to say.
-            return if answer["ok"] == true { Ok(()) } else { render::tool_answer(&context.out, &answer) };
+            if answer["ok"] == true {
+                return Ok(());
+            }
         }
-        render::tool_answer(&context.out, &answer)
+        // A failure in both forms: whether the answer is a good one is the exit code's to say.
+        render::tool_answer(&context.out, &answer).map_err(|failure| advise(failure, &call.arg))
+    }
+}
+
+/// A number given as text is the likeliest mistake.
+fn advise(failure: Failure, arguments: &[String]) -> Failure {
+    let looks_like_json =
+        |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|v| v.is_number() || v.is_boolean());
+    let mut pairs = arguments.iter().filter_map(|pair| pair.split_once('='));
+    match pairs.find(|(name, text)| !name.ends_with(':') && looks_like_json(text)) {
+        Some((name, text)) if failure.hint.is_none() && failure.kind() == Kind::Failed => {
+            failure.hint(format!("{name} was sent as text; --arg {name}:={text} sends it as JSON"))
+        }
+        _ => failure,
     }
 }
 

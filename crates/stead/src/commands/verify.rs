@@ -59,7 +59,8 @@ fn report(context: &Context, verdict: &Verdict) -> Result<(), Failure> {
             out.marked(Mark::Bad, &format!("{session} at sequence number {seq}: {reason}"))?;
         }
         let intact = *sessions - u64::try_from(broken.len()).unwrap_or(u64::MAX);
-        out.marked(Mark::Good, &format!("{intact} of {sessions} journals intact, {events} events checked"))
+        let summary = format!("{intact} of {sessions} journals intact, {events} events checked");
+        if broken.is_empty() { out.marked(Mark::Good, &summary) } else { out.line(&summary) }
     })?;
     match broken.first() {
         None => Ok(()),

@@ -17,6 +17,11 @@ pub(crate) struct Endpoint {
 }
 
 impl Config {
+    /// Whether somebody named a server, or one runs on the home; else there is only the default address to try.
+    pub(crate) fn has_known_server(&self) -> bool {
+        self.url.is_some() || self.home.running().is_ok_and(|running| running.is_some())
+    }
+
     pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
         let (url, trusted) = match &self.url {
             Some(setting) => {

@@ -22,7 +22,7 @@ pub(crate) fn plan(out: &Output, plan: &Value) -> Result<(), Failure> {
     summary.row(&["fingerprint", &cell(&workspace["fingerprint"])]);
     out.table(&summary)?;
     for passed in workspace["passed_over"].as_array().into_iter().flatten() {
-        out.marked(Mark::Bad, &format!("not {}: {}", cell(&passed["provider"]), cell(&passed["reason"])))?;
+        out.marked(Mark::Warned, &format!("not {}: {}", cell(&passed["provider"]), cell(&passed["reason"])))?;
     }
 
     out.heading("\nWho said what, strongest first")?;

@@ -39,7 +39,7 @@ pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
     optional(&mut table, "token", &session["token"]);
     out.table(&table)?;
     for warning in session["warnings"].as_array().into_iter().flatten() {
-        out.marked(Mark::Bad, &format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])))?;
+        out.marked(Mark::Warned, &format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])))?;
     }
     if !session["failure"].is_null() {
         let failure = &session["failure"];

@@ -41,8 +41,9 @@ fn home(context: &Context) -> Finding {
         return Finding::bad("home", format!("{path} cannot be written: {error}"), advice);
     }
     if mode & 0o077 != 0 {
-        let advice = format!("chmod 700 {path}");
-        return Finding::bad("home", format!("{path} has mode {mode:03o}: other users can look into it"), advice);
+        // The files in it are for their owner alone whatever the directory's mode; others see their names.
+        let detail = format!("{path} is writable, and with mode {mode:03o} other users can look into it");
+        return Finding::warned("home", detail, format!("chmod 700 {path}"));
     }
     Finding::good("home", format!("{path} is writable, mode {mode:03o}"))
 }

@@ -1,0 +1,172 @@
+//! What works, as text and as JSON.
+
+use serde_json::{Value, json};
+
+use super::kit::{self, normal, run};
+
+#[test]
+fn a_session_from_plan_to_close() {
+    let server = kit::server();
+    let home = server.home();
+    let mut story = String::new();
+    let mut tell = |args: &[&str]| {
+        let ran = run(home, args);
+        let told = normal(&format!("$ stead {}\n", args.join(" ")), home);
+        story.push_str(&format!("{told}{}\n", ran.shown(home)));
+        ran
+    };
+    tell(&["plan", "--agent-type", "coder", "--branch", "main", "--pull-request", "7", "-e", "A=1"]);
+    let created = tell(&["session", "create", "--agent-type", "coder", "--task-id", "t-1"]);
+    let id = created.out.lines().next().unwrap().split_whitespace().nth(1).unwrap().to_owned();
+    tell(&["tool", "call", &id, "write", "--arg", "path=src/a.txt", "--arg", "content=one\ntwo\n"]);
+    tell(&["tool", "call", &id, "read", "--arg", "path=src/a.txt"]);
+    tell(&["tool", "call", &id, "read", "--args", r#"{"path":"src/a.txt"}"#, "--arg", "limit:=1"]);
+    tell(&["tool", "call", &id, "ls", "--arg", "path=src"]);
+    tell(&["tool", "call", &id, "grep", "--arg", "pattern=t.o"]);
+    tell(&["tool", "call", &id, "glob", "--arg", "pattern=**/*.txt"]);
+    tell(&["tool", "call", &id, "bash", "--arg", "command=id"]);
+    tell(&["session", "ls"]);
+    tell(&["session", "show", &id]);
+    tell(&["state", &id]);
+    tell(&["replay", &id]);
+    tell(&["events", &id, "--limit", "4"]);
+    tell(&["session", "close", &id]);
+    tell(&["session", "close", &id]);
+    tell(&["tool", "call", &id, "ls"]);
+    tell(&["verify", &id]);
+    insta::assert_snapshot!(story);
+}
+
+#[test]
+fn what_is_declared() {
+    let server = kit::server();
+    let home = server.home();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.json");
+    std::fs::write(&file, r#"{"enabled": true, "provider": "memory", "tools": ["ls"]}"#).unwrap();
+    let file = file.display().to_string();
+
+    assert_eq!(run(home, &["agent-type", "create", "--data", r#"{"id":"extra"}"#]).ok(), "declared extra\n");
+    assert_eq!(run(home, &["agent-type", "set", "extra", &file]).json()["tools"], json!(["ls"]));
+    assert_eq!(run(home, &["agent-type", "get", "extra", "--workspace-config"]).json()["tools"], json!(["ls"]));
+    assert_eq!(run(home, &["agent-type", "get", "extra"]).json()["id"], "extra");
+    insta::assert_snapshot!(normal(&run(home, &["agent-type", "ls"]).ok(), home));
+    assert_eq!(run(home, &["agent-type", "rm", "extra"]).ok(), "removed extra\n");
+
+    let project = run(home, &["project", "set", "web", "--data", r#"{"default_branch":"trunk"}"#]).json();
+    assert_eq!(run(home, &["project", "get", "web"]).json(), project);
+    let platform = run(home, &["platform", "set", "--data", r#"{"allowed_git_hosts":["git.example"]}"#]).json();
+    assert_eq!(run(home, &["platform", "get"]).json(), platform);
+    assert_eq!(platform["allowed_git_hosts"], json!(["git.example"]));
+}
+
+#[test]
+fn every_answer_has_a_json_form() {
+    let server = kit::server();
+    let home = server.home();
+    let id = kit::session(&server);
+    for args in [
+        &["session", "ls"][..],
+        &["session", "show", &id],
+        &["session", "token", &id],
+        &["events", &id],
+        &["session", "events", &id, "--after", "2"],
+        &["tool", "call", &id, "ls"],
+        &["tools"],
+        &["plan", "-a", "coder"],
+        &["agent-type", "ls"],
+        &["state", &id],
+        &["replay", &id],
+        &["verify"],
+        &["audit"],
+        &["audit", "--session", &id, "--type", "policy_resolved"],
+        &["providers"],
+        &["pool"],
+        &["token", "show"],
+        &["token", "new", "--name", "ci"],
+        &["token", "session", &id],
+        &["doctor"],
+        &["session", "create", "-a", "coder"],
+        &["session", "close", &id],
+    ] {
+        let value = run(home, &[args, &["--json"]].concat()).json();
+        assert!(value.is_object(), "{args:?}: {value}");
+    }
+    assert!(run(home, &["replay", &id, "--json"]).json()["state_hash"].is_string());
+}
+
+#[test]
+fn the_rest_as_tables() {
+    let server = kit::server();
+    let home = server.home();
+    let show = |args: &[&str]| run(home, args).shown(home);
+    insta::assert_snapshot!("providers", show(&["providers"]));
+    insta::assert_snapshot!("pool", show(&["pool"]));
+    insta::assert_snapshot!("tools", show(&["tools"]));
+    insta::assert_snapshot!("audit", show(&["audit"]));
+}
+
+#[test]
+fn lists_are_followed_and_say_when_there_is_more() {
+    let server = kit::server();
+    let home = server.home();
+    for _ in 0..5 {
+        kit::session(&server);
+    }
+    let rows = |out: &str| out.lines().count() - 1;
+    let three = run(home, &["session", "ls", "--limit", "3"]);
+    assert_eq!(rows(&three.out), 3);
+    assert_eq!(three.err, "there are more than these 3; --limit N shows up to N\n");
+    let all = run(home, &["session", "ls"]);
+    assert_eq!((rows(&all.out), all.err.as_str()), (5, ""));
+    assert!(run(home, &["session", "ls", "--limit", "3", "--json"]).json()["next_cursor"].is_string());
+    assert_eq!(rows(&run(home, &["session", "ls", "--status", "closed"]).ok()), 0);
+}
+
+#[test]
+fn the_same_key_gives_the_same_session() {
+    let server = kit::server();
+    let create = ["session", "create", "-a", "coder", "--idempotency-key", "k1", "--json"];
+    let id = |value: Value| value["id"].clone();
+    assert_eq!(id(run(server.home(), &create).json()), id(run(server.home(), &create).json()));
+}
+
+#[test]
+fn a_session_token_opens_its_session_only() {
+    let server = kit::server();
+    let (home, id, other) = (server.home(), kit::session(&server), kit::session(&server));
+    let token = run(home, &["session", "token", &id]).ok();
+    let with_token = |args: &[&str]| kit::finish(kit::stead(home).args(args).env("STEAD_TOKEN", token.trim()));
+    with_token(&["tool", "call", &id, "ls"]).ok();
+    with_token(&["events", &id, "--after", "0"]).ok();
+    let refused = with_token(&["tool", "call", &other, "ls"]);
+    assert_eq!(
+        (refused.code, refused.err.lines().next()),
+        (Some(1), Some(format!("error: there is no session '{other}'").as_str()))
+    );
+    assert_eq!(with_token(&["session", "ls"]).code, Some(1));
+}
+
+#[test]
+fn a_files_content_goes_into_a_pipe_as_it_is() {
+    let server = kit::server();
+    let (home, id) = (server.home(), kit::session(&server));
+    let content = "\u{1b}[31mred\u{1b}[0m\tand \u{7f}\n";
+    run(home, &["tool", "call", &id, "write", "-a", "path=a", "-a", &format!("content={content}")]).ok();
+    assert_eq!(run(home, &["tool", "call", &id, "read", "-a", "path=a"]).ok(), content);
+    // As part of a table it is shown, not sent.
+    let events = run(home, &["events", &id]).ok();
+    assert!(!events.chars().any(|c| c.is_control() && c != '\n'), "{events}");
+}
+
+#[test]
+fn arguments_come_from_standard_input() {
+    let server = kit::server();
+    let (home, id) = (server.home(), kit::session(&server));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("args.json");
+    std::fs::write(&file, r#"{"path": "a.txt", "content": "hi"}"#).unwrap();
+    let input = std::fs::File::open(&file).unwrap();
+    let ran = kit::finish(kit::stead(home).args(["tool", "call", &id, "write", "--args", "-"]).stdin(input));
+    assert_eq!(ran.ok(), "Created a.txt (2 bytes).\n");
+}

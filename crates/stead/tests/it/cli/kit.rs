@@ -1,0 +1,144 @@
+//! Running the binary, and texts without what differs from run to run.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stead_testkit::TestServer;
+
+pub(super) const BINARY: &str = env!("CARGO_BIN_EXE_stead");
+
+/// What one run of the binary did.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) code: Option<i32>,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Ran {
+    #[track_caller]
+    pub(super) fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
+        self.out
+    }
+
+    #[track_caller]
+    pub(super) fn json(self) -> Value {
+        let out = self.ok();
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("not JSON ({error}): {out}"))
+    }
+
+    /// The exit code, and both texts one after the other.
+    pub(super) fn shown(&self, home: &Path) -> String {
+        let code = self.code.map_or("a signal".to_owned(), |code| code.to_string());
+        normal(&format!("exit {code}\n{}{}", self.out, self.err), home)
+    }
+}
+
+/// The binary with this home and nothing else from the environment.
+pub(super) fn stead(home: &Path) -> Command {
+    let mut command = Command::new(BINARY);
+    command.env_clear().env("STEAD_HOME", home).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(super) fn run(home: &Path, args: &[&str]) -> Ran {
+    finish(stead(home).args(args))
+}
+
+pub(super) fn finish(command: &mut Command) -> Ran {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: status.code(), out: text(stdout), err: text(stderr) }
+}
+
+/// A server with an agent type `coder`.
+pub(super) fn server() -> TestServer {
+    let server = TestServer::start(BINARY);
+    server.agent_type(
+        "coder",
+        json!({"enabled": true, "provider": "memory", "workspace_policy": "empty", "tools": ["ls", "read", "write", "grep", "glob", "rm"]}),
+    );
+    server
+}
+
+/// A server and the id of an active session of `coder`.
+pub(super) fn session(server: &TestServer) -> String {
+    server.session(json!({"agent_type": "coder"}))["id"].as_str().unwrap().to_owned()
+}
+
+/// Waits for a child to end by itself.
+pub(super) fn wait(child: &mut Child) -> Option<i32> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the program did not end within 30 s");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(super) fn signal(child: &Child, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+}
+
+/// The text with places, ids, hashes, times and numbers of processes replaced by what they are.
+pub(super) fn normal(text: &str, home: &Path) -> String {
+    let text = text.replace(&home.display().to_string(), "HOME").replace(BINARY, "stead");
+    let mut shown = String::new();
+    let mut rest = text.as_str();
+    while let Some(start) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
+        let (before, from) = rest.split_at(start);
+        shown.push_str(before);
+        let end = from
+            .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':' | '.' | '-'))
+            .unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        let (word, tail) = match word.strip_suffix([':', '.']) {
+            Some(bare) => (bare, &word[bare.len()..]),
+            None => (word, ""),
+        };
+        shown.push_str(&name_of(word));
+        shown.push_str(tail);
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown
+}
+
+fn name_of(word: &str) -> String {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let prefixes = [("ses_", 30), ("ws_", 29), ("call_", 31), ("sst_", 95), ("stead_", 70), ("blake3:", 71)];
+    for (prefix, length) in prefixes {
+        if word.starts_with(prefix) && word.len() == length {
+            return prefix.to_uppercase().trim_end_matches([':', '_']).to_owned();
+        }
+    }
+    let mut parts = word.split([':', '.', '-']);
+    let shape: Vec<usize> = parts.clone().map(str::len).collect();
+    match (parts.all(digits), &shape[..]) {
+        (true, [2, 2, 2, 3]) => "hh:mm:ss.mmm".to_owned(),
+        (true, [2, 2, 2]) => "hh:mm:ss".to_owned(),
+        (true, [4, 2, 2]) => "yyyy-mm-dd".to_owned(),
+        (true, [3, 1, 1, 1, _]) => "127.0.0.1:PORT".to_owned(),
+        _ => word.to_owned(),
+    }
+}
+
+#[test]
+fn what_differs_is_named() {
+    let text =
+        "at 2026-11-15 09:30:00 (09:30:00.123) http://127.0.0.1:4711: ses_01m7gpj79zefqvayz8yajwcrf1, 12 events.";
+    assert_eq!(
+        normal(text, Path::new("/nowhere")),
+        "at yyyy-mm-dd hh:mm:ss (hh:mm:ss.mmm) http://127.0.0.1:PORT: SES, 12 events."
+    );
+}

@@ -1,0 +1,11 @@
+//! The command line as a person and as a script meet it: the real binary, a real server, exit codes and texts.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod commands;
+mod demo;
+mod follow;
+mod help;
+mod kit;
+mod mistakes;
+mod offline;
+mod server;

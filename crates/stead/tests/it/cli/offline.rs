@@ -1,0 +1,110 @@
+//! What works on the database itself: `verify` and `doctor`.
+
+use std::path::Path;
+
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+
+use super::kit::{self, run};
+
+/// Changes the database behind the program's back.
+fn tamper(home: &Path, statement: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let url = format!("sqlite:{}", home.join("stead.db").display());
+        let mut connection = SqliteConnection::connect(&url).await.unwrap();
+        connection.execute(statement).await.unwrap();
+        connection.close().await.unwrap();
+    });
+}
+
+/// A home whose server has ended, and the session it held.
+fn after_work() -> (tempfile::TempDir, String) {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path(), &["up", "--demo"]).ok();
+    let runs = run(home.path(), &["verify", "--json"]).json();
+    assert_eq!((runs["sessions"].as_u64(), runs["broken"].as_array().map(Vec::len)), (Some(1), Some(0)), "{runs}");
+    let journal = home.path().join("stead.db");
+    assert!(journal.exists());
+    (home, runs["events"].to_string())
+}
+
+#[test]
+fn intact_journals_verify_with_and_without_a_server() {
+    let server = kit::server();
+    let id = kit::session(&server);
+    assert_eq!(run(server.home(), &["verify"]).ok(), "✓ 1 of 1 journals intact, 6 events checked\n");
+    assert_eq!(run(server.home(), &["verify", &id]).ok(), "✓ 1 of 1 journals intact, 6 events checked\n");
+    let (home, events) = after_work();
+    let ran = run(home.path(), &["verify"]).ok();
+    assert_eq!(ran, format!("✓ 1 of 1 journals intact, {events} events checked\n"));
+}
+
+#[test]
+fn a_changed_journal_is_found() {
+    let (home, _) = after_work();
+    tamper(
+        home.path(),
+        "UPDATE events SET payload = replace(payload, 'Hello', 'Jello') WHERE kind = 'ToolCallStarted'",
+    );
+    let ran = run(home.path(), &["verify"]);
+    assert_eq!(ran.code, Some(1));
+    insta::assert_snapshot!(ran.shown(home.path()));
+    let broken = run(home.path(), &["verify", "--json"]);
+    assert_eq!(broken.code, Some(1));
+    let value: serde_json::Value = serde_json::from_str(&broken.out).unwrap();
+    assert_eq!(value["broken"][0]["seq"], 7, "{value}");
+    let doctor = run(home.path(), &["doctor"]);
+    assert_eq!(doctor.code, Some(1));
+    assert!(doctor.out.contains("✗ journals: "), "{}", doctor.out);
+}
+
+#[test]
+fn a_journal_cut_off_is_found() {
+    let (home, _) = after_work();
+    tamper(home.path(), "DELETE FROM events WHERE seq > 10");
+    let ran = run(home.path(), &["verify"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("is broken at sequence number 11: "), "{}", ran.err);
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_left_alone() {
+    let (home, _) = after_work();
+    tamper(
+        home.path(),
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         SELECT 9000, 'from the future', success, checksum, 0 FROM _sqlx_migrations WHERE version = 1",
+    );
+    for args in [&["serve", "--listen", "127.0.0.1:0"][..], &["verify"]] {
+        let ran = run(home.path(), args);
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.err.contains("has schema version 9000"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn verify_needs_a_database() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run(home.path(), &["verify"]);
+    insta::assert_snapshot!(ran.shown(home.path()));
+    assert!(!home.path().join("stead.db").exists(), "looking must not make one");
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    let server = kit::server();
+    let healthy = run(server.home(), &["doctor"]);
+    assert_eq!(healthy.code, Some(0), "{}{}", healthy.out, healthy.err);
+    assert!(!healthy.out.contains('✗'), "{}", healthy.out);
+    for known in ["kernel", "user namespaces", "overlayfs", "Landlock", "cgroups", "git", "podman", "psql"] {
+        assert!(healthy.out.contains(&format!("· {known}: ")), "{known}: {}", healthy.out);
+    }
+    let (home, _) = after_work();
+    std::fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let token = home.path().join("token");
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let ran = run(home.path(), &["doctor"]);
+    assert_eq!(ran.code, Some(1));
+    let verdicts: Vec<&str> = ran.out.lines().take_while(|line| !line.starts_with('·')).collect();
+    insta::assert_snapshot!(kit::normal(&format!("{}\n{}", verdicts.join("\n"), ran.err), home.path()));
+}

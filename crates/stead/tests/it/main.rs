@@ -1,0 +1,4 @@
+//! Black-box tests of the binary.
+
+mod cli;
+mod rows;
