@@ -138,16 +138,17 @@ impl Read for WorkspaceConfig {
     }
 }
 
-/// A string of MIN to MAX bytes.
+/// A string of MIN to MAX characters, as JSON Schema counts them.
 pub(crate) struct Bounded<const MIN: usize, const MAX: usize>(pub(crate) String);
 
 impl<const MIN: usize, const MAX: usize> Read for Bounded<MIN, MAX> {
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         let text = String::read(value, at)?;
-        if (MIN..=MAX).contains(&text.len()) {
+        let length = text.chars().count();
+        if (MIN..=MAX).contains(&length) {
             Some(Self(text))
         } else {
-            at.fail(format!("must have {MIN} to {MAX} bytes, not {}", text.len()))
+            at.fail(format!("must have {MIN} to {MAX} characters, not {length}"))
         }
     }
 }

@@ -62,8 +62,8 @@ impl Read for Env {
                     "{shown:?} is not a variable name: use letters, digits and '_', not starting with a digit"
                 ));
             }
-            if text.len() > 8192 {
-                return at.child(name).fail("a value has at most 8192 bytes");
+            if text.chars().count() > 8192 {
+                return at.child(name).fail("a value has at most 8192 characters");
             }
         }
         Some(Self(variables))

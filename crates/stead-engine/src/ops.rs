@@ -35,5 +35,5 @@ pub use project::{project, set_project};
 pub use providers::{ProviderReport, providers};
 pub use read_files::{diff, export_tar, list_files, open_file};
 pub use replay::{Difference, ReplayReport, replay};
-pub use session::{SessionPage, session, sessions, wait_settled};
+pub use session::{SessionPage, session, session_counts, sessions, wait_settled};
 pub use snapshot::{create_snapshot, restore_snapshot, snapshots};

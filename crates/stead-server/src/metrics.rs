@@ -45,6 +45,7 @@ fn describe() {
     describe_histogram!(DURATION, Unit::Seconds, "Time to the head of the answer, by route and method.");
     describe_counter!("stead_refusals_total", "Problems answered, by code.");
     describe_counter!("stead_tool_calls_total", "Tool calls answered, by tool and outcome.");
+    describe_gauge!("stead_sessions", "Sessions, by status.");
     describe_gauge!("stead_event_streams", "Event streams that are open.");
     describe_gauge!("stead_connections", "Connections that are open.");
 }

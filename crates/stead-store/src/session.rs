@@ -65,6 +65,13 @@ pub(crate) async fn list(conn: &mut Conn<'_>, query: &SessionQuery) -> Result<Ve
     )
 }
 
+/// How many sessions there are in each status.
+pub(crate) async fn counts(conn: &mut Conn<'_>) -> Result<Vec<(String, u64)>, StoreError> {
+    let sql = "SELECT status, COUNT(*) FROM sessions GROUP BY status ORDER BY status";
+    let rows: Vec<(String, i64)> = conn.all("count sessions", sql, values![]).await?;
+    rows.into_iter().map(|(status, count)| Ok((status, read_seq(count)?))).collect()
+}
+
 pub(crate) async fn live(conn: &mut Conn<'_>) -> Result<Vec<SessionRow>, StoreError> {
     read_all(conn.all("list live sessions", select_sessions!("WHERE live = 1 ORDER BY id"), values![]).await?)
 }

@@ -63,6 +63,11 @@ impl Store {
     }
 
     /// Oldest first.
+    /// How many sessions there are in each status that any has.
+    pub async fn session_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        session::counts(&mut self.backend.reader().await?.conn()).await
+    }
+
     pub async fn live_sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
         session::live(&mut self.backend.reader().await?.conn()).await
     }

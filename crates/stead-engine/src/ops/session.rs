@@ -38,6 +38,14 @@ pub async fn sessions(engine: &Engine, page: SessionPage) -> Result<Vec<State>, 
     Ok(states)
 }
 
+/// How many sessions there are in each status, also in those that none has.
+pub async fn session_counts(engine: &Engine) -> Result<Vec<(Status, u64)>, OpError> {
+    let counted = engine.store().session_counts().await?;
+    let count =
+        |status: &Status| counted.iter().find(|(name, _)| name == status.as_str()).map_or(0, |(_, count)| *count);
+    Ok(Status::ALL.iter().map(|status| (*status, count(status))).collect())
+}
+
 /// The session once it is neither provisioning nor closing, or as it is when the time is up.
 pub async fn wait_settled(engine: &Engine, id: SessionId, patience: Duration) -> Result<State, OpError> {
     let session = OpenSession::open(engine, id).await?;

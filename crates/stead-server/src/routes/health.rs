@@ -6,6 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::Value;
+use stead_engine::ops;
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -34,6 +35,9 @@ pub(crate) async fn readyz(State(app): State<App>, _: Query<Nothing>) -> Result<
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics",
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(app): State<App>, _: Query<Nothing>) -> Result<Response, Problem> {
+    for (status, count) in ops::session_counts(&app.engine).await? {
+        ::metrics::gauge!("stead_sessions", "status" => status.as_str()).set(count as f64);
+    }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
 }
 

@@ -182,3 +182,22 @@ fn events_page_and_state_agree() {
     let replay = server.client().get(&format!("/sessions/{id}/replay")).expect(200);
     assert_eq!(replay["state_hash"], state["state_hash"]);
 }
+
+#[test]
+fn metrics_count_what_there_is() {
+    let server = server();
+    memory(&server);
+    let session = server.session(json!({"agent_type": "a"}));
+    server.tool(&session, "ls", json!({}));
+    server.client().without_token().get("/metrics").problem(401, "unauthorized");
+    let metrics = server.client().get("/metrics");
+    assert_eq!(metrics.status, 200);
+    for line in [
+        r#"stead_sessions{status="active"} 1"#,
+        r#"stead_sessions{status="failed"} 0"#,
+        r#"stead_tool_calls_total{tool="ls","#,
+        "stead_http_requests_total{",
+    ] {
+        assert!(metrics.text.contains(line), "{line} is not in\n{}", metrics.text);
+    }
+}
