@@ -1,6 +1,6 @@
 //! One suite, two databases: every test below runs on SQLite and on a real PostgreSQL.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a panic is how a test fails")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic is how a test fails")]
 
 mod blobs;
 mod crash;
