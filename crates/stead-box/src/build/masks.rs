@@ -18,6 +18,7 @@ const HIDDEN: &[&str] = &[
     "timer_list", // every timer of the host, with names
     "sched_debug",
     "latency_stats",
+    "pressure",   // the host's load, and anyone may set triggers on it
     "interrupts", // a side channel on other boxes
     "kpagecount",
     "kpageflags",

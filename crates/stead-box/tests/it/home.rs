@@ -48,6 +48,7 @@ pub(crate) fn as_ordinary_user(name: &str, case: fn(&Home)) {
     let (test, program) = (shelf.path().join("test"), shelf.path().join("stead-init"));
     std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
     std::fs::copy(init(), &program).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_wsprobe"), shelf.path().join("wsprobe")).unwrap();
     allow(shelf.path(), 0o755);
     std::fs::create_dir(shelf.path().join("tmp")).unwrap();
     allow(&shelf.path().join("tmp"), 0o1777);
@@ -56,6 +57,7 @@ pub(crate) fn as_ordinary_user(name: &str, case: fn(&Home)) {
         .arg(&test)
         .args(["--exact", name, "--nocapture"])
         .env("STEAD_TEST_INIT", &program)
+        .env("STEAD_TEST_PROBE", shelf.path().join("wsprobe"))
         .env("TMPDIR", shelf.path().join("tmp"))
         .current_dir("/")
         .status()

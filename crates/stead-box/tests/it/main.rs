@@ -9,6 +9,8 @@ mod census;
 mod exec;
 mod home;
 mod lifecycle;
+mod limits;
+mod probe;
 
 /// `root::name` and `own::name` for each case.
 macro_rules! cases {
@@ -29,4 +31,10 @@ cases! {
     exec::a_timeout_leaves_nobody,
     lifecycle::a_removed_box_leaves_nothing,
     lifecycle::a_box_is_found_again,
+    limits::what_holds_is_said_and_what_does_not_is_not,
+    limits::a_fork_bomb_hits_the_limit_and_is_ended,
+    limits::memory_past_the_limit_is_said_to_be_that,
+    limits::a_write_past_the_disk_limit_gets_enospc,
+    limits::endless_output_costs_bounded_memory,
+    probe::the_probe_is_refused_inside_and_allowed_outside,
 }

@@ -1,0 +1,69 @@
+//! A02, A12: other processes of the host, and ways to talk to them. The canaries are named in the environment.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::time::Duration;
+
+use crate::Finding;
+
+pub(crate) fn probe() -> Vec<Finding> {
+    let canary = |name: &str| std::env::var(name).unwrap_or_default();
+    let mut findings = vec![processes(&canary("PROBE_TEXT"))];
+
+    let file = canary("PROBE_FILE");
+    findings.push(Finding::new("A12.file", "read a file of the host", fs::read(&file).is_ok(), &file));
+    let socket = canary("PROBE_SOCKET");
+    findings.push(Finding::new(
+        "A12.socket",
+        "connect to a socket file of the host",
+        UnixStream::connect(&socket).is_ok(),
+        &socket,
+    ));
+    let name = canary("PROBE_ABSTRACT");
+    let connected = UnixAddr::from_abstract_name(&name).and_then(|address| UnixStream::connect_addr(&address));
+    findings.push(Finding::new("A12.abstract", "connect to an abstract socket of the host", connected.is_ok(), &name));
+    let port: u16 = canary("PROBE_PORT").parse().unwrap_or(1);
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let connected = TcpStream::connect_timeout(&address, Duration::from_secs(2));
+    findings.push(Finding::new(
+        "A12.port",
+        "connect to a port of the host",
+        connected.is_ok(),
+        format!("{:?}", connected.err()),
+    ));
+    let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let same = hostname.trim() == canary("PROBE_HOSTNAME");
+    findings.push(Finding::new("A12.hostname", "learn the host's name", same, hostname.trim()));
+    let interfaces = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    let others =
+        interfaces.lines().filter_map(|line| line.split_once(':')).filter(|(name, _)| name.trim() != "lo").count();
+    findings.push(Finding::new(
+        "A12.interfaces",
+        "find a network interface beside loopback",
+        others > 0,
+        others.to_string(),
+    ));
+    findings
+}
+
+/// Looks for the canary in every process's environment and command.
+fn processes(canary: &str) -> Finding {
+    let own = std::process::id().to_string();
+    let mut hits = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == own || !name.starts_with(|first: char| first.is_ascii_digit()) {
+            continue;
+        }
+        let seen = ["environ", "cmdline"].iter().any(|file| {
+            let content = fs::read(entry.path().join(file)).unwrap_or_default();
+            !canary.is_empty() && String::from_utf8_lossy(&content).contains(&format!("CANARY={canary}"))
+        });
+        if seen {
+            hits.push(name);
+        }
+    }
+    Finding::new("A02.processes", "see a process of the host", !hits.is_empty(), format!("{hits:?}"))
+}

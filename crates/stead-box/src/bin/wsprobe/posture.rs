@@ -1,0 +1,74 @@
+//! A01, A06: what this process is.
+
+use std::fs;
+
+use crate::Finding;
+
+pub(crate) fn probe() -> Vec<Finding> {
+    let mut findings = of_threads("A01");
+    // Again with more threads: a filter or a dropped right that only one thread has is none.
+    let gate = std::sync::Arc::new(std::sync::Barrier::new(33));
+    let threads: Vec<_> = (0..32)
+        .map(|_| {
+            let gate = gate.clone();
+            std::thread::spawn(move || gate.wait().is_leader())
+        })
+        .collect();
+    findings.extend(of_threads("A01.threads"));
+    gate.wait();
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let whole = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+    findings.push(Finding::new("A01.user_namespace", "be in the host's user namespace", whole, map.trim()));
+    findings.push(open_files());
+    findings
+}
+
+/// The field, its name in the finding, and which values are weak.
+type Check<'a> = (&'a str, &'a str, &'a dyn Fn(&str) -> bool);
+
+/// One finding per property, over all threads of this process.
+fn of_threads(id: &str) -> Vec<Finding> {
+    let statuses: Vec<String> = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("status")).ok())
+        .collect();
+    let any = |field: &str, bad: &dyn Fn(&str) -> bool| {
+        let values: Vec<_> =
+            statuses.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix(field)).collect();
+        (
+            values.is_empty() || values.iter().any(|value| bad(value.trim())),
+            format!("{} of {}", values.first().unwrap_or(&""), values.len()),
+        )
+    };
+    let capabilities = |value: &str| value.chars().any(|digit| digit != '0');
+    let checks: [Check<'_>; 6] = [
+        ("CapEff:", "capabilities", &capabilities),
+        ("CapPrm:", "permitted", &capabilities),
+        ("CapBnd:", "bounding", &capabilities),
+        ("NoNewPrivs:", "no_new_privs", &|value| value != "1"),
+        ("Seccomp:", "seccomp", &|value| value != "2"),
+        ("Uid:", "root", &|value| value.split_ascii_whitespace().any(|uid| uid == "0")),
+    ];
+    let found = checks.map(|(field, name, bad)| {
+        let (allowed, detail) = any(field, bad);
+        Finding::new(format!("{id}.{name}"), format!("run with a weak {field}"), allowed, detail)
+    });
+    found.into()
+}
+
+fn open_files() -> Finding {
+    let numbers: Vec<i32> = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    // Those that are open when nobody lists them.
+    let kept: Vec<_> =
+        numbers.into_iter().filter(|fd| *fd > 2 && fs::read_link(format!("/proc/self/fd/{fd}")).is_ok()).collect();
+    Finding::new("A06.inherited_files", "find an inherited file", !kept.is_empty(), format!("{kept:?}"))
+}

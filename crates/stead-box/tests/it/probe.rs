@@ -1,0 +1,96 @@
+//! `wsprobe` inside a box and on the bare host.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::home::{Home, is_root, text};
+
+/// Things of the host that a box must not reach.
+struct Canaries {
+    env: BTreeMap<String, String>,
+    process: Child,
+    _listeners: (UnixListener, UnixListener, TcpListener),
+}
+
+impl Canaries {
+    fn new(home: &Home) -> Self {
+        let (file, socket) = (home.path().join("flag"), home.path().join("canary.sock"));
+        std::fs::write(&file, "flag").unwrap();
+        let name = format!("stead-canary-{}", home.instance);
+        let listeners = (
+            UnixListener::bind(&socket).unwrap(),
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap(),
+            TcpListener::bind("127.0.0.1:0").unwrap(),
+        );
+        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let env = [
+            ("PROBE_TEXT", home.instance.clone()),
+            ("PROBE_FILE", file.display().to_string()),
+            ("PROBE_SOCKET", socket.display().to_string()),
+            ("PROBE_ABSTRACT", name),
+            ("PROBE_PORT", listeners.2.local_addr().unwrap().port().to_string()),
+            ("PROBE_HOSTNAME", hostname.trim().to_owned()),
+        ];
+        let process = Command::new("sleep").arg("600").env("CANARY", &home.instance).spawn().unwrap();
+        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { env, process, _listeners: listeners }
+    }
+}
+
+impl Drop for Canaries {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// Id → allowed.
+fn findings(output: &str) -> BTreeMap<String, (bool, String)> {
+    let line = |line: &str| {
+        let finding: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+        (finding["id"].as_str().unwrap().to_owned(), (finding["verdict"] == "allowed", line.to_owned()))
+    };
+    output.lines().map(line).collect()
+}
+
+pub(crate) fn the_probe_is_refused_inside_and_allowed_outside(home: &Home) {
+    let canaries = Canaries::new(home);
+    let program = std::env::var("STEAD_TEST_PROBE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_wsprobe").to_owned());
+    let layer = home.path().join("layer");
+    std::fs::create_dir(&layer).unwrap();
+    std::fs::copy(&program, layer.join("wsprobe")).unwrap();
+    std::fs::set_permissions(layer.join("wsprobe"), PermissionsExt::from_mode(0o755)).unwrap();
+
+    let mut spec = home.spec();
+    spec.layers.push(layer);
+    let sandbox = home.start_with(&spec);
+    let mut order = sandbox.order("cd /tmp && exec /workspace/wsprobe");
+    order.env = canaries.env.clone();
+    order.output.kept_bytes = 1 << 20;
+    let finished = sandbox.run(order, &[]);
+    assert_eq!(finished.result.exit_code, 0, "{}", text(&finished.stderr));
+    let inside = findings(&text(&finished.stdout));
+    let open: Vec<_> = inside.values().filter(|(allowed, _)| *allowed).map(|(_, line)| line).collect();
+    assert!(open.is_empty(), "{open:#?}");
+
+    // The control: where nothing is closed the same probe must say so. An inherited file is lent to it, so that it can find one.
+    let output = Command::new("bash")
+        .args(["-c", &format!("exec 7</dev/null; exec {program}")])
+        .envs(&canaries.env)
+        .current_dir(home.path())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let outside = findings(&text(&output.stdout));
+    assert!(outside.keys().eq(inside.keys()));
+    let shut: Vec<_> = outside.iter().filter(|(_, (allowed, _))| !allowed).map(|(id, _)| id.as_str()).collect();
+    eprintln!("{} probes; refused on the bare host too: {shut:?}", outside.len());
+    let expected = if is_root() { 60 } else { 40 };
+    assert!(outside.len() - shut.len() >= expected, "only {} allowed", outside.len() - shut.len());
+}
