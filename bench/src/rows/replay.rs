@@ -80,7 +80,11 @@ fn journal(events: usize) -> Result<Vec<String>> {
             call,
             duration_ms: 1,
             answer,
-            files: FileEffect { changes, tree_hash: Some(format!("blake3:{number:064x}")), revision: Some(number as u64) },
+            files: FileEffect {
+                changes,
+                tree_hash: Some(format!("blake3:{number:064x}")),
+                revision: Some(number as u64),
+            },
         })?;
     }
     Ok(texts)
