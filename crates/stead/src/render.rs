@@ -40,6 +40,12 @@ pub(crate) fn moment(value: &Value) -> String {
     }
 }
 
+/// The same without year and seconds, where a row has to fit into a terminal.
+pub(crate) fn short_moment(value: &Value) -> String {
+    let text = moment(value);
+    text.get(5..16).unwrap_or(&text).to_owned()
+}
+
 /// At most this many characters, with a sign that there were more.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -68,6 +74,8 @@ mod tests {
         assert_eq!(cell(&json!(["a", "b"])), "a, b");
         assert_eq!(cell(&json!({"a": 1})), r#"{"a":1}"#);
         assert_eq!(moment(&json!("2026-11-15T09:30:00.123Z")), "2026-11-15 09:30:00");
+        assert_eq!(short_moment(&json!("2026-11-15T09:30:00.123Z")), "11-15 09:30");
+        assert_eq!(short_moment(&json!(null)), "–");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");
     }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::json_input::JsonInput;
 use crate::output::Table;
-use crate::render::{cell, moment, note_more};
+use crate::render::{cell, note_more, short_moment};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AgentTypeCommand {
@@ -82,7 +82,7 @@ fn ls(context: &Context, limit: u32) -> Result<(), Failure> {
                 &cell(&workspace["provider"]),
                 &cell(if policy["type"].is_string() { &policy["type"] } else { policy }),
                 &tools,
-                &moment(&agent_type["updated_at"]),
+                &short_moment(&agent_type["updated_at"]),
             ]);
         }
         context.out.table(&table)?;

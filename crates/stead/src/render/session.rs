@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{cell, moment};
+use super::{cell, moment, short_moment};
 use crate::failure::Failure;
 use crate::output::{Mark, Output, Table};
 
 pub(crate) fn sessions(out: &Output, items: &[Value]) -> Result<(), Failure> {
-    let mut table = Table::new(&["id", "status", "agent type", "project", "provider", "created"]);
+    let mut table = Table::new(&["id", "status", "agent", "project", "provider", "created"]);
     for session in items {
         let status = match session["degraded"].as_bool() {
             Some(true) => format!("{} (degraded)", cell(&session["status"])),
@@ -19,7 +19,7 @@ pub(crate) fn sessions(out: &Output, items: &[Value]) -> Result<(), Failure> {
             &cell(&session["agent_type"]),
             &cell(&session["project"]),
             &cell(&session["workspace"]["provider"]),
-            &moment(&session["created_at"]),
+            &short_moment(&session["created_at"]),
         ]);
     }
     out.table(&table)

@@ -128,6 +128,7 @@ fn name_of(word: &str) -> String {
         (true, [2, 2, 2, 3]) => "hh:mm:ss.mmm".to_owned(),
         (true, [2, 2, 2]) => "hh:mm:ss".to_owned(),
         (true, [4, 2, 2]) => "yyyy-mm-dd".to_owned(),
+        (true, [2, 2]) => if word.contains(':') { "hh:mm" } else { "mm-dd" }.to_owned(),
         (true, [3, 1, 1, 1, _]) => "127.0.0.1:PORT".to_owned(),
         _ => word.to_owned(),
     }
