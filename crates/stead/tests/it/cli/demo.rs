@@ -63,7 +63,8 @@ fn up_stays_until_it_is_told_to_stop_and_shares_its_server() {
 
 #[test]
 fn up_takes_another_port_when_its_own_is_taken() {
-    // Whether or not something listens on the default port already, it is taken from here on.
+    let _alone = kit::default_port();
+    // If this fails, somebody outside of these tests has it, which is as good.
     let _taken = std::net::TcpListener::bind("127.0.0.1:7717");
     let home = tempfile::tempdir().unwrap();
     let value = run(home.path(), &["up", "--demo", "--json"]).json();

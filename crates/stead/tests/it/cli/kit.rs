@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -68,6 +69,12 @@ pub(super) fn server() -> TestServer {
 /// A server and the id of an active session of `coder`.
 pub(super) fn session(server: &TestServer) -> String {
     server.session(json!({"agent_type": "coder"}))["id"].as_str().unwrap().to_owned()
+}
+
+/// Held by tests that use the default port, or take it away.
+pub(super) fn default_port() -> MutexGuard<'static, ()> {
+    static PORT: Mutex<()> = Mutex::new(());
+    PORT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for a child to end by itself.

@@ -20,7 +20,7 @@ fn tamper(home: &Path, statement: &'static str) {
 /// A home whose server has ended, and the session it held.
 fn after_work() -> (tempfile::TempDir, String) {
     let home = tempfile::tempdir().unwrap();
-    run(home.path(), &["up", "--demo"]).ok();
+    run(home.path(), &["up", "--demo", "--listen", "127.0.0.1:0"]).ok();
     let runs = run(home.path(), &["verify", "--json"]).json();
     assert_eq!((runs["sessions"].as_u64(), runs["broken"].as_array().map(Vec::len)), (Some(1), Some(0)), "{runs}");
     let journal = home.path().join("stead.db");
@@ -103,7 +103,7 @@ fn the_doctor_finds_what_is_wrong() {
     std::fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let token = home.path().join("token");
     std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
-    let ran = run(home.path(), &["doctor"]);
+    let ran = run(home.path(), &["doctor", "--url", "http://127.0.0.1:9"]);
     assert_eq!(ran.code, Some(1));
     let verdicts: Vec<&str> = ran.out.lines().take_while(|line| !line.starts_with('·')).collect();
     insta::assert_snapshot!(kit::normal(&format!("{}\n{}", verdicts.join("\n"), ran.err), home.path()));
