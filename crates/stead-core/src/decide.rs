@@ -117,11 +117,7 @@ pub fn may_use(session: &Session, tool: ToolName, actor: &Actor) -> Result<(), R
 }
 
 fn operate_files(session: &Session, call: CallId, operation: FileOperation, actor: &Actor) -> Result<Step, Rejection> {
-    let tool = match &operation {
-        FileOperation::Delete { .. } => ToolName::Rm,
-        _ => ToolName::Write,
-    };
-    may_use(session, tool, actor)?;
+    may_use(session, operation.tool(), actor)?;
     if let FileOperation::Restore { snapshot } = &operation
         && !session.snapshots.contains_key(snapshot)
     {

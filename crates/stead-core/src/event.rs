@@ -12,7 +12,9 @@ use crate::config::ProviderName;
 use crate::parse::words;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, SessionId, SnapshotId, Timestamp};
+use crate::{CallId, SessionId, Timestamp};
+
+pub use crate::file_operation::{Existing, FileOperation, Parents};
 
 /// An event in its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -259,44 +261,6 @@ pub struct BundleReport {
     pub files: u64,
     pub bytes: u64,
 }
-
-/// What may be done to the files as a whole, or to one of them as bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "operation", rename_all = "snake_case")]
-pub enum FileOperation {
-    /// The file now holds the blob's bytes. Parents are made as asked.
-    Put {
-        path: String,
-        blob: String,
-        bytes: u64,
-        if_match: Option<String>,
-        parents: Parents,
-    },
-    MakeDirectory {
-        path: String,
-    },
-    Delete {
-        path: String,
-        if_match: Option<String>,
-    },
-    /// Keeps the tree as it is now.
-    Snapshot {
-        snapshot: SnapshotId,
-        name: Option<String>,
-    },
-    /// The tree is again as it was kept.
-    Restore {
-        snapshot: SnapshotId,
-    },
-}
-
-words!(
-    /// What happens to a directory that a new file needs and that is not there.
-    Parents, "parents", {
-        Make = "make",
-        Require = "require",
-    }
-);
 
 /// One change of a workspace whose files live in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ pub mod config;
 pub mod decide;
 pub mod env;
 pub mod event;
+mod file_operation;
 pub mod id;
 pub mod parse;
 pub mod plan;

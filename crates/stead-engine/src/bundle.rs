@@ -1,28 +1,34 @@
 //! The bytes of a bundle, wherever the policy says they are.
 //!
-//! A bundle from a host path is copied into the blob store before it is unpacked, so that a start that is taken up again after a crash
-//! unpacks the same bytes.
+//! A bundle from a host path is copied into the blob store before it is unpacked, and the journal keeps its digest. A start that is taken up
+//! again after that unpacks the same bytes, whatever is at the path by then.
 
 use std::fs::File;
 use std::io::{Seek, Write};
 
 use serde_json::Value;
-use stead_core::event::Failure;
+use stead_core::event::{Failure, StepReport};
 use stead_core::plan::Action;
+use stead_core::{Event, SessionId};
 use stead_fs::Content;
 use stead_fs::mount::AllowedRoots;
 use stead_store::Digest;
 
 use crate::engine::Engine;
+use crate::open_session::each_event;
 
 /// Opens the bundle of an `unpack_bundle`; `None` for every other action.
-pub(crate) async fn open(engine: &Engine, action: &Action) -> Result<Option<File>, Failure> {
+pub(crate) async fn open(engine: &Engine, session: SessionId, action: &Action) -> Result<Option<File>, Failure> {
     let Action::UnpackBundle { source, digest, allowed_host_roots } = action else { return Ok(None) };
     let text = |key: &str| source.get(key).and_then(Value::as_str).map(str::to_owned);
     let blob = match (text("blob"), text("path"), text("content")) {
         (Some(blob), _, _) => parse(&blob)?,
         (_, Some(path), _) => {
-            let known = digest.as_deref().map(parse).transpose()?;
+            let known = match unpacked_before(engine, session).await? {
+                None => digest.clone(),
+                before => before,
+            };
+            let known = known.as_deref().map(parse).transpose()?;
             fetch(engine, path, allowed_host_roots.clone(), known).await?
         }
         _ => return Err(refused("bundles from the content store are not available on this server")),
@@ -31,6 +37,19 @@ pub(crate) async fn open(engine: &Engine, action: &Action) -> Result<Option<File
     let opened = opened
         .ok_or_else(|| refused(format!("the blob {blob} is not in the store; upload it with POST /api/v1/blobs")))?;
     Ok(Some(opened.file.into_std().await))
+}
+
+/// The digest of the bundle an earlier attempt unpacked.
+async fn unpacked_before(engine: &Engine, session: SessionId) -> Result<Option<String>, Failure> {
+    let mut digest = None;
+    let read = each_event(engine, session, |recorded| {
+        if let Event::InitStepFinished { report: StepReport { bundle: Some(bundle), .. }, .. } = recorded.event {
+            digest = Some(bundle.digest);
+        }
+        Ok(())
+    });
+    read.await.map_err(|error| refused(error.to_string()))?;
+    Ok(digest)
 }
 
 fn parse(digest: &str) -> Result<Digest, Failure> {

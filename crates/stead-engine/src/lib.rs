@@ -8,6 +8,7 @@
 
 mod audit;
 mod bundle;
+mod claim;
 mod clock;
 mod engine;
 mod error;

@@ -55,6 +55,14 @@ pub(crate) struct Birth {
     pub(crate) idempotency: Option<IdempotencyClaim>,
 }
 
+/// What a commit carries besides its events.
+#[derive(Default)]
+struct Attached {
+    create: bool,
+    admission: Option<Admission>,
+    idempotency: Option<IdempotencyClaim>,
+}
+
 #[derive(Clone)]
 pub(crate) struct OpenSession {
     engine: Engine,
@@ -103,6 +111,16 @@ impl OpenSession {
 
     /// Asks. The effect exists only once the intent is on disk.
     pub(crate) async fn commit(&self, command: Command, actor: &Actor) -> Result<Intent, OpError> {
+        self.commit_claimed(command, actor, None).await
+    }
+
+    /// Asks, and claims an idempotency key with it. That somebody claimed it just now is [`OpError::Contended`].
+    pub(crate) async fn commit_claimed(
+        &self,
+        command: Command,
+        actor: &Actor,
+        claim: Option<IdempotencyClaim>,
+    ) -> Result<Intent, OpError> {
         let mut state = self.cell.state.lock().await;
         for _ in 0..RETRIES {
             let step = decide(&state, command.clone(), actor)?;
@@ -110,7 +128,8 @@ impl OpenSession {
             if step.events.is_empty() {
                 return Ok(Intent { effect: step.effect, at });
             }
-            match self.append(&mut state, step.events, at, None).await {
+            let with = Attached { idempotency: claim.clone(), ..Attached::default() };
+            match self.append(&mut state, step.events, at, with).await {
                 Ok(()) => return Ok(Intent { effect: step.effect, at }),
                 Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
                 Err(error) => return Err(op_error(error)),
@@ -123,7 +142,8 @@ impl OpenSession {
     pub(crate) async fn commit_birth(&self, command: Command, actor: &Actor, birth: Birth) -> Result<(), BirthError> {
         let mut state = self.cell.state.lock().await;
         let step = decide(&state, command, actor).map_err(OpError::from)?;
-        self.append(&mut state, step.events, clock::now(), Some(birth)).await?;
+        let with = Attached { create: true, admission: birth.admission, idempotency: birth.idempotency };
+        self.append(&mut state, step.events, clock::now(), with).await?;
         if state.session.as_ref().is_some_and(|session| session.live()) {
             self.engine.keep_cell(self.id, self.cell.clone());
         }
@@ -138,7 +158,7 @@ impl OpenSession {
             if events.is_empty() {
                 return Ok(state.seq);
             }
-            match self.append(&mut state, events, clock::now(), None).await {
+            match self.append(&mut state, events, clock::now(), Attached::default()).await {
                 Ok(()) => return Ok(state.seq),
                 Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
                 Err(error) => return Err(op_error(error)),
@@ -156,7 +176,7 @@ impl OpenSession {
                 let entries = audit::entries(self.id, &refusal, at);
                 return Ok(self.engine.store().record_audit(entries).await?);
             }
-            match self.append(&mut state, vec![refusal.clone()], at, None).await {
+            match self.append(&mut state, vec![refusal.clone()], at, Attached::default()).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
                 Err(error) => return Err(op_error(error)),
@@ -171,7 +191,7 @@ impl OpenSession {
         state: &mut State,
         events: Vec<Event>,
         at: Timestamp,
-        birth: Option<Birth>,
+        with: Attached,
     ) -> Result<(), CommitError> {
         let mut after = state.clone();
         let mut rows = Vec::with_capacity(events.len());
@@ -181,10 +201,7 @@ impl OpenSession {
             entries.extend(audit::entries(self.id, &event, at));
             apply(&mut after, &Recorded { seq, at, event });
         }
-        let (admission, idempotency, create) = match birth {
-            Some(birth) => (birth.admission, birth.idempotency, true),
-            None => (None, None, false),
-        };
+        let Attached { create, admission, idempotency } = with;
         let commit = Commit {
             session: self.id,
             expected_seq: (!create).then_some(state.seq),

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use stead_core::capability::FileHome;
 use stead_core::command::CreateOrder;
 use stead_core::session::{Session, WorkspaceStatus};
-use stead_core::{Outcome, WorkspaceId};
+use stead_core::{Outcome, SessionId, WorkspaceId};
 use stead_providers::{AdoptOrder, ProviderError};
 
 use crate::engine::Engine;
@@ -19,7 +19,12 @@ use crate::reconcile;
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     let mut listed = HashSet::new();
-    for row in engine.store().live_sessions().await? {
+    let live = engine.store().live_sessions().await?;
+    // Who works where is known before anyone's work goes on: a close that is taken up must not remove what another session uses.
+    for row in &live {
+        enter(engine, row.id).await?;
+    }
+    for row in live {
         match recover_session(engine, row.id).await {
             Ok(workspace) => listed.extend(workspace),
             // One unreadable journal must not keep the others from being served.
@@ -33,15 +38,25 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     Ok(())
 }
 
+/// Counts a session among the users of its workspace. One whose journal cannot be read is passed over here and told of later.
+async fn enter(engine: &Engine, id: SessionId) -> Result<(), OpError> {
+    let state = match OpenSession::open(engine, id).await {
+        Ok(session) => session.state().await,
+        Err(OpError::Corrupt { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if let Some(workspace) = state.session.as_ref().filter(|session| session.live()).and_then(Session::workspace_spec) {
+        engine.shares().enter(workspace.id, id);
+    }
+    Ok(())
+}
+
 /// Takes up one session; returns the workspace it may still hold.
-async fn recover_session(engine: &Engine, id: stead_core::SessionId) -> Result<Option<WorkspaceId>, OpError> {
+async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<WorkspaceId>, OpError> {
     let session = OpenSession::open(engine, id).await?;
     session.record(Outcome::Restarted).await?;
     let state = session.state().await;
     let Some(recovered) = &state.session else { return Ok(None) };
-    if let (Some(spec), true) = (recovered.workspace_spec(), recovered.live()) {
-        engine.shares().enter(spec.id, id);
-    }
     let ready = recovered.workspace.as_ref().is_some_and(|workspace| workspace.status == WorkspaceStatus::Ready);
     if ready {
         let adopted = match shared(engine, recovered).await {

@@ -49,10 +49,19 @@ pub enum OperateError {
     /// The file is not the one the caller saw.
     #[error("the file has changed: its hash is now {}", if .current.is_empty() { "(it is gone)" } else { .current.as_str() })]
     Stale { current: String },
+    /// The caller wanted to make it and it is there.
+    #[error("the file is there already: its hash is {current}")]
+    Present { current: String },
     #[error("the snapshot {snapshot} is not there")]
     NoSnapshot { snapshot: stead_core::SnapshotId },
     #[error("this provider cannot do that")]
     Unsupported,
+    #[error(transparent)]
+    Archive(#[from] stead_fs::archive::ArchiveError),
+    #[error("the archive is of no kind Stead knows (tar, tar.gz, tar.zst, zip)")]
+    ArchiveFormat,
+    #[error("the work was interrupted")]
+    Interrupted,
     #[error(transparent)]
     Fs(#[from] stead_fs::FsError),
 }
@@ -62,8 +71,12 @@ impl OperateError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Stale { .. } => "stale",
+            Self::Present { .. } => "present",
             Self::NoSnapshot { .. } => "no_snapshot",
             Self::Unsupported => "unsupported",
+            Self::Archive(error) => error.code(),
+            Self::ArchiveFormat => "archive_unsupported",
+            Self::Interrupted => "interrupted",
             Self::Fs(error) => error.code(),
         }
     }

@@ -13,4 +13,6 @@ mod workspace;
 pub use error::{OperateError, ProviderError};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers};
-pub use workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};
+pub use workspace::{
+    ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, Staged, ToolDone, ToolOrder, Workspace,
+};

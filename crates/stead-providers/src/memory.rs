@@ -5,6 +5,7 @@
 
 mod compare;
 mod fill;
+mod operate;
 mod rebuild;
 mod tree;
 mod workspace;

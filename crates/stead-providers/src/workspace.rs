@@ -7,7 +7,7 @@ use serde_json::Value;
 use stead_core::capability::LimitKind;
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
-use stead_core::event::{Answer, Parents, StepReport};
+use stead_core::event::{Answer, Existing, Parents, StepReport};
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SnapshotId, Timestamp};
@@ -63,13 +63,22 @@ pub struct Done {
     pub tree_hash: Option<String>,
     /// The place of this among everything that happened to the tree; `None` if it changed nothing.
     pub revision: Option<u64>,
+    /// What became of the path something was put at.
+    pub placement: Option<Placement>,
     pub staged: Staged,
+}
+
+/// Whether something was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    Created,
+    Replaced,
 }
 
 impl Done {
     /// Nothing happened to the files, or they are not the journal's business.
     pub fn nothing() -> Self {
-        Self { changes: Vec::new(), tree_hash: None, revision: None, staged: Staged::done() }
+        Self { changes: Vec::new(), tree_hash: None, revision: None, placement: None, staged: Staged::done() }
     }
 }
 
@@ -92,11 +101,32 @@ pub struct Performed {
 /// A change of files by other means than a tool, complete.
 #[derive(Debug)]
 pub enum FileOrder {
-    Put { path: String, content: File, bytes: u64, if_match: Option<String>, parents: Parents },
-    MakeDirectory { path: String },
-    Delete { path: String, if_match: Option<String> },
-    Snapshot { snapshot: SnapshotId },
-    Restore { snapshot: SnapshotId },
+    Put {
+        path: String,
+        content: File,
+        bytes: u64,
+        if_match: Option<String>,
+        existing: Existing,
+        parents: Parents,
+    },
+    /// Only adds: an entry that is there already refuses the whole archive.
+    Unpack {
+        path: String,
+        archive: File,
+    },
+    MakeDirectory {
+        path: String,
+    },
+    Delete {
+        path: String,
+        if_match: Option<String>,
+    },
+    Snapshot {
+        snapshot: SnapshotId,
+    },
+    Restore {
+        snapshot: SnapshotId,
+    },
 }
 
 /// A file opened for reading.

@@ -1,12 +1,13 @@
 //! More sessions from one: in the same workspace, or each in a copy of it.
 
-use stead_core::event::FileOperation;
 use stead_core::plan::Action;
 use stead_core::spec::SessionSpec;
 use stead_core::{Actor, Command, SessionId, SnapshotId, State, WorkspaceId};
-use stead_store::{Admission, CommitError};
+use stead_store::{Admission, CommitError, IdempotencyClaim};
 
-use super::operate_files;
+use super::snapshot::keep;
+use super::{Idempotency, close_session};
+use crate::claim::Claims;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::{Birth, BirthError, OpenSession};
@@ -21,28 +22,29 @@ pub enum Isolation {
     Full,
 }
 
-/// Makes `count` clones. Each is a session of its own, with its own journal and token.
+/// Makes `count` clones, or none. Each is a session of its own, with its own journal and token.
 pub async fn clone_session(
     engine: &Engine,
     actor: &Actor,
     source: SessionId,
     isolation: Isolation,
     count: u32,
+    idempotency: Option<Idempotency>,
 ) -> Result<Vec<State>, OpError> {
     let open = OpenSession::open(engine, source).await?;
     let missing = || OpError::NotFound { what: "session", id: source.to_string() };
     let spec = open.state().await.session.ok_or_else(missing)?.spec;
+    let claims = Claims::new("clones", source, actor, idempotency);
     let snapshot = match isolation {
         Isolation::None => None,
-        Isolation::Full => {
-            let snapshot = SnapshotId::from_bits(clock::id_bits());
-            let operation = FileOperation::Snapshot { snapshot, name: Some("clone".to_owned()) };
-            operate_files(engine, actor, source, operation).await?;
-            Some(snapshot)
-        }
+        Isolation::Full => Some(keep(engine, actor, source, Some("clone".to_owned()), &claims).await?),
     };
-    let mut clones = Vec::new();
-    for _ in 0..count {
+    let made = async |number: u32, made: &mut Vec<SessionId>| {
+        let part = format!("clone {number}");
+        if let Some(before) = claims.made_before(engine, &part).await? {
+            let gone = || OpError::NotFound { what: "session", id: before.clone() };
+            return Ok(OpenSession::open(engine, before.parse().map_err(|_| gone())?).await?.state().await);
+        }
         let id = SessionId::from_bits(clock::id_bits());
         let mut spec = spec.clone();
         match snapshot {
@@ -53,7 +55,23 @@ pub async fn clone_session(
             }
             Some(snapshot) => fork(&mut spec, source, snapshot),
         }
-        clones.push(create(engine, actor, id, spec).await?);
+        // There must be room for those to come, too: clones are asked for together.
+        let max_live = engine.settings().max_sessions.saturating_sub(count - 1 - number);
+        let state = create(engine, actor, id, spec, max_live, claims.on(&part, id)).await?;
+        made.push(id);
+        Ok(state)
+    };
+    let (mut clones, mut new) = (Vec::new(), Vec::new());
+    for number in 0..count {
+        match made(number, &mut new).await {
+            Ok(state) => clones.push(state),
+            Err(error) => {
+                for id in new {
+                    close_session(engine, actor, id).await?;
+                }
+                return Err(error);
+            }
+        }
     }
     Ok(clones)
 }
@@ -73,14 +91,22 @@ fn fork(spec: &mut SessionSpec, session: SessionId, snapshot: SnapshotId) {
     }
 }
 
-async fn create(engine: &Engine, actor: &Actor, id: SessionId, spec: Box<SessionSpec>) -> Result<State, OpError> {
+async fn create(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    spec: Box<SessionSpec>,
+    max_live: u32,
+    idempotency: Option<IdempotencyClaim>,
+) -> Result<State, OpError> {
     let session = OpenSession::unborn(engine, id);
-    let admission = Some(Admission { max_live: engine.settings().max_sessions });
-    let birth = Birth { admission, idempotency: None };
+    let birth = Birth { admission: Some(Admission { max_live }), idempotency };
     match session.commit_birth(Command::Create { session: id, spec }, actor, birth).await {
         Ok(()) => {}
         Err(BirthError::Op(error)) => return Err(error),
-        Err(BirthError::Commit(CommitError::Full { max, .. })) => return Err(OpError::Full { max }),
+        Err(BirthError::Commit(CommitError::Full { .. })) => {
+            return Err(OpError::Full { max: engine.settings().max_sessions });
+        }
         Err(BirthError::Commit(CommitError::Store(error))) => return Err(error.into()),
         Err(BirthError::Commit(_)) => return Err(OpError::Contended),
     }

@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
-use stead_core::event::{Failure, FileEffect, FileOperation};
-use stead_core::{Actor, CallId, Command, Effect, Outcome, SessionId};
-use stead_providers::{FileOrder, OperateError};
+use stead_core::event::{Event, Failure, FileEffect, FileOperation};
+use stead_core::tool::ToolName;
+use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId};
+use stead_providers::{FileOrder, OperateError, Placement};
+use stead_store::IdempotencyClaim;
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -12,16 +14,39 @@ use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 use crate::{clock, files};
 
-/// Carries out one operation. Returns where in the journal its outcome stands.
+/// What an operation came to, and where in the journal that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operated {
+    pub seq: u64,
+    /// Of the whole tree afterwards.
+    pub tree_hash: Option<String>,
+    pub placement: Option<Placement>,
+}
+
+/// Carries out one operation.
 pub async fn operate_files(
     engine: &Engine,
     actor: &Actor,
     id: SessionId,
     operation: FileOperation,
-) -> Result<u64, OpError> {
+) -> Result<Operated, OpError> {
+    operate_claimed(engine, actor, id, operation, None).await
+}
+
+/// The same, with a claim that is as durable as the intent.
+pub(super) async fn operate_claimed(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    operation: FileOperation,
+    claim: Option<IdempotencyClaim>,
+) -> Result<Operated, OpError> {
     let session = OpenSession::open(engine, id).await?;
-    let call = CallId::from_bits(clock::id_bits());
-    let intent = session.commit(Command::OperateFiles { call, operation }, actor).await?;
+    let (call, tool) = (CallId::from_bits(clock::id_bits()), operation.tool());
+    let intent = match session.commit_claimed(Command::OperateFiles { call, operation }, actor, claim).await {
+        Err(OpError::Rejected(rejection)) => return Err(refuse(&session, tool, rejection, actor).await),
+        committed => committed?,
+    };
     let engine = engine.clone();
     let work = engine.clone();
     // To its record even if the caller goes away.
@@ -29,7 +54,17 @@ pub async fn operate_files(
     done.await.map_err(|_| OpError::ShuttingDown)?
 }
 
-async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<u64, OpError> {
+/// Records that something was refused, as a refused call of the tool that does the same; gives the refusal back as the error.
+pub(super) async fn refuse(session: &OpenSession, tool: ToolName, rejection: Rejection, actor: &Actor) -> OpError {
+    let (code, message) = (rejection.code().to_owned(), rejection.to_string());
+    let refused = Event::ToolCallRefused { tool, code, message, actor: actor.clone() };
+    match session.record_refusal(refused).await {
+        Ok(()) => rejection.into(),
+        Err(error) => error,
+    }
+}
+
+async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Operated, OpError> {
     let Some(Effect::OperateFiles { call, operation }) = intent.effect else { return Err(OpError::Contended) };
     let started = Instant::now();
     let operated = match (order(engine, operation).await, session.workspace()) {
@@ -40,10 +75,11 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
     let duration_ms = millis(started);
     match operated {
         Ok(done) => {
+            let (placement, tree_hash) = (done.placement, done.tree_hash.clone());
             let (files, staged) = files::to_effect(engine, done).await?;
             let seq = session.record(Outcome::OperationFinished { call, duration_ms, failure: None, files }).await?;
             staged.publish();
-            Ok(seq)
+            Ok(Operated { seq, tree_hash, placement })
         }
         Err(error) => {
             let failure = Some(Failure::new(error.operate_code(), error.to_string()));
@@ -54,20 +90,25 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
     }
 }
 
-/// The complete order: the bytes of a put come from the blob store.
+/// The complete order: bytes come from the blob store.
 async fn order(engine: &Engine, operation: FileOperation) -> Result<FileOrder, OpError> {
     Ok(match operation {
-        FileOperation::Put { path, blob, bytes, if_match, parents } => {
-            let missing = || OpError::MissingBlob { digest: blob.clone() };
-            let digest = blob.parse().map_err(|_| missing())?;
-            let opened = engine.store().blobs().open(&digest).await?.ok_or_else(missing)?;
-            FileOrder::Put { path, content: opened.file.into_std().await, bytes, if_match, parents }
+        FileOperation::Put { path, blob, bytes, if_match, existing, parents } => {
+            FileOrder::Put { path, content: stored(engine, blob).await?, bytes, if_match, existing, parents }
         }
+        FileOperation::Unpack { path, blob } => FileOrder::Unpack { path, archive: stored(engine, blob).await? },
         FileOperation::MakeDirectory { path } => FileOrder::MakeDirectory { path },
         FileOperation::Delete { path, if_match } => FileOrder::Delete { path, if_match },
         FileOperation::Snapshot { snapshot, .. } => FileOrder::Snapshot { snapshot },
         FileOperation::Restore { snapshot } => FileOrder::Restore { snapshot },
     })
+}
+
+async fn stored(engine: &Engine, blob: String) -> Result<std::fs::File, OpError> {
+    let missing = || OpError::MissingBlob { digest: blob.clone() };
+    let digest = blob.parse().map_err(|_| missing())?;
+    let opened = engine.store().blobs().open(&digest).await?.ok_or_else(missing)?;
+    Ok(opened.file.into_std().await)
 }
 
 impl OpError {

@@ -1,53 +1,86 @@
-//! Look at files as bytes, as a listing, as a tar, as a patch. Reading changes nothing and leaves no event.
+//! Look at files as bytes, as a listing, as a tar, as a patch. Reading changes nothing and leaves no event; a refusal leaves one.
 
 use std::fs::File;
+use std::io::Seek as _;
+use std::sync::Arc;
 
 use stead_core::decide::may_use;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, SessionId};
-use stead_fs::Listing;
+use stead_fs::archive::ArchiveError;
 use stead_fs::patch::Patch;
-use stead_providers::{OpenFile, Workspace};
+use stead_fs::{FsError, Listing};
+use stead_providers::{OpenFile, OperateError, Workspace};
 
+use super::operate_files::refuse;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 
-pub async fn open_file(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<OpenFile, OpError> {
-    let workspace = readable(engine, actor, id, ToolName::Read).await?;
-    Ok(workspace.open(path).await.map_err(stead_providers::OperateError::from)?)
+/// What a path led to.
+pub enum Opened {
+    File(OpenFile),
+    Directory(Listing),
 }
 
-pub async fn list_files(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Listing, OpError> {
-    let workspace = readable(engine, actor, id, ToolName::Ls).await?;
-    Ok(workspace.list(path).await.map_err(stead_providers::OperateError::from)?)
+/// Opens a file, for whoever has `read`; lists a directory, for whoever has `ls`.
+pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
+    let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
+    match workspace.open(path).await {
+        Ok(file) => {
+            allowed(engine, actor, id, &[ToolName::Read]).await?;
+            Ok(Opened::File(file))
+        }
+        Err(FsError::IsDirectory { .. }) => {
+            allowed(engine, actor, id, &[ToolName::Ls]).await?;
+            Ok(Opened::Directory(workspace.list(path).await.map_err(OperateError::from)?))
+        }
+        Err(error) => Err(OperateError::from(error).into()),
+    }
 }
 
-/// The tree below a path as tar, in a file that is already unlinked.
+/// The tree below a path as tar, from its start, in a file that is already unlinked.
 pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<File, OpError> {
-    let workspace = readable(engine, actor, id, ToolName::Read).await?;
-    let spool = tempfile::tempfile().map_err(|source| OpError::Spool { source })?;
-    let out = spool.try_clone().map_err(|source| OpError::Spool { source })?;
-    workspace.export(path, out).await.map_err(|source| OpError::Export { source })?;
+    let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
+    let failed = |source| OpError::Spool { source };
+    let mut spool = tempfile::tempfile().map_err(failed)?;
+    let out = spool.try_clone().map_err(failed)?;
+    workspace.export(path, out).await.map_err(|source| match source {
+        ArchiveError::Fs(error) => OpError::Operate(error.into()),
+        source => OpError::Export { source },
+    })?;
+    spool.rewind().map_err(failed)?;
     Ok(spool)
 }
 
 /// What changed since the session began.
 pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
-    let workspace = readable(engine, actor, id, ToolName::Read).await?;
-    Ok(workspace.diff().await.map_err(stead_providers::OperateError::from)?)
+    let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
+    Ok(workspace.diff().await.map_err(OperateError::from)?)
 }
 
-/// The workspace, for an actor who may look at it with this tool.
-async fn readable(
+/// The workspace, for an actor who may use one of these tools on it. A refusal is of the first.
+pub(super) async fn allowed(
     engine: &Engine,
     actor: &Actor,
     id: SessionId,
-    tool: ToolName,
-) -> Result<std::sync::Arc<dyn Workspace>, OpError> {
+    tools: &[ToolName],
+) -> Result<Arc<dyn Workspace>, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let state = session.state().await;
     let missing = || OpError::NotFound { what: "session", id: id.to_string() };
-    may_use(state.session.as_ref().ok_or_else(missing)?, tool, actor)?;
-    session.workspace().ok_or_else(missing)
+    let born = state.session.as_ref().ok_or_else(missing)?;
+    let mut refused = None;
+    for tool in tools {
+        match may_use(born, *tool, actor) {
+            Ok(()) => return session.workspace().ok_or_else(missing),
+            Err(rejection) => {
+                refused.get_or_insert((*tool, rejection));
+            }
+        }
+    }
+    match refused {
+        Some((tool, rejection)) => Err(refuse(&session, tool, rejection, actor).await),
+        None => Err(missing()),
+    }
 }

@@ -4,7 +4,9 @@ use stead_core::event::FileOperation;
 use stead_core::session::Snapshot;
 use stead_core::{Actor, SessionId, SnapshotId};
 
-use super::operate_files;
+use super::Idempotency;
+use super::operate_files::{Operated, operate_claimed, operate_files};
+use crate::claim::Claims;
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -15,9 +17,10 @@ pub async fn create_snapshot(
     actor: &Actor,
     id: SessionId,
     name: Option<String>,
+    idempotency: Option<Idempotency>,
 ) -> Result<(SnapshotId, Snapshot), OpError> {
-    let snapshot = SnapshotId::from_bits(clock::id_bits());
-    operate_files(engine, actor, id, FileOperation::Snapshot { snapshot, name }).await?;
+    let claims = Claims::new("snapshots", id, actor, idempotency);
+    let snapshot = keep(engine, actor, id, name, &claims).await?;
     let found = snapshots(engine, id).await?.into_iter().find(|(found, _)| *found == snapshot);
     found.ok_or_else(|| OpError::NotFound { what: "snapshot", id: snapshot.to_string() })
 }
@@ -33,6 +36,29 @@ pub async fn restore_snapshot(
     actor: &Actor,
     id: SessionId,
     snapshot: SnapshotId,
-) -> Result<u64, OpError> {
+) -> Result<Operated, OpError> {
     operate_files(engine, actor, id, FileOperation::Restore { snapshot }).await
+}
+
+/// Keeps the files, once per claim. A snapshot that was claimed and never came to be, because the server stopped in between, is made now.
+pub(super) async fn keep(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    name: Option<String>,
+    claims: &Claims,
+) -> Result<SnapshotId, OpError> {
+    let claimed: Option<SnapshotId> = claims.made_before(engine, "snapshot").await?.and_then(|id| id.parse().ok());
+    let (snapshot, claim) = match claimed {
+        Some(snapshot) if snapshots(engine, id).await?.iter().any(|(kept, _)| *kept == snapshot) => {
+            return Ok(snapshot);
+        }
+        Some(snapshot) => (snapshot, None),
+        None => {
+            let snapshot = SnapshotId::from_bits(clock::id_bits());
+            (snapshot, claims.on("snapshot", snapshot))
+        }
+    };
+    operate_claimed(engine, actor, id, FileOperation::Snapshot { snapshot, name }, claim).await?;
+    Ok(snapshot)
 }

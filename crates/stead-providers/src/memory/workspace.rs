@@ -1,14 +1,13 @@
 //! One memory workspace: a persistent tree, and at most one change on its way into the journal.
 
 use std::fs::File;
-use std::io::Read;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::json;
 use stead_core::capability::LimitKind;
 use stead_core::config::{ProviderName, ToolLimits};
-use stead_core::event::{Answer, Parents, StepReport, ToolFailure};
+use stead_core::event::{Answer, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
 use stead_core::tool::ToolName;
@@ -16,11 +15,11 @@ use stead_core::{Timestamp, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::patch::{self, Patch};
 use stead_fs::tools::{self, Call, FileTool};
-use stead_fs::{Change, Filesystem, FsError, Listing, MemoryFs, PathRules, Recursion, WorkspacePath, WriteMode};
+use stead_fs::{Change, Filesystem, FsError, Listing, MemoryFs, PathRules, WorkspacePath};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::tree::{Kept, Tree};
-use super::{compare, fill};
+use super::{compare, fill, operate};
 use crate::error::{OperateError, ProviderError};
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};
 
@@ -47,53 +46,23 @@ impl MemoryWorkspace {
     async fn files(&self) -> MemoryFs {
         self.tree.lock().await.files.clone()
     }
-
-    fn operated(
-        &self,
-        order: FileOrder,
-        current: &Tree,
-        now: Timestamp,
-    ) -> Result<(MemoryFs, Vec<Change>), OperateError> {
-        let mut files = current.files.clone();
-        let changes = match order {
-            FileOrder::Put { path, content, bytes, if_match, parents } => {
-                let path = existing_path(&path)?;
-                check_match(&files, &path, if_match.as_deref())?;
-                if parents == Parents::Require
-                    && let Some(parent) = path.parent()
-                {
-                    files.list(&parent, 0)?;
-                }
-                let content = read_all(content, bytes, &path)?;
-                files.write_bytes(&path, content.clone(), WriteMode::Overwrite, now.millis())?;
-                vec![Change::Wrote { path, content }]
-            }
-            FileOrder::MakeDirectory { path } => {
-                let path = existing_path(&path)?;
-                files.mkdir(&path, now.millis())?;
-                vec![Change::MadeDirectory { path }]
-            }
-            FileOrder::Delete { path, if_match } => {
-                let path = existing_path(&path)?;
-                check_match(&files, &path, if_match.as_deref())?;
-                files.delete(&path, Recursion::Recursive)?;
-                vec![Change::Removed { path }]
-            }
-            FileOrder::Snapshot { .. } => Vec::new(),
-            FileOrder::Restore { snapshot } => {
-                files = self.kept.find(snapshot).ok_or(OperateError::NoSnapshot { snapshot })?;
-                Vec::new()
-            }
-        };
-        Ok((files, changes))
-    }
 }
 
 /// Ends a change: the tree is held until it is published or the change is dropped.
 fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>) -> Done {
     let next = current.with(files);
     let (tree_hash, revision) = (next.hash(), Some(next.revision));
-    Done { changes, tree_hash, revision, staged: Staged::new(move || *current = next) }
+    Done { changes, tree_hash, revision, placement: None, staged: Staged::new(move || *current = next) }
+}
+
+/// Runs what reads, hashes or compares whole files where it holds up nobody. `None` if it panicked or the server is going down.
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+fn interrupted() -> FsError {
+    let source = std::io::Error::other("the work was interrupted");
+    FsError::Io { action: "read", path: WorkspacePath::root(), source }
 }
 
 #[async_trait]
@@ -146,8 +115,14 @@ impl Workspace for MemoryWorkspace {
             FileOrder::Snapshot { snapshot } => Some(*snapshot),
             _ => None,
         };
-        let (files, changes) = self.operated(order, &current, now)?;
-        let mut done = stage(current, files.clone(), changes);
+        let kept = self.kept.clone();
+        let work = off_thread(move || {
+            let operated = operate::operate(current.files.clone(), &kept, order, now)?;
+            // Hashing the new tree is part of the work.
+            let done = stage(current, operated.files.clone(), operated.changes);
+            Ok::<_, OperateError>((Done { placement: operated.placement, ..done }, operated.files))
+        });
+        let (mut done, files) = work.await.ok_or(OperateError::Interrupted)??;
         if let Some(snapshot) = snapshot {
             let (kept, owner) = (self.kept.clone(), self.id);
             done.staged = done.staged.and(move || kept.keep(owner, snapshot, files));
@@ -167,12 +142,14 @@ impl Workspace for MemoryWorkspace {
 
     async fn export(&self, path: &str, mut out: File) -> Result<(), ArchiveError> {
         let (path, files) = (existing_path(path).map_err(ArchiveError::from)?, self.files().await);
-        archive::export_tar(&files, &path, &mut out)
+        let exported = off_thread(move || archive::export_tar(&files, &path, &mut out)).await;
+        exported.unwrap_or_else(|| Err(interrupted().into()))
     }
 
     async fn diff(&self) -> Result<Patch, FsError> {
         let tree = self.tree.lock().await.clone();
-        patch::between(&tree.base, &tree.files)
+        let compared = off_thread(move || patch::between(&tree.base, &tree.files)).await;
+        compared.unwrap_or_else(|| Err(interrupted()))
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {
@@ -197,26 +174,8 @@ impl Workspace for MemoryWorkspace {
 }
 
 /// A path as the raw interface takes it: the rules for new names are the tools', not its.
-fn existing_path(text: &str) -> Result<WorkspacePath, FsError> {
+pub(super) fn existing_path(text: &str) -> Result<WorkspacePath, FsError> {
     Ok(WorkspacePath::parse(text, &PathRules::existing())?)
-}
-
-fn check_match(files: &MemoryFs, path: &WorkspacePath, if_match: Option<&str>) -> Result<(), OperateError> {
-    let Some(wanted) = if_match else { return Ok(()) };
-    let current = match files.hash(path) {
-        Ok(hash) => hash.to_string(),
-        Err(FsError::NotFound { .. }) => String::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let matches = current == wanted || (wanted == "*" && !current.is_empty());
-    if matches { Ok(()) } else { Err(OperateError::Stale { current }) }
-}
-
-fn read_all(mut content: File, bytes: u64, path: &WorkspacePath) -> Result<bytes::Bytes, FsError> {
-    let mut read = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
-    let done = content.read_to_end(&mut read);
-    done.map_err(|source| FsError::Io { action: "read what is to be put at", path: path.clone(), source })?;
-    Ok(read.into())
 }
 
 fn write_task_context(context: &TaskContext) -> Result<Change, ProviderError> {

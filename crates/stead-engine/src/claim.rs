@@ -1,0 +1,44 @@
+//! Idempotency keys of requests that make something in a session, or several sessions.
+//!
+//! Each thing such a request makes is claimed under the key and its own part of it, in the same commit as the intent to make it. So whoever asks
+//! again after a crash gets what was made, and what was not made yet is made then.
+
+use stead_core::{Actor, SessionId};
+use stead_store::{Hash, IdempotencyClaim, IdempotencyKey};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::ops::Idempotency;
+
+pub(crate) struct Claims {
+    scope: String,
+    given: Option<Idempotency>,
+}
+
+impl Claims {
+    pub(crate) fn new(what: &str, session: SessionId, actor: &Actor, given: Option<Idempotency>) -> Self {
+        Self { scope: format!("{what}/{session}/{actor}"), given }
+    }
+
+    /// What this part of the same request made before; another request under the key is refused.
+    pub(crate) async fn made_before(&self, engine: &Engine, part: &str) -> Result<Option<String>, OpError> {
+        let Some(given) = &self.given else { return Ok(None) };
+        match engine.store().idempotent(&self.key(given, part)).await? {
+            Some(row) if row.body_hash == Hash::from_bytes(given.body_hash) => Ok(Some(row.target)),
+            Some(_) => Err(OpError::IdempotencyMismatch { key: given.key.clone() }),
+            None => Ok(None),
+        }
+    }
+
+    /// The claim to commit together with the intent to make `target`.
+    pub(crate) fn on(&self, part: &str, target: impl ToString) -> Option<IdempotencyClaim> {
+        let given = self.given.as_ref()?;
+        let (key, target) = (self.key(given, part), target.to_string());
+        Some(IdempotencyClaim { key, body_hash: Hash::from_bytes(given.body_hash), target })
+    }
+
+    fn key(&self, given: &Idempotency, part: &str) -> IdempotencyKey {
+        // A key holds no blank, so no key and part read like another key.
+        IdempotencyKey { scope: self.scope.clone(), key: format!("{} {part}", given.key) }
+    }
+}
