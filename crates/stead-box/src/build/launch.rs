@@ -123,7 +123,7 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
             clone::unshare(UnshareFlags::NEWNS)
                 .or_refuse(Primitive::Namespaces, || "cannot make a mount namespace".to_owned())?;
             root::make_mounts_private()?;
-            Some(root::assemble(&outer.spec, &outer.directory.1, &mut outer.record, &mut outer.held)?)
+            Some(root::assemble(&outer.spec, &mut outer.record, &mut outer.held)?)
         }
         Ids::Own => None,
     };
@@ -164,6 +164,6 @@ impl Outer {
     /// Splits off what the child needs, for a child that has to put the tree together itself.
     pub(super) fn assemble_inside(&mut self) -> Result<root::Assembled, Refused> {
         root::make_mounts_private()?;
-        root::assemble(&self.spec, &self.spec.directory.clone(), &mut self.record, &mut self.held)
+        root::assemble(&self.spec, &mut self.record, &mut self.held)
     }
 }

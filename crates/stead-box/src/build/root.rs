@@ -57,12 +57,7 @@ pub(super) fn make_mounts_private() -> Result<(), Refused> {
 }
 
 /// Puts everything together below [`STAGING`].
-pub(super) fn assemble(
-    spec: &BoxSpec,
-    directory: &Path,
-    record: &mut OwnerRecord,
-    held: &mut Held,
-) -> Result<Assembled, Refused> {
+pub(super) fn assemble(spec: &BoxSpec, record: &mut OwnerRecord, held: &mut Held) -> Result<Assembled, Refused> {
     // All sources first: the staging directory may cover some of them.
     let mut pieces = match &spec.base {
         None => {
@@ -79,7 +74,7 @@ pub(super) fn assemble(
     };
     pieces.extend(etc::pieces(spec)?);
     pieces.extend(devices::pieces()?);
-    let volume = volume::make(spec, directory, record, held)?;
+    let volume = volume::make(spec, record, held)?;
     let layers = layers(spec)?;
 
     let root = skeleton(spec, &pieces)?;

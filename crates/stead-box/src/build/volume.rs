@@ -26,17 +26,12 @@ const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
 const JOURNAL_FROM_BYTES: u64 = 64 << 20;
 
 /// The volume as a detached mount.
-pub(super) fn make(
-    spec: &BoxSpec,
-    directory: &Path,
-    record: &mut OwnerRecord,
-    held: &mut Held,
-) -> Result<OwnedFd, Refused> {
+pub(super) fn make(spec: &BoxSpec, record: &mut OwnerRecord, held: &mut Held) -> Result<OwnedFd, Refused> {
     let volume = match spec.volume {
-        Volume::Image => image(spec, directory, record)?,
+        Volume::Image => image(spec, record)?,
         Volume::Memory => memory(spec)?,
         Volume::Directory => {
-            let path = directory.join("volume");
+            let path = spec.directory.join("volume");
             fs::create_dir_all(&path)
                 .or_refuse(Primitive::Volume, || "cannot make the volume's directory".to_owned())?;
             tree::copy(CWD, &path, WRITTEN)?
@@ -72,7 +67,8 @@ fn memory(spec: &BoxSpec) -> Result<OwnedFd, Refused> {
     tree::new("tmpfs", &options, WRITTEN, Primitive::Volume)
 }
 
-fn image(spec: &BoxSpec, directory: &Path, record: &mut OwnerRecord) -> Result<OwnedFd, Refused> {
+fn image(spec: &BoxSpec, record: &mut OwnerRecord) -> Result<OwnedFd, Refused> {
+    let directory = spec.directory.as_path();
     let path = directory.join("volume.img");
     let bytes = spec.limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES);
     if !path.exists() {
@@ -107,7 +103,6 @@ fn format(directory: &Path, name: &str, bytes: u64, inodes: Option<u64>) -> Resu
         // A dozen are the file system's and the volume's own.
         mkfs.args(["-N", &(inodes + 16).to_string()]);
     }
-    // The directory is named by a descriptor of this process, so mkfs is put there and given the name alone.
     mkfs.current_dir(directory).arg(name).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     // Debian keeps it where an ordinary PATH does not look.
     let path = std::env::var("PATH").unwrap_or_default();

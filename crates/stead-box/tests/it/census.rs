@@ -43,7 +43,10 @@ fn processes(instance: &str) -> Vec<String> {
         let mark = format!("stead-{instance}-");
         let group = String::from_utf8_lossy(&read("cgroup")).contains(&mark);
         let environment = String::from_utf8_lossy(&read("environ")).contains(&format!("STEAD_TEST_MARK={instance}"));
-        if group || environment {
+        // A process that has ended and waits for the host's own first process to notice holds nothing any more.
+        let stat = String::from_utf8_lossy(&read("stat")).into_owned();
+        let ended = stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z 1 "));
+        if (group || environment) && !ended {
             found.push(format!("{} {}", process.display(), String::from_utf8_lossy(&read("stat"))));
         }
     }

@@ -1,11 +1,19 @@
-//! From start to removal.
+//! From start to removal, at every moment and against every resistance.
 
-use stead_box::{RunningBox, remove};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::home::Home;
+use stead_box::{BoxError, BoxSpec, Primitive, RunningBox, Volume, launch, remove};
+
+use crate::home::{Home, chain, init, is_root};
+
+fn rounds(variable: &str, default: usize) -> usize {
+    std::env::var(variable).ok().and_then(|count| count.parse().ok()).unwrap_or(default)
+}
 
 pub(crate) fn a_removed_box_leaves_nothing(home: &Home) {
-    for _ in 0..3 {
+    for _ in 0..rounds("STEAD_TEST_CYCLES", 10) {
         let sandbox = home.start();
         sandbox.says("echo 1 > a; (setsid sleep 300 &); sleep 300 & disown; mkdir -p d/e; chmod 000 d");
         assert!(home.census() != home.census_before());
@@ -27,4 +35,146 @@ pub(crate) fn a_box_is_found_again(home: &Home) {
     again.kill().unwrap();
     assert!(RunningBox::find(sandbox.running.directory()).is_err());
     assert!(again.connect().is_err());
+}
+
+pub(crate) fn hostile_trees_are_removed(home: &Home) {
+    let mut spec = home.spec();
+    spec.volume = Volume::Directory;
+    let sandbox = home.start_with(&spec);
+    // Deeper than a path or a table of open files can be, without permissions, with odd names, with links out, and a fork bomb at work.
+    let depth = rounds("STEAD_TEST_DEPTH", 2_500);
+    let deep = format!(
+        "python3 -c 'import os\nfor i in range({depth}): os.mkdir(\"deep-directory\"); os.chdir(\"deep-directory\")'"
+    );
+    sandbox.says(&format!(
+        "{deep}; mkdir -p no/no/no; touch no/no/f; chmod 000 no/no/no no/no no; ln -s / out; ln -s /etc/passwd link; mkfifo pipe; \
+         touch $'odd\\nname' -- -rf; mkdir wide; (cd wide; touch $(seq 2000))"
+    ));
+    let bomb = sandbox.order("f() { while :; do (setsid sleep 9 &) ; done; }; f & f & f & f");
+    sandbox.connect().start(bomb, &[]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    if is_root() {
+        // What the box itself cannot do, in case somebody else did.
+        let locked = sandbox.running.directory().join("volume/upper/locked");
+        std::fs::create_dir(&locked).unwrap();
+        std::fs::write(locked.join("f"), "").unwrap();
+        for path in [locked.join("f"), locked] {
+            assert!(Command::new("chattr").arg("+i").arg(path).status().unwrap().success());
+        }
+    }
+    let began = Instant::now();
+    drop(sandbox);
+    // Removing one directory takes this disk 2.4 ms, by `rm -rf` too.
+    assert!(
+        began.elapsed() < Duration::from_secs(5) + Duration::from_millis(10) * depth as u32,
+        "{:?}",
+        began.elapsed()
+    );
+    home.assert_clean();
+}
+
+/// The order of events in a start is broken off everywhere: the helper is killed after a random time, and what it left is removed.
+pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
+    let mut broken = 0;
+    for number in 0..rounds("STEAD_TEST_KILLS", 60) {
+        let spec = home.spec();
+        std::fs::create_dir(&spec.directory).unwrap();
+        let mut helper =
+            Command::new(init()).arg("launch").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        helper.stdin.take().unwrap().write_all(&serde_json::to_vec(&spec).unwrap()).unwrap();
+        std::thread::sleep(Duration::from_micros(number as u64 * 397 % 24_000));
+        // A helper that has ended already has made a whole box; one that has not, a part of one.
+        broken += usize::from(helper.try_wait().unwrap().is_none());
+        helper.kill().unwrap();
+        helper.wait().unwrap();
+        remove(&spec.directory).unwrap_or_else(|error| panic!("{}", chain(&error)));
+        home.ranges().give_back(&spec.id).unwrap();
+        settle(home);
+    }
+    assert!(broken > 0, "every helper was faster than its killer");
+}
+
+/// The child of a helper that was killed ends by itself, but not in the same instant.
+fn settle(home: &Home) {
+    for _ in 0..200 {
+        if home.census() == home.census_before() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    home.assert_clean();
+}
+
+pub(crate) fn a_killed_init_takes_everything_with_it(home: &Home) {
+    for number in 0..rounds("STEAD_TEST_KILLS", 20) {
+        let sandbox = home.start();
+        let order = sandbox.order("(setsid sleep 300 &); yes | head -c 100M > /dev/null; sleep 300");
+        sandbox.connect().start(order, &[]).unwrap();
+        std::thread::sleep(Duration::from_micros(number as u64 * 997 % 30_000));
+        let init = sandbox.running.record().unwrap().init.unwrap();
+        let pid = rustix::process::Pid::from_raw(init.pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        drop(sandbox);
+        home.assert_clean();
+    }
+}
+
+pub(crate) fn a_box_that_cannot_be_as_ordered_is_not_started(home: &Home) {
+    let refused = |change: &dyn Fn(&mut BoxSpec)| {
+        let mut spec = home.spec();
+        change(&mut spec);
+        let error = launch(&init(), &spec).unwrap_err();
+        assert!(!spec.directory.exists());
+        home.ranges().give_back(&spec.id).unwrap();
+        match error {
+            BoxError::Refused(refused) => refused.primitive,
+            other => panic!("{}", chain(&other)),
+        }
+    };
+    assert_eq!(refused(&|spec| spec.layers.push("/nowhere".into())), Primitive::Mount);
+    assert_eq!(refused(&|spec| spec.instance = "../x".to_owned()), Primitive::Spec);
+    assert_eq!(refused(&|spec| spec.base = Some("/nowhere".into())), Primitive::Mount);
+    if !is_root() {
+        assert_eq!(refused(&|spec| spec.ids = stead_box::Ids::Range { first: 1 << 30 }), Primitive::Namespaces);
+        assert_eq!(refused(&|spec| spec.volume = Volume::Image), Primitive::Volume);
+    }
+    let spec = home.spec();
+    std::fs::create_dir(&spec.directory).unwrap();
+    assert!(matches!(launch(&init(), &spec), Err(BoxError::Exists { .. })));
+    std::fs::remove_dir(&spec.directory).unwrap();
+    home.ranges().give_back(&spec.id).unwrap();
+}
+
+/// A base that tries to lead its builder astray: links where mount points and system files are expected.
+pub(crate) fn a_hostile_base_spoils_only_itself(home: &Home) {
+    let base = home.path().join("base");
+    std::fs::create_dir(&base).unwrap();
+    let victim = home.path().join("victim");
+    std::fs::create_dir(&victim).unwrap();
+    for name in ["proc", "dev", "tmp", "workspace", "home", "run", "sys", "odd"] {
+        std::os::unix::fs::symlink(&victim, base.join(name)).unwrap();
+    }
+    for (name, target) in [("bin", "usr/bin"), ("lib", "usr/lib"), ("lib64", "usr/lib64"), ("sbin", "usr/sbin")] {
+        std::os::unix::fs::symlink(target, base.join(name)).unwrap();
+    }
+    std::fs::create_dir_all(base.join("etc")).unwrap();
+    for name in ["passwd", "resolv.conf", "hosts", "odd"] {
+        std::os::unix::fs::symlink(victim.join("file"), base.join("etc").join(name)).unwrap();
+    }
+    let mut spec = home.spec();
+    spec.base = Some(base.clone());
+    // Without a /usr nothing can run there, and it says so.
+    let sandbox = home.start_with(&spec);
+    assert!(sandbox.connect().start(sandbox.order("true"), &[]).is_err());
+    drop(sandbox);
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
+
+    // A link in the place of /etc itself is refused.
+    std::fs::remove_dir_all(base.join("etc")).unwrap();
+    std::os::unix::fs::symlink(&victim, base.join("etc")).unwrap();
+    let mut spec = home.spec();
+    spec.base = Some(base);
+    assert!(matches!(launch(&init(), &spec), Err(BoxError::Refused(_))));
+    home.ranges().give_back(&spec.id).unwrap();
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
 }

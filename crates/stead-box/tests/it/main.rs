@@ -11,6 +11,7 @@ mod home;
 mod lifecycle;
 mod limits;
 mod probe;
+mod streams;
 
 /// `root::name` and `own::name` for each case.
 macro_rules! cases {
@@ -31,6 +32,18 @@ cases! {
     exec::a_timeout_leaves_nobody,
     lifecycle::a_removed_box_leaves_nothing,
     lifecycle::a_box_is_found_again,
+    lifecycle::hostile_trees_are_removed,
+    lifecycle::a_start_that_is_broken_off_leaves_nothing,
+    lifecycle::a_killed_init_takes_everything_with_it,
+    lifecycle::a_box_that_cannot_be_as_ordered_is_not_started,
+    lifecycle::a_hostile_base_spoils_only_itself,
+    streams::output_is_resumed_without_loss_or_repeat,
+    streams::what_is_no_longer_kept_shows_as_a_gap,
+    streams::a_slow_reader_stalls_nobody,
+    streams::input_signals_and_terminals_reach_the_command,
+    streams::file_tools_and_shell_see_one_tree,
+    streams::whole_files_go_in_and_out,
+    streams::nonsense_on_the_socket_harms_only_its_sender,
     limits::what_holds_is_said_and_what_does_not_is_not,
     limits::a_fork_bomb_hits_the_limit_and_is_ended,
     limits::memory_past_the_limit_is_said_to_be_that,

@@ -1,0 +1,178 @@
+//! Output that is followed, lost, and followed again; input, signals, terminals, file tools.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use stead_box::protocol::{Input, Stream, TerminalSize, ToolCall, ToolLimits, WriteKind};
+use stead_box::{BoxError, Connection, Followed, InputEnd, RunningBox};
+
+use crate::home::{Home, Running, text};
+
+/// Follows to the end: the chunks' numbers and the bytes of stdout.
+fn follow(connection: &mut Connection, exec: &str, from: u64) -> (Vec<u64>, Vec<u8>) {
+    connection.follow(exec, from).unwrap();
+    let (mut numbers, mut bytes) = (Vec::new(), Vec::new());
+    loop {
+        match connection.followed().unwrap() {
+            Followed::Output { stream, number, bytes: chunk } => {
+                numbers.push(number);
+                assert_eq!(stream, Stream::Stdout);
+                bytes.extend(chunk);
+            }
+            Followed::Finished(_) => return (numbers, bytes),
+        }
+    }
+}
+
+pub(crate) fn output_is_resumed_without_loss_or_repeat(home: &Home) {
+    let sandbox = home.start();
+    let order = sandbox.order("for i in $(seq 300); do echo line $i; sleep 0.005; done");
+    let exec = order.exec.clone();
+    sandbox.connect().start(order, &[]).unwrap();
+    let expected: String = (1..=300).map(|number| format!("line {number}\n")).collect();
+    // Connections that are dropped in the middle, each by a server that knows only the box's directory.
+    let (mut next, mut seen) = (0, Vec::new());
+    for _ in 0..5 {
+        let mut connection = RunningBox::find(sandbox.running.directory()).unwrap().connect().unwrap();
+        connection.follow(&exec, next).unwrap();
+        for _ in 0..20 {
+            if let Followed::Output { number, bytes, .. } = connection.followed().unwrap() {
+                assert_eq!(number, next);
+                seen.extend(bytes);
+                next = number + 1;
+            }
+        }
+    }
+    let (numbers, rest) = follow(&mut sandbox.connect(), &exec, next);
+    assert!(numbers.iter().copied().eq(next..next + numbers.len() as u64));
+    seen.extend(rest);
+    assert_eq!(text(&seen), expected);
+    // And all of it again, from the start, after the end.
+    assert_eq!(text(&follow(&mut sandbox.connect(), &exec, 0).1), expected);
+    let finished = sandbox.connect().wait(&exec).unwrap();
+    assert_eq!((finished.result.exit_code, text(&finished.stdout)), (0, expected));
+}
+
+pub(crate) fn what_is_no_longer_kept_shows_as_a_gap(home: &Home) {
+    let sandbox = home.start();
+    let mut order = sandbox.order("head -c 10000000 /dev/zero");
+    order.output.ring_bytes = 200_000;
+    let exec = order.exec.clone();
+    let mut connection = sandbox.connect();
+    connection.start(order, &[]).unwrap();
+    let finished = connection.wait(&exec).unwrap();
+    assert_eq!(finished.result.stdout.total, 10_000_000);
+    let (numbers, bytes) = follow(&mut connection, &exec, 0);
+    assert!(numbers[0] > 0 && bytes.len() <= 200_000, "{} {}", numbers[0], bytes.len());
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1));
+}
+
+pub(crate) fn a_slow_reader_stalls_nobody(home: &Home) {
+    let sandbox = home.start();
+    let order = sandbox.order("timeout 3 yes");
+    let exec = order.exec.clone();
+    let mut slow = sandbox.connect();
+    slow.start(order, &[]).unwrap();
+    slow.follow(&exec, 0).unwrap(); // and never reads
+    let began = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(sandbox.says("echo quick"), "quick\n");
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    let killed = sandbox.connect().kill(&exec).unwrap().result;
+    assert!(killed.killed && killed.survivors == 0, "{killed:?}");
+}
+
+pub(crate) fn input_signals_and_terminals_reach_the_command(home: &Home) {
+    let sandbox = home.start();
+    let mut connection = sandbox.connect();
+    let mut order =
+        sandbox.order("trap 'echo got it; exit 3' USR1; read line; echo \"read $line\"; while :; do sleep 0.01; done");
+    order.input = Input::Open;
+    let exec = order.exec.clone();
+    connection.start(order, &[]).unwrap();
+    assert_eq!(connection.input(&exec, b"hello\n", InputEnd::More).unwrap(), 6);
+    let mut watcher = sandbox.connect();
+    watcher.follow(&exec, 0).unwrap();
+    assert!(matches!(watcher.followed().unwrap(), Followed::Output { bytes, .. } if bytes == b"read hello\n"));
+    let listed = connection.list().unwrap();
+    assert!(listed.iter().any(|status| status.exec == exec && status.running && status.exit_code.is_none()));
+    connection.signal(&exec, 10).unwrap();
+    let finished = connection.wait(&exec).unwrap();
+    assert_eq!((finished.result.exit_code, text(&finished.stdout).as_str()), (3, "read hello\ngot it\n"));
+    assert!(matches!(connection.signal(&exec, 10), Err(BoxError::Answer { code, .. }) if code == "exec_finished"));
+    connection.forget(&exec).unwrap();
+    assert!(matches!(connection.wait(&exec), Err(BoxError::Answer { code, .. }) if code == "no_such_exec"));
+
+    let mut order = sandbox.order("trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done");
+    order.terminal = Some(TerminalSize { rows: 24, columns: 80 });
+    let exec = order.exec.clone();
+    connection.start(order, &[]).unwrap();
+    let mut watcher = sandbox.connect();
+    watcher.follow(&exec, 0).unwrap();
+    watcher.followed().unwrap();
+    connection.resize(&exec, TerminalSize { rows: 50, columns: 132 }).unwrap();
+    assert_eq!(text(&connection.wait(&exec).unwrap().stdout), "ready\r\n50 132\r\n");
+}
+
+fn call(sandbox: &Running<'_>, tool: &str, arguments: serde_json::Value) -> (Option<String>, String) {
+    let limits = ToolLimits { write_chars: 48_000, path_depth: 16, segment_chars: 80 };
+    let call = ToolCall { tool: tool.to_owned(), arguments, limits, now_millis: 0, timeout_ms: 10_000 };
+    let reply = sandbox.connect().tool(call).unwrap();
+    assert_eq!(reply.result.is_some(), reply.code.is_none());
+    (reply.code, reply.message)
+}
+
+pub(crate) fn file_tools_and_shell_see_one_tree(home: &Home) {
+    let layer = home.path().join("layer");
+    std::fs::create_dir(&layer).unwrap();
+    std::fs::write(layer.join("below.txt"), "from a layer\n").unwrap();
+    let mut spec = home.spec();
+    spec.layers.push(layer.clone());
+    let sandbox = home.start_with(&spec);
+    assert_eq!(call(&sandbox, "write", json!({"path": "d/a.txt", "content": "one\n"})).1, "Created d/a.txt (4 bytes).");
+    assert_eq!(
+        sandbox.says("cat d/a.txt below.txt; stat -c %U d/a.txt below.txt"),
+        "one\nfrom a layer\nagent\nagent\n"
+    );
+    sandbox.says("echo two >> below.txt; ln -s /etc out; echo x > d/b.txt");
+    assert_eq!(std::fs::read_to_string(layer.join("below.txt")).unwrap(), "from a layer\n");
+    assert_eq!(call(&sandbox, "read", json!({"path": "below.txt"})).0, None);
+    assert!(call(&sandbox, "read", json!({"path": "out/passwd"})).0.is_some());
+    assert_eq!(call(&sandbox, "write", json!({"path": "d/a.txt", "content": "no"})).0.as_deref(), Some("exists"));
+}
+
+pub(crate) fn whole_files_go_in_and_out(home: &Home) {
+    let sandbox = home.start();
+    let content: Vec<u8> = (0..9_500_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut connection = sandbox.connect();
+    assert_eq!(
+        connection.write_file("big.bin", WriteKind::Create, &mut content.as_slice()).unwrap(),
+        content.len() as u64
+    );
+    assert_eq!(sandbox.says("stat -c %s big.bin"), format!("{}\n", content.len()));
+    let mut back = Vec::new();
+    connection.read_file("big.bin", &mut back).unwrap();
+    assert!(back == content);
+    connection.write_file("empty", WriteKind::Create, &mut [].as_slice()).unwrap();
+    assert_eq!(sandbox.says("stat -c %s empty"), "0\n");
+    assert!(connection.read_file("../../etc/passwd", &mut Vec::new()).is_err());
+    sandbox.says("mkfifo pipe; ln -s /proc/self/environ link");
+    for path in ["pipe", "link", "missing"] {
+        assert!(connection.read_file(path, &mut Vec::new()).is_err(), "{path}");
+    }
+}
+
+/// Bytes that are no protocol end the connection, and nothing else.
+pub(crate) fn nonsense_on_the_socket_harms_only_its_sender(home: &Home) {
+    use std::io::{Read, Write};
+    let sandbox = home.start();
+    let path = sandbox.running.directory().join("control.sock");
+    for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 64], &[2, 0, 0, 0, 2, 0, 0, 0, b'{', b'}'], &[0; 8]] {
+        let mut socket = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        socket.write_all(nonsense).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        assert!(matches!(socket.read(&mut [0; 16]), Ok(0) | Err(_)));
+    }
+    assert_eq!(sandbox.says("echo alive"), "alive\n");
+}
