@@ -3,6 +3,8 @@
 //! `cargo xtask bench` builds everything in release mode and runs this; `--quick` takes a tenth of the samples. Results go to the terminal and to
 //! `target/bench/results.json`. Nothing here asserts: a bench tells, a person judges.
 
+#![expect(clippy::print_stdout, reason = "telling is what a bench is for")]
+
 mod http;
 mod peer;
 mod rows;

@@ -3,6 +3,13 @@
 //! Every [`TestServer`], when it goes out of scope, proves the session it served: every journal replays to its state, and nothing
 //! is left of the server on the host. So every black-box test is also a replay test and a census.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a panic is how a test fails, and its log is what it leaves"
+)]
+
 mod client;
 pub mod postgres;
 mod server;

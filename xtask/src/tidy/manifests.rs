@@ -10,12 +10,13 @@ use crate::tree::Tree;
 const EDGES: &[(&str, &[&str])] = &[
     ("stead-core", &[]),
     ("stead-fs", &[]),
+    ("stead-box", &["stead-fs"]),
     ("stead-store", &["stead-core"]),
-    ("stead-providers", &["stead-core", "stead-fs"]),
+    ("stead-providers", &["stead-box", "stead-core", "stead-fs"]),
     ("stead-engine", &["stead-core", "stead-store", "stead-providers", "stead-fs"]),
     // Only the engine is called per request; the others are named where the parts are put together.
-    ("stead-server", &["stead-engine", "stead-core", "stead-providers", "stead-store"]),
-    ("stead", &["stead-server", "stead-engine", "stead-core", "stead-store"]),
+    ("stead-server", &["stead-engine", "stead-core", "stead-fs", "stead-providers", "stead-store"]),
+    ("stead", &["stead-server", "stead-engine", "stead-core", "stead-providers", "stead-store"]),
     ("xtask", &[]),
 ];
 const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench"];
