@@ -1,4 +1,5 @@
 //! One black-box test per promised behaviour, named by its row: the real binary, over HTTP.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
 mod agent_types;
 mod durability;
