@@ -7,6 +7,7 @@
 mod answer;
 mod connection;
 mod exec;
+mod files;
 mod job;
 mod memory_events;
 mod output;

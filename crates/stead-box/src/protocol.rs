@@ -10,8 +10,8 @@ mod message;
 pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, read_frame};
 pub(crate) use frame::{ReadError, receive};
 pub use message::{
-    Answer, Ask, ExecOrder, ExecResult, ExecStatus, Input, Kept, OutputLimits, Reply, Request, Stream, TerminalSize,
-    ToolCall, ToolLimits, ToolReply, WriteKind,
+    Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, IfMissing, IfThere, Input, Kept, OutputLimits,
+    PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply,
 };
 
 /// Of the protocol. The server and init are installed together; a box that outlives an upgrade says which it speaks.

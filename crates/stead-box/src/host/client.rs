@@ -1,23 +1,26 @@
 //! The server's end of the protocol: blocking, one request at a time, believing nothing.
 
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::error::{At, BoxError};
 use crate::protocol::{
-    Answer, Ask, ExecOrder, ExecResult, ExecStatus, MAX_FRAME, ProtocolError, ReadError, Reply, Request, Stream,
-    TerminalSize, ToolCall, ToolReply, VERSION, WriteKind, encode, receive,
+    Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, MAX_FRAME, ProtocolError, ReadError, Reply, Request,
+    Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode, receive,
 };
 
 /// A box that does not answer a simple question for this long is not going to.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A file travels in pieces of this size.
-const PIECE: usize = 4 << 20;
+/// A whole tree may go in or out.
+const FILES_PATIENCE: Duration = Duration::from_secs(630);
 
 /// How a command ended, with the ends of its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,47 +175,33 @@ impl Connection {
         }
     }
 
-    /// Copies a file of the workspace out, piece by piece; gives its length.
-    pub fn read_file(&mut self, path: &str, to: &mut impl Write) -> Result<u64, BoxError> {
-        let mut offset = 0;
-        loop {
-            let ask = Ask::ReadFile { path: path.to_owned(), offset };
-            let (Answer::Content { size }, piece) = self.ask(ask, &[], Some(PATIENCE * 4))? else {
-                return Err(unexpected("to a read"));
-            };
-            to.write_all(&piece).map_err(BoxError::Lost)?;
-            offset += piece.len() as u64;
-            if piece.is_empty() || offset >= size {
-                return Ok(offset);
-            }
-        }
-    }
-
-    /// Writes a file of the workspace, piece by piece; gives its length. Pieces after the first are appended.
-    pub fn write_file(&mut self, path: &str, kind: WriteKind, from: &mut impl Read) -> Result<u64, BoxError> {
-        let (mut total, mut kind) = (0, kind);
-        loop {
-            let mut piece = Vec::new();
-            from.by_ref().take(PIECE as u64).read_to_end(&mut piece).map_err(BoxError::Lost)?;
-            if piece.is_empty() && total > 0 {
-                return Ok(total);
-            }
-            let ask = Ask::WriteFile { path: path.to_owned(), kind };
-            match self.ask(ask, &piece, Some(PATIENCE * 4))? {
-                (Answer::Accepted { bytes }, _) if bytes == piece.len() as u64 => total += bytes,
-                _ => return Err(unexpected("to a write")),
-            }
-            if piece.len() < PIECE {
-                return Ok(total);
-            }
-            kind = WriteKind::Append;
-        }
+    /// A change of files or a look at them. `file` is lent to the box where the request takes one.
+    pub fn files(&mut self, ask: FileAsk, file: Option<&File>) -> Result<(Answer, Vec<u8>), BoxError> {
+        self.last += 1;
+        let frame = encode(&Request { id: self.last, ask: Ask::Files(Box::new(ask)) }, &[])?;
+        let sent = match file {
+            Some(file) => send_with(&self.stream, &frame, file).map_err(BoxError::Lost)?,
+            None => 0,
+        };
+        self.stream.write_all(&frame[sent..]).map_err(BoxError::Lost)?;
+        self.receive(Some(FILES_PATIENCE))
     }
 
     /// Ends the box from inside: process 1 leaves, and the kernel ends the rest.
     pub fn shut_down(mut self) -> Result<(), BoxError> {
         self.send(Ask::Shutdown, &[])
     }
+}
+
+/// Sends the first bytes of a frame together with a file; gives how many.
+fn send_with(stream: &UnixStream, frame: &[u8], file: &File) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [file.as_fd()];
+    if !control.push(SendAncillaryMessage::ScmRights(&files)) {
+        return Err(io::Error::other("no room for a file"));
+    }
+    Ok(sendmsg(stream, &[IoSlice::new(frame)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
 /// Whether more input is to come.

@@ -59,8 +59,13 @@ impl Init {
             }
             Ask::Forget { exec } => self.known(&exec, |init| Some(init.forget(&exec))),
             Ask::Tool(call) => self.queue(index, id, Work::Tool(call)),
-            Ask::ReadFile { path, offset } => self.queue(index, id, Work::Read { path, offset }),
-            Ask::WriteFile { path, kind } => self.queue(index, id, Work::Write { path, kind, content: body }),
+            Ask::Files(ask) => {
+                let file = if ask.takes_file() { self.connections[index].take_file() } else { None };
+                if ask.takes_file() && file.is_none() {
+                    return self.connections[index].close();
+                }
+                self.queue(index, id, Work::Files { ask, file })
+            }
             Ask::Shutdown => {
                 self.shutdown = true;
                 None

@@ -1,12 +1,20 @@
 //! One connection from the server: bytes in, frames out, and what it still waits for.
 
-use std::io::{ErrorKind, Read, Write};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::protocol::{Answer, Decoder, ProtocolError, Reply, Request, encode};
 
 /// With so much unsent, nothing more is read: who does not listen is not answered.
 const STOP_READING: usize = 1 << 20;
+/// Files that may wait for their request.
+const MOST_FILES: usize = 4;
 /// With so much unsent, output waits in its ring.
 const STOP_FOLLOWING: usize = 256 << 10;
 
@@ -14,6 +22,8 @@ pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) stream: UnixStream,
     decoder: Decoder,
+    /// Files that came, for the requests that take one, in the same order.
+    files: VecDeque<OwnedFd>,
     unsent: Vec<u8>,
     sent: usize,
     pub(super) greeted: bool,
@@ -37,6 +47,7 @@ impl Connection {
             number,
             stream,
             decoder: Decoder::default(),
+            files: VecDeque::new(),
             unsent: Vec::new(),
             sent: 0,
             greeted: false,
@@ -73,12 +84,26 @@ impl Connection {
     /// Reads once; the frames are taken with [`Connection::next`].
     pub(super) fn read(&mut self) {
         let mut buffer = [0; 64 << 10];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => self.closed = true,
-            Ok(count) => self.decoder.push(&buffer[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => self.closed = true,
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received =
+            recvmsg(&self.stream, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::CMSG_CLOEXEC);
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(files) = message {
+                self.files.extend(files);
+            }
         }
+        match received {
+            Ok(received) if received.bytes > 0 && self.files.len() <= MOST_FILES => {
+                self.decoder.push(&buffer[..received.bytes]);
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            _ => self.closed = true,
+        }
+    }
+
+    pub(super) fn take_file(&mut self) -> Option<OwnedFd> {
+        self.files.pop_front()
     }
 
     pub(super) fn next(&mut self) -> Result<Option<(Request, Vec<u8>)>, ProtocolError> {

@@ -1,32 +1,30 @@
-//! The file tools, each call in a short-lived child of init.
+//! File work, each call in a short-lived child of init.
 //!
 //! A grep over a large tree then stalls nobody, can be ended at a deadline, and its memory goes with it. Calls that change files run one
 //! after the other, in the order they came; those that only look run beside them.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, read};
 use rustix::process::{Pid, Signal, kill_process};
+use stead_fs::DiskFs;
 use stead_fs::tools::{self, Call, FileTool};
-use stead_fs::{Content, DiskFs, Filesystem, FsError, WorkspacePath, WriteMode};
 
-use crate::protocol::{Answer, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, WriteKind, encode};
+use super::files;
+use crate::protocol::{Answer, FileAsk, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, encode};
 use crate::spec::WORKSPACE;
 use crate::sys::clone::{self, Side};
 
-/// The most of a file in one answer.
-const PIECE: u64 = 1 << 20;
-/// A raw read or write touches at most one frame's worth.
-const RAW_TIMEOUT: Duration = Duration::from_secs(60);
+/// A whole tree may go in or out.
+const FILES_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(super) enum Work {
     Tool(Box<ToolCall>),
-    Read { path: String, offset: u64 },
-    Write { path: String, kind: WriteKind, content: Vec<u8> },
+    Files { ask: Box<FileAsk>, file: Option<OwnedFd> },
 }
 
 /// A call that has not begun.
@@ -40,15 +38,14 @@ impl Queued {
     pub(super) fn changes_files(&self) -> bool {
         match &self.work {
             Work::Tool(call) => !matches!(call.tool.as_str(), "ls" | "read" | "glob" | "grep"),
-            Work::Read { .. } => false,
-            Work::Write { .. } => true,
+            Work::Files { ask, .. } => ask.changes_files(),
         }
     }
 
     fn timeout(&self) -> Duration {
         match &self.work {
             Work::Tool(call) => Duration::from_millis(call.timeout_ms),
-            Work::Read { .. } | Work::Write { .. } => RAW_TIMEOUT,
+            Work::Files { .. } => FILES_TIMEOUT,
         }
     }
 }
@@ -124,15 +121,8 @@ fn perform(work: &Work) -> (Answer, Vec<u8>) {
     };
     match work {
         Work::Tool(call) => (tool(&mut files, call), Vec::new()),
-        Work::Read { path, offset } => read_piece(&files, path, *offset).unwrap_or_else(|error| refuse(&error)),
-        Work::Write { path, kind, content } => {
-            write_piece(&mut files, path, *kind, content).unwrap_or_else(|error| refuse(&error))
-        }
+        Work::Files { ask, file } => files::perform(&mut files, ask, file.as_ref()),
     }
-}
-
-fn refuse(error: &FsError) -> (Answer, Vec<u8>) {
-    (failed(error.code(), error.sentence()), Vec::new())
 }
 
 fn tool(files: &mut DiskFs, call: &ToolCall) -> Answer {
@@ -158,32 +148,4 @@ fn limits(limits: ToolLimits) -> stead_fs::Limits {
         segment_chars: number(limits.segment_chars),
         ..stead_fs::Limits::default()
     }
-}
-
-fn read_piece(files: &DiskFs, path: &str, offset: u64) -> Result<(Answer, Vec<u8>), FsError> {
-    let path: WorkspacePath = path.parse()?;
-    let (mut reader, size) = match files.open_read(&path)? {
-        Content::Stream { reader, size } => (reader, size),
-        Content::Bytes(bytes) => {
-            let size = bytes.len() as u64;
-            (Box::new(io::Cursor::new(bytes)) as Box<dyn stead_fs::ReadSeek>, size)
-        }
-    };
-    let mut piece = Vec::new();
-    let read = reader.seek(SeekFrom::Start(offset)).and_then(|_| reader.take(PIECE).read_to_end(&mut piece));
-    match read {
-        Ok(_) => Ok((Answer::Content { size }, piece)),
-        Err(error) => Ok((failed("io", error.to_string()), Vec::new())),
-    }
-}
-
-fn write_piece(files: &mut DiskFs, path: &str, kind: WriteKind, content: &[u8]) -> Result<(Answer, Vec<u8>), FsError> {
-    let path: WorkspacePath = path.parse()?;
-    let mode = match kind {
-        WriteKind::Create => WriteMode::Create,
-        WriteKind::Overwrite => WriteMode::Overwrite,
-        WriteKind::Append => WriteMode::Append,
-    };
-    files.write_bytes(&path, content.to_vec().into(), mode, 0)?;
-    Ok((Answer::Accepted { bytes: content.len() as u64 }, Vec::new()))
 }

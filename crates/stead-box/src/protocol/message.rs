@@ -56,16 +56,8 @@ pub enum Ask {
     },
     /// One of the agent's file tools.
     Tool(Box<ToolCall>),
-    /// Answered with `content`: at most 1 MiB of the file from `offset` on.
-    ReadFile {
-        path: String,
-        offset: u64,
-    },
-    /// The body is what to write.
-    WriteFile {
-        path: String,
-        kind: WriteKind,
-    },
+    /// A change or a look by other means than a tool. Those that move bytes come with a file of the server's, by descriptor.
+    Files(Box<FileAsk>),
     /// Ends everything in the box, init last. Not answered.
     Shutdown,
 }
@@ -136,12 +128,103 @@ pub struct ToolCall {
     pub timeout_ms: u64,
 }
 
+/// Paths are the workspace's. Each is done completely or not at all, but for `restore`, which can be repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum FileAsk {
+    /// Answered with `listing`.
+    List {
+        path: String,
+    },
+    /// Copies the file into the one that comes with it; answered with `opened`.
+    Open {
+        path: String,
+        most_bytes: u64,
+    },
+    /// Writes the tree below the path as tar into the file that comes with it.
+    Export {
+        path: String,
+        most_bytes: u64,
+    },
+    /// The file that comes with it is the content; answered with `placed`.
+    Put {
+        path: String,
+        if_match: Option<String>,
+        existing: IfThere,
+        parents: IfMissing,
+    },
+    /// The file that comes with it is a tar, tar.gz, tar.zst or zip. Only adds.
+    Unpack {
+        path: String,
+    },
+    MakeDirectory {
+        path: String,
+    },
+    Delete {
+        path: String,
+        if_match: Option<String>,
+    },
+    /// Makes the workspace what the tar that comes with it holds.
+    Restore,
+    /// What has changed since the workspace was what the tar that comes with it holds; answered with `patch`.
+    Diff,
+}
+
+impl FileAsk {
+    /// Whether a file must come with it.
+    pub fn takes_file(&self) -> bool {
+        !matches!(self, Self::List { .. } | Self::MakeDirectory { .. } | Self::Delete { .. })
+    }
+
+    pub fn changes_files(&self) -> bool {
+        !matches!(self, Self::List { .. } | Self::Open { .. } | Self::Export { .. } | Self::Diff)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WriteKind {
-    Create,
-    Overwrite,
-    Append,
+pub enum IfThere {
+    Replace,
+    Refuse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IfMissing {
+    Make,
+    Refuse,
+}
+
+/// [`stead_fs::Stat`] on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStat {
+    pub kind: stead_fs::Kind,
+    pub size: u64,
+    pub permission: stead_fs::Permission,
+    pub created_at_millis: Option<i64>,
+    pub updated_at_millis: i64,
+}
+
+impl From<stead_fs::Stat> for FileStat {
+    fn from(stat: stead_fs::Stat) -> Self {
+        let stead_fs::Stat { kind, size, permission, version: _, created_at_millis, updated_at_millis } = stat;
+        Self { kind, size, permission, created_at_millis, updated_at_millis }
+    }
+}
+
+impl From<FileStat> for stead_fs::Stat {
+    fn from(stat: FileStat) -> Self {
+        let FileStat { kind, size, permission, created_at_millis, updated_at_millis } = stat;
+        Self { kind, size, permission, version: None, created_at_millis, updated_at_millis }
+    }
+}
+
+/// The body of `patch`, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchText {
+    pub text: String,
+    pub changed: Vec<stead_fs::WorkspacePath>,
+    pub unshown: Vec<stead_fs::WorkspacePath>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,10 +255,19 @@ pub enum Answer {
         execs: Vec<ExecStatus>,
     },
     Tool(ToolReply),
-    /// The body is the content; `size` is the file's.
-    Content {
-        size: u64,
+    /// The body is the entries, as a JSON array of path and [`FileStat`].
+    Listing {
+        total: u64,
     },
+    Opened {
+        stat: FileStat,
+        hash: String,
+    },
+    Placed {
+        existed: bool,
+    },
+    /// The body is a [`PatchText`].
+    Patch,
     Failed {
         code: String,
         message: String,

@@ -84,3 +84,9 @@ pub(crate) fn close(number: i32) {
     // SAFETY: the caller is a fork that never returns to the code that owns the number; closing a closed one is only an error.
     unsafe { libc::close(number) };
 }
+
+/// Makes a write past the file size limit an error and not the end of the process.
+pub(crate) fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal installs no code to run.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}

@@ -1,9 +1,11 @@
 //! Output that is followed, lost, and followed again; input, signals, terminals, file tools.
 
+use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use stead_box::protocol::{Input, Stream, TerminalSize, ToolCall, ToolLimits, WriteKind};
+use stead_box::protocol::{Answer, FileAsk, IfMissing, IfThere, Input, Stream, TerminalSize, ToolCall, ToolLimits};
 use stead_box::{BoxError, Connection, Followed, InputEnd, RunningBox};
 
 use crate::home::{Home, Running, text};
@@ -142,30 +144,74 @@ pub(crate) fn file_tools_and_shell_see_one_tree(home: &Home) {
     assert_eq!(call(&sandbox, "write", json!({"path": "d/a.txt", "content": "no"})).0.as_deref(), Some("exists"));
 }
 
+/// A file of the host's with this content, at its start.
+fn lend(content: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(content).unwrap();
+    file
+}
+
+fn back(mut file: File) -> Vec<u8> {
+    let mut content = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut content).unwrap();
+    content
+}
+
 pub(crate) fn whole_files_go_in_and_out(home: &Home) {
     let sandbox = home.start();
-    let content: Vec<u8> = (0..9_500_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let mut connection = sandbox.connect();
+    let ask = |ask: FileAsk, file: Option<&File>| sandbox.connect().files(ask, file);
+    let code = |result: Result<_, BoxError>| match result {
+        Err(BoxError::Answer { code, .. }) => code,
+        other => panic!("{other:?}"),
+    };
+    let put = |path: &str, existing| FileAsk::Put {
+        path: path.to_owned(),
+        if_match: None,
+        existing,
+        parents: IfMissing::Make,
+    };
+    let open = |path: &str| FileAsk::Open { path: path.to_owned(), most_bytes: 1 << 30 };
+
+    let content: Vec<u8> = (0..20_000_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     assert_eq!(
-        connection.write_file("big.bin", WriteKind::Create, &mut content.as_slice()).unwrap(),
-        content.len() as u64
+        ask(put("d/big.bin", IfThere::Replace), Some(&lend(&content))).unwrap().0,
+        Answer::Placed { existed: false }
     );
-    assert_eq!(sandbox.says("stat -c %s big.bin"), format!("{}\n", content.len()));
-    let mut back = Vec::new();
-    connection.read_file("big.bin", &mut back).unwrap();
-    assert!(back == content);
-    connection.write_file("empty", WriteKind::Create, &mut [].as_slice()).unwrap();
-    assert_eq!(sandbox.says("stat -c %s empty"), "0\n");
-    assert!(connection.read_file("../../etc/passwd", &mut Vec::new()).is_err());
-    sandbox.says("mkfifo pipe; ln -s /proc/self/environ link");
-    for path in ["pipe", "link", "missing"] {
-        assert!(connection.read_file(path, &mut Vec::new()).is_err(), "{path}");
+    assert_eq!(sandbox.says("stat -c %s d/big.bin"), "20000000\n");
+    let out = lend(b"");
+    assert!(
+        matches!(ask(open("d/big.bin"), Some(&out)).unwrap().0, Answer::Opened { stat, .. } if stat.size == 20_000_000)
+    );
+    assert!(back(out) == content);
+    assert_eq!(code(ask(put("d/big.bin", IfThere::Refuse), Some(&lend(b"")))), "present");
+    sandbox.says("mkfifo pipe; ln -s /proc/self/environ link; truncate -s 100G hole");
+    for path in ["pipe", "link", "missing", "../../etc/passwd"] {
+        assert!(ask(open(path), Some(&lend(b""))).is_err(), "{path}");
     }
+    // What the box writes into the server's file has an end.
+    let small = FileAsk::Open { path: "d/big.bin".to_owned(), most_bytes: 1 << 20 };
+    let out = lend(b"");
+    assert_eq!(code(ask(small, Some(&out))), "io");
+    assert_eq!(back(out).len(), 1 << 20);
+
+    // A tree as a tar: out, changed, compared, and back. Links are kept as they are.
+    sandbox.says("rm -rf *; mkdir -p a/empty; echo one > a/f; ln -s /usr/bin/env out; printf '#!/bin/sh\\necho ran\\n' > a/x; chmod +x a/x");
+    let kept = lend(b"");
+    ask(FileAsk::Export { path: String::new(), most_bytes: 1 << 30 }, Some(&kept)).unwrap();
+    sandbox.says("echo two > a/f; rm out; touch new");
+    let (answer, patch) = ask(FileAsk::Diff, Some(&kept)).unwrap();
+    assert_eq!(answer, Answer::Patch);
+    assert!(text(&patch).contains("-one") && text(&patch).contains("+two"), "{}", text(&patch));
+    ask(FileAsk::Restore, Some(&kept)).unwrap();
+    assert_eq!(
+        sandbox.says("cat a/f; readlink out; ls; ls a; a/x; ls -A /tmp"),
+        "one\n/usr/bin/env\na\nout\nempty\nf\nx\nran\n"
+    );
 }
 
 /// Bytes that are no protocol end the connection, and nothing else.
 pub(crate) fn nonsense_on_the_socket_harms_only_its_sender(home: &Home) {
-    use std::io::{Read, Write};
     let sandbox = home.start();
     let path = sandbox.running.directory().join("control.sock");
     for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 64], &[2, 0, 0, 0, 2, 0, 0, 0, b'{', b'}'], &[0; 8]] {

@@ -1,0 +1,220 @@
+//! Files in and out of the workspace by other means than the tools, in a child of init.
+//!
+//! Bytes do not travel in frames: the server lends a file of its own, by descriptor, and the child reads or writes that. It is never a
+//! directory, so nothing can be reached from it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
+use stead_fs::patch::{self, Patch};
+use stead_fs::{
+    Content, DiskFs, DiskSnapshot, Filesystem, FsError, PathRules, Permission, Recursion, Snapshot, WorkspacePath,
+    WriteMode,
+};
+
+use super::job::failed;
+use crate::protocol::{Answer, FileAsk, FileStat, IfMissing, IfThere, PatchText};
+
+/// Why it was not done: a stable code and a sentence.
+struct Undone {
+    code: &'static str,
+    message: String,
+}
+
+impl From<FsError> for Undone {
+    fn from(error: FsError) -> Self {
+        Self { code: error.code(), message: error.sentence() }
+    }
+}
+
+impl From<ArchiveError> for Undone {
+    fn from(error: ArchiveError) -> Self {
+        Self { code: error.code(), message: error.to_string() }
+    }
+}
+
+impl From<io::Error> for Undone {
+    fn from(error: io::Error) -> Self {
+        Self { code: "io", message: error.to_string() }
+    }
+}
+
+type Answered = Result<(Answer, Vec<u8>), Undone>;
+
+pub(super) fn perform(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>) -> (Answer, Vec<u8>) {
+    match attempt(files, ask, lent) {
+        Ok(answered) => answered,
+        Err(Undone { code, message }) => (failed(code, message), Vec::new()),
+    }
+}
+
+fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>) -> Answered {
+    let lent = || match lent.map(OwnedFd::try_clone) {
+        Some(file) => Ok(File::from(file?)),
+        None => Err(io::Error::other("no file came with the request")),
+    };
+    let done = (Answer::Done, Vec::new());
+    match ask {
+        FileAsk::List { path } => list(files, &existing(path)?),
+        FileAsk::Open { path, most_bytes } => open(files, &existing(path)?, lent()?, *most_bytes),
+        FileAsk::Export { path, most_bytes } => {
+            limit_writes(*most_bytes)?;
+            let mut out = io::BufWriter::with_capacity(256 << 10, lent()?);
+            archive::export_tar(files, &existing(path)?, &mut out)?;
+            out.flush()?;
+            Ok(done)
+        }
+        FileAsk::Put { path, if_match, existing: there, parents } => {
+            let path = existing(path)?;
+            check_match(files, &path, if_match.as_deref())?;
+            put(files, &path, lent()?, *there, *parents)
+        }
+        FileAsk::Unpack { path } => {
+            let mut archive = lent()?;
+            let mut start = Vec::new();
+            archive.rewind()?;
+            (&mut archive).take(512).read_to_end(&mut start)?;
+            let unknown = || Undone { code: "archive_unsupported", message: "no archive of a known kind".to_owned() };
+            let format = ArchiveFormat::of_content(&start).ok_or_else(unknown)?;
+            let below = existing(path)?;
+            files.mkdir(&below, 0)?;
+            archive::unpack(&mut archive, format, None, &ArchiveLimits::default(), files, &below, 0)?;
+            Ok(done)
+        }
+        FileAsk::MakeDirectory { path } => {
+            let path = existing(path)?;
+            let existed = files.stat(&path).is_ok();
+            files.mkdir(&path, 0)?;
+            Ok((Answer::Placed { existed }, Vec::new()))
+        }
+        FileAsk::Delete { path, if_match } => {
+            let path = existing(path)?;
+            check_match(files, &path, if_match.as_deref())?;
+            files.delete(&path, Recursion::Recursive)?;
+            Ok(done)
+        }
+        FileAsk::Restore => {
+            let kept = Scratch::unpacked(lent()?)?;
+            files.restore(&Snapshot::Disk(DiskSnapshot::open(&kept.0)?))?;
+            Ok(done)
+        }
+        FileAsk::Diff => {
+            let base = Scratch::unpacked(lent()?)?;
+            let Patch { text, changed, unshown } = patch::between(&DiskFs::open(&base.0)?, files)?;
+            let body = serde_json::to_vec(&PatchText { text, changed, unshown }).map_err(io::Error::other)?;
+            Ok((Answer::Patch, body))
+        }
+    }
+}
+
+/// The rules for new names are the tools', not the raw interface's.
+fn existing(path: &str) -> Result<WorkspacePath, Undone> {
+    Ok(WorkspacePath::parse(path, &PathRules::existing()).map_err(FsError::from)?)
+}
+
+fn list(files: &DiskFs, path: &WorkspacePath) -> Answered {
+    let listing = files.list(path, usize::MAX)?;
+    let entries: Vec<(WorkspacePath, FileStat)> =
+        listing.entries.into_iter().map(|entry| (entry.path, entry.stat.into())).collect();
+    Ok((Answer::Listing { total: listing.total as u64 }, serde_json::to_vec(&entries).map_err(io::Error::other)?))
+}
+
+fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) -> Answered {
+    limit_writes(most_bytes)?;
+    let (stat, hash) = (files.stat(path)?, files.hash(path)?.to_string());
+    let copied = match files.open_read(path)? {
+        Content::Bytes(bytes) => out.write_all(&bytes).map(|()| bytes.len() as u64),
+        Content::Stream { mut reader, .. } => io::copy(&mut reader, &mut out),
+    };
+    copied?;
+    Ok((Answer::Opened { stat: stat.into(), hash }, Vec::new()))
+}
+
+fn put(files: &mut DiskFs, path: &WorkspacePath, mut content: File, there: IfThere, parents: IfMissing) -> Answered {
+    let existed = match files.hash(path) {
+        Ok(hash) if there == IfThere::Refuse => {
+            return Err(Undone { code: "present", message: hash.to_string() });
+        }
+        Ok(_) => true,
+        Err(FsError::NotFound { .. }) => false,
+        Err(error) => return Err(error.into()),
+    };
+    if parents == IfMissing::Refuse
+        && let Some(parent) = path.parent()
+    {
+        files.list(&parent, 0)?;
+    }
+    content.rewind()?;
+    let mut writer = files.open_write(path, WriteMode::Overwrite, 0)?;
+    io::copy(&mut content, &mut writer)?;
+    writer.finish()?;
+    Ok((Answer::Placed { existed }, Vec::new()))
+}
+
+/// The message of `stale` is the hash the file has now, empty if it is gone.
+fn check_match(files: &DiskFs, path: &WorkspacePath, if_match: Option<&str>) -> Result<(), Undone> {
+    let Some(wanted) = if_match else { return Ok(()) };
+    let current = match files.hash(path) {
+        Ok(hash) => hash.to_string(),
+        Err(FsError::NotFound { .. }) => String::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let matches = !current.is_empty() && (current == wanted || wanted == "*");
+    if matches { Ok(()) } else { Err(Undone { code: "stale", message: current }) }
+}
+
+/// What the box writes into a file of the server's has an end, even where a file of the box's has none.
+fn limit_writes(bytes: u64) -> io::Result<()> {
+    crate::sys::signals::ignore_file_size_signal();
+    Ok(setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: Some(bytes) })?)
+}
+
+/// A directory on the workspace's volume, gone when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Holds what the tar holds. Unlike [`archive::unpack`] it takes links as they are: the tar is a workspace as it was, and
+    /// whatever it says it can only say inside this box.
+    fn unpacked(tar: File) -> Result<Self, Undone> {
+        let scratch = Self(Path::new("/tmp").join(format!(".stead-{}", std::process::id())));
+        std::fs::create_dir(&scratch.0)?;
+        let mut files = DiskFs::open(&scratch.0)?;
+        let mut tar = tar;
+        tar.rewind()?;
+        let mut archive = tar::Archive::new(io::BufReader::with_capacity(256 << 10, tar));
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            let name = entry.path_bytes().into_owned();
+            let segments = name.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty() && *segment != b".");
+            let path = WorkspacePath::from_segments(segments).map_err(FsError::from)?;
+            match entry.header().entry_type() {
+                tar::EntryType::Directory => files.mkdir(&path, 0)?,
+                tar::EntryType::Symlink => {
+                    let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+                    files.symlink(&path, &target, 0)?;
+                }
+                tar::EntryType::Regular => {
+                    let executable = entry.header().mode()? & 0o100 != 0;
+                    let mut writer = files.open_write(&path, WriteMode::Create, 0)?;
+                    io::copy(&mut entry, &mut writer)?;
+                    writer.finish()?;
+                    if executable {
+                        files.set_permission(&path, Permission::Executable, 0)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
