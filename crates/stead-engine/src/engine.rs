@@ -8,7 +8,7 @@ use stead_core::SessionId;
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::spec::ServerFacts;
 use stead_providers::Providers;
-use stead_store::{Store, StoreError};
+use stead_store::{Ownership, Store, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -49,6 +49,8 @@ impl Default for Settings {
 pub enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("another Stead server works on this database")]
+    Owned,
     #[error("the system gives no random bytes")]
     Randomness(#[source] getrandom::Error),
     #[error("the token key in the database is damaged")]
@@ -66,6 +68,8 @@ struct Inner {
     providers: Providers,
     settings: Settings,
     token_key: TokenKey,
+    /// Held for as long as the engine is: no other one works on this store.
+    _ownership: Ownership,
     /// Sessions that are being worked on. A session that has ended is not kept.
     cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
     shares: Shares,
@@ -76,9 +80,10 @@ struct Inner {
 impl Engine {
     /// Takes up what the last run left, then looks after it until [`Engine::stop`].
     ///
-    /// The caller makes sure that no other engine works on the same store.
+    /// Refuses if another engine works on the same PostgreSQL database; for SQLite the caller locks the home.
     pub async fn start(store: Store, providers: Providers, settings: Settings) -> Result<Engine, StartError> {
         crate::failpoint::arm();
+        let ownership = store.own().await?.ok_or(StartError::Owned)?;
         let drawn = TokenKey::draw().map_err(StartError::Randomness)?;
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
@@ -87,6 +92,7 @@ impl Engine {
             providers,
             settings,
             token_key,
+            _ownership: ownership,
             cells: Mutex::default(),
             shares: Shares::default(),
             tasks: TaskTracker::new(),

@@ -17,6 +17,7 @@ use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrit
 use crate::error::{OpenError, StoreError};
 use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
 use crate::open;
+use crate::own::{self, Ownership};
 use crate::session::{self, SessionQuery, SessionRow};
 use crate::setting::SettingOrInsert;
 use crate::sql::values;
@@ -39,6 +40,11 @@ impl Store {
     }
 
     /// Finishes what was handed in and closes the connections; later calls on any clone get [`StoreError::Closed`].
+    /// The right to work on this store, if no other server has it.
+    pub async fn own(&self) -> Result<Option<Ownership>, StoreError> {
+        own::own(&self.backend).await
+    }
+
     pub async fn close(&self) {
         self.backend.close().await;
     }

@@ -37,6 +37,15 @@ fn live(url: &str) {
         .output()
         .unwrap();
     assert!(verify.status.success(), "{}", String::from_utf8_lossy(&verify.stderr));
+    // A second server on the same database is refused, whatever its home.
+    let second = Command::new(env!("CARGO_BIN_EXE_stead"))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .env("STEAD_HOME", server.home().join("second"))
+        .env("STEAD_DATABASE_URL", url)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(second.status.code() == Some(1) && said.contains("another Stead server"), "{said}");
     // Nothing of this session is in the home's own database.
     assert!(!server.home().join("stead.db").exists());
 }
