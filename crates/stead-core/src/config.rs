@@ -139,7 +139,7 @@ impl Read for WorkspaceConfig {
 }
 
 /// A string of MIN to MAX characters, as JSON Schema counts them.
-pub(crate) struct Bounded<const MIN: usize, const MAX: usize>(pub(crate) String);
+pub struct Bounded<const MIN: usize, const MAX: usize>(pub String);
 
 impl<const MIN: usize, const MAX: usize> Read for Bounded<MIN, MAX> {
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {

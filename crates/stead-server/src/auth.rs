@@ -24,6 +24,12 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/api/v1/sessions/{id}/events"),
     (Method::GET, "/api/v1/sessions/{id}/state"),
     (Method::POST, "/api/v1/sessions/{id}/tools/{tool}"),
+    (Method::GET, "/api/v1/sessions/{id}/files"),
+    (Method::PUT, "/api/v1/sessions/{id}/files"),
+    (Method::GET, "/api/v1/sessions/{id}/files/"),
+    (Method::GET, "/api/v1/sessions/{id}/files/{*path}"),
+    (Method::PUT, "/api/v1/sessions/{id}/files/{*path}"),
+    (Method::DELETE, "/api/v1/sessions/{id}/files/{*path}"),
 ];
 
 /// The authenticated party, for handlers and for the log.
@@ -99,7 +105,10 @@ async fn confine(caller: &Caller, parts: &mut Parts) -> Result<(), Problem> {
     let method = if parts.method == Method::HEAD { Method::GET } else { parts.method.clone() };
     let listed = route.is_some_and(|route| SESSION_MAY.iter().any(|entry| *entry == (method.clone(), route.as_str())));
     if !listed {
-        return Err(Problem::new(Code::Forbidden, "a session token is good for that session's tools and events only"));
+        return Err(Problem::new(
+            Code::Forbidden,
+            "a session token is good for that session's tools, files and events only",
+        ));
     }
     let params = RawPathParams::from_request_parts(parts, &()).await.ok();
     let asked = params.iter().flatten().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned());

@@ -12,7 +12,7 @@ pub struct ServerConfig {
     pub admin_tokens: Vec<(String, [u8; 32])>,
     /// From the first byte of a request to the end of its headers.
     pub header_timeout: Duration,
-    /// For a whole request body.
+    /// For a whole JSON body, and for each piece of an upload.
     pub body_timeout: Duration,
     /// Silence on a connection without a request, from its first moment.
     pub idle_timeout: Duration,
@@ -26,6 +26,8 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// Of a tool call's arguments.
     pub max_tool_body_bytes: usize,
+    /// Of a file, an archive or a blob.
+    pub max_upload_bytes: u64,
     /// Between two comments that keep an event stream open.
     pub heartbeat: Duration,
 }
@@ -45,6 +47,7 @@ impl Default for ServerConfig {
             max_header_bytes: 64 * 1024,
             max_body_bytes: 2 * 1024 * 1024,
             max_tool_body_bytes: 16 * 1024 * 1024,
+            max_upload_bytes: 4 << 30,
             heartbeat: Duration::from_secs(15),
         }
     }

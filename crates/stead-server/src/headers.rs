@@ -51,18 +51,34 @@ impl<S: Sync> FromRequestParts<S> for EventForm {
 
     /// A page if JSON is asked for and a stream is not; a stream otherwise.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let accepted: Vec<&str> = (parts.headers.get_all(header::ACCEPT).iter())
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(|part| part.split(';').next().unwrap_or_default().trim())
-            .collect();
-        let accepts = |wanted: &str| accepted.iter().any(|given| given.eq_ignore_ascii_case(wanted));
+        let accepts = |wanted: &str| accepts(&parts.headers, wanted);
         let page = accepts("application/json") && !accepts("text/event-stream");
         Ok(if page { Self::Page } else { Self::Stream })
     }
 }
 
-fn once(headers: &HeaderMap, name: HeaderName) -> Result<Option<String>, Problem> {
+/// Whether a patch is asked for, and JSON is not.
+pub(crate) struct AcceptsPatch(pub(crate) bool);
+
+impl<S: Sync> FromRequestParts<S> for AcceptsPatch {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let accepts = |wanted: &str| accepts(&parts.headers, wanted);
+        Ok(Self(accepts("text/x-diff") && !accepts("application/json")))
+    }
+}
+
+/// Whether a media type is named among those accepted; a wildcard names none.
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    (headers.get_all(header::ACCEPT).iter())
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|part| part.split(';').next().unwrap_or_default().trim())
+        .any(|given| given.eq_ignore_ascii_case(wanted))
+}
+
+pub(crate) fn once(headers: &HeaderMap, name: HeaderName) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(&name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),

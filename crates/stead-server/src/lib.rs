@@ -10,8 +10,10 @@ mod answering;
 mod app;
 mod auth;
 mod body;
+mod conditions;
 mod config;
 mod connection;
+mod download;
 mod headers;
 mod host;
 mod json;
@@ -27,6 +29,7 @@ mod schema;
 mod serve;
 mod stream;
 mod tools;
+mod upload;
 mod wire;
 
 pub use config::ServerConfig;

@@ -47,6 +47,8 @@ fn build() -> Value {
         }
     }
     if let Some(paths) = document["paths"].as_object_mut() {
+        // The router's way to say that a parameter may hold slashes; the document has none.
+        *paths = std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
         for (path, methods) in paths {
             for (_, operation) in methods.as_object_mut().into_iter().flatten() {
                 complete(path, operation);

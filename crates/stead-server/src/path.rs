@@ -3,7 +3,9 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use stead_core::tool::ToolName;
-use stead_core::{Name, SessionId};
+use stead_core::{Name, SessionId, SnapshotId};
+use stead_fs::{PathRules, WorkspacePath};
+use stead_store::Digest;
 
 use crate::problem::Problem;
 use crate::tools;
@@ -36,6 +38,43 @@ impl<S: Sync> FromRequestParts<S> for NamePath {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "id").await?;
         id.parse().map(Self).map_err(|error: stead_core::id::InvalidId| Problem::invalid("id", error.to_string()))
+    }
+}
+
+/// `{*path}` of a file in a workspace, decoded once; without one, the root.
+pub(crate) struct FilePath(pub(crate) WorkspacePath);
+
+impl<S: Sync> FromRequestParts<S> for FilePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let text = segment(parts, "path").await?;
+        let path = WorkspacePath::parse(&text, &PathRules::existing());
+        path.map(Self).map_err(|error| Problem::invalid("path", error.to_string()))
+    }
+}
+
+/// `{snap}`.
+pub(crate) struct SnapshotPath(pub(crate) SnapshotId);
+
+impl<S: Sync> FromRequestParts<S> for SnapshotPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let id = segment(parts, "snap").await?;
+        id.parse().map(Self).map_err(|_| Problem::not_found("snapshot", &id))
+    }
+}
+
+/// `{digest}` of a blob.
+pub(crate) struct DigestPath(pub(crate) Digest);
+
+impl<S: Sync> FromRequestParts<S> for DigestPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let digest = segment(parts, "digest").await?;
+        digest.parse().map(Self).map_err(|_| Problem::not_found("blob", &digest))
     }
 }
 

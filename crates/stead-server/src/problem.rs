@@ -9,14 +9,16 @@ use std::any::Any;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use stead_core::Rejection;
 use stead_core::parse::{FieldError, Invalid};
 use stead_engine::OpError;
 use stead_providers::OperateError;
-use stead_store::StoreError;
+use stead_store::{BlobError, StoreError};
+
+use crate::upload;
 
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
@@ -57,11 +59,13 @@ codes! {
     Conflict = "conflict", CONFLICT, "It is in conflict with what is there";
     IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not JSON";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not of a form that is taken";
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
     PolicyIncomplete = "policy_incomplete", UNPROCESSABLE_ENTITY, "The workspace policy says too little";
     Stale = "stale", PRECONDITION_FAILED, "The file is not the one you saw";
+    Present = "present", PRECONDITION_FAILED, "The file is there already";
+    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
@@ -74,6 +78,8 @@ pub(crate) struct Problem {
     hint: Option<&'static str>,
     errors: Vec<FieldError>,
     retry_after: Option<u32>,
+    /// The hash of the file as it is, where that is what is wrong.
+    current: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -88,11 +94,13 @@ struct Body<'a> {
     hint: Option<&'static str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [FieldError],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<&'a str>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), hint: None, errors: Vec::new(), retry_after: None }
+        Self { code, detail: detail.into(), hint: None, errors: Vec::new(), retry_after: None, current: None }
     }
 
     /// One thing wrong with one named part of the request.
@@ -142,6 +150,9 @@ impl From<OpError> for Problem {
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
             OpError::Store(error) => error.into(),
             OpError::Operate(error) => error.into(),
+            OpError::Blob(BlobError::Source { source }) => {
+                upload::refusal(source).unwrap_or_else(|error| Self::internal(&error))
+            }
             OpError::Corrupt { .. }
             | OpError::CorruptDocument { .. }
             | OpError::MissingBlob { .. }
@@ -171,12 +182,20 @@ impl From<OperateError> for Problem {
     fn from(error: OperateError) -> Self {
         let code = match error.code() {
             "stale" => Code::Stale,
+            "present" => Code::Present,
             "not_found" | "no_snapshot" => Code::NotFound,
             "invalid_argument" | "escapes" => Code::InvalidRequest,
-            "io" => return Self::internal(&error),
+            archive if archive.starts_with("archive_") => Code::InvalidRequest,
+            "io" | "interrupted" => return Self::internal(&error),
             _ => Code::Conflict,
         };
-        Self::new(code, error.to_string())
+        let problem = Self::new(code, error.to_string());
+        match error {
+            OperateError::Stale { current } | OperateError::Present { current } => {
+                Self { current: Some(current).filter(|hash| !hash.is_empty()), ..problem }
+            }
+            _ => problem,
+        }
     }
 }
 
@@ -198,7 +217,7 @@ impl From<StoreError> for Problem {
 }
 
 impl Problem {
-    fn internal(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
         log(error);
         Self::new(Code::Internal, "something went wrong in the server; its log says what")
     }
@@ -227,12 +246,16 @@ impl IntoResponse for Problem {
             code: self.code.as_str(),
             hint: self.hint,
             errors: &self.errors,
+            current: self.current.as_deref(),
         };
         let mut response = (status, axum::Json(body)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(Ok(tag)) = self.current.map(|hash| HeaderValue::from_str(&format!("\"{hash}\""))) {
+            headers.insert(ETAG, tag);
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"stead\""));

@@ -81,7 +81,17 @@ impl Parameters {
         }
     }
 
-    fn fail(&mut self, name: &'static str, message: String) {
+    /// One of a few words.
+    pub(crate) fn word(&mut self, name: &'static str, words: &[&'static str]) -> Option<&'static str> {
+        let text = self.take(name)?;
+        let found = words.iter().find(|word| **word == text).copied();
+        if found.is_none() {
+            self.fail(name, format!("must be {}", words.join(" or ")));
+        }
+        found
+    }
+
+    pub(crate) fn fail(&mut self, name: &'static str, message: String) {
         self.errors.push(FieldError { field: name.to_owned(), message });
     }
 

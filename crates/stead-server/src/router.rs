@@ -4,12 +4,16 @@
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::routes::{agent_types, audit, events, health, platform, pool, projects, providers, sessions, tools};
+use crate::routes::{
+    agent_types, audit, blobs, clones, diff, events, files, health, platform, pool, projects, providers, sessions,
+    snapshots, tools,
+};
 use crate::{auth, host, openapi, problem, request_log};
 
 /// Every route, in the order of the contract.
@@ -41,6 +45,17 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(sessions::replay))
         .routes(routes!(sessions::token))
         .routes(routes!(tools::call))
+        .routes(routes!(files::read_root, files::put_root))
+        // The same root, as one writes a directory; the document names it once.
+        .route("/sessions/{id}/files/", get(files::read_root))
+        .routes(routes!(files::read, files::head, files::put, files::delete))
+        .routes(routes!(diff::show))
+        .routes(routes!(diff::export))
+        .routes(routes!(snapshots::create, snapshots::list))
+        .routes(routes!(snapshots::restore))
+        .routes(routes!(clones::create))
+        .routes(routes!(blobs::create))
+        .routes(routes!(blobs::read))
         .routes(routes!(audit::list))
 }
 

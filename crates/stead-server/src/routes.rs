@@ -2,7 +2,11 @@
 
 pub(crate) mod agent_types;
 pub(crate) mod audit;
+pub(crate) mod blobs;
+pub(crate) mod clones;
+pub(crate) mod diff;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod paging;
 pub(crate) mod platform;
@@ -10,4 +14,5 @@ pub(crate) mod pool;
 pub(crate) mod projects;
 pub(crate) mod providers;
 pub(crate) mod sessions;
+pub(crate) mod snapshots;
 pub(crate) mod tools;

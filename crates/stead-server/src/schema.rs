@@ -5,6 +5,7 @@
 //! because utoipa's own schema type cannot say `const` or `propertyNames`.
 
 mod config;
+mod file;
 mod policy;
 mod problem;
 mod registry;
@@ -50,6 +51,8 @@ schemas! {
     Problem = problem::problem();
     Name = text("A chosen id: it is safe in a URL, a file name and a metric label.", stead_core::Name::PATTERN, 64);
     SessionId = json!({"type": "string", "pattern": "^ses_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
+    SnapshotId = json!({"type": "string", "pattern": "^snap_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
+    Digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
     Timestamp = json!({"type": "string", "format": "date-time", "description": "RFC 3339, UTC."});
     Env = registry::env();
     RepositoryUrl = text("https, ssh, user@host:path, http, file or an absolute path; without credentials.", policy::URL, 2048);
@@ -68,6 +71,17 @@ schemas! {
     TaskContext = request::task_context();
     SessionRequest = request::session_request();
     ToolArguments = json!({"type": "object", "description": "The tool's arguments: GET /api/v1/tools gives the schema of each."});
+    SnapshotRequest = file::snapshot_request();
+    CloneRequest = file::clone_request();
+    FilePath = file::path();
+    FileKind = words(["file", "directory", "symlink", "special"]);
+    Bytes = json!({"type": "string", "format": "binary"});
+    EntityTag = json!({"type": "string", "pattern": "^[!-+\\--~]{1,200}$", "description": "A content hash in quotes, or *."});
+    AnyTag = words(["*"]);
+    TarForm = words(["tar"]);
+    DirectoryKind = words(["directory"]);
+    DiffForm = words(["json", "patch"]);
+    ExportForm = words(["tar", "patch"]);
     Event = state::event();
     StreamedEvent = state::streamed_event();
     SessionState = state::session_state();

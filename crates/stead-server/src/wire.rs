@@ -3,11 +3,13 @@
 pub(crate) mod agent_type;
 pub(crate) mod audit;
 pub(crate) mod event;
+pub(crate) mod file;
 pub(crate) mod list;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod provider;
 pub(crate) mod replay;
 pub(crate) mod session;
+pub(crate) mod snapshot;
 pub(crate) mod tool;
 pub(crate) mod workspace;

@@ -35,7 +35,7 @@ pub(crate) struct WaitParams {
     wait: Option<u64>,
 }
 
-pub(crate) struct Wait(Option<Duration>);
+pub(crate) struct Wait(pub(crate) Option<Duration>);
 
 impl ReadQuery for Wait {
     fn read(parameters: &mut Parameters) -> Self {

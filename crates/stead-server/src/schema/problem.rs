@@ -16,6 +16,7 @@ pub(super) fn problem() -> Value {
             "code": words(Code::ALL.iter().map(|code| code.as_str())),
             "hint": {"type": "string", "description": "What to do about it."},
             "errors": list(error),
+            "current": {"type": "string", "description": "The content hash of the file as it is."},
         }),
     );
     problem["description"] = "RFC 9457.".into();

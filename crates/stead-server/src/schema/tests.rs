@@ -8,6 +8,8 @@ use stead_core::parse::{self, Read};
 use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
 use stead_core::request::SessionRequest;
 
+use crate::wire::snapshot::{CloneRequest, SnapshotRequest};
+
 use fits::fits;
 
 /// Schema and parser must agree that this is right, or that it is wrong.
@@ -175,4 +177,31 @@ fn patterns_are_the_parsers() {
         assert_eq!(fits("SessionId", &json!(text)), text.parse::<stead_core::SessionId>().is_ok(), "{text}");
     }
     assert!(fits("SessionId", &json!(stead_core::SessionId::from_bits(u128::MAX).to_string())));
+}
+
+#[test]
+fn snapshots_and_clones() {
+    for (body, right) in [
+        (json!({}), true),
+        (json!({"name": null}), true),
+        (json!({"name": "before the change"}), true),
+        (json!({"name": ""}), false),
+        (json!({"name": "x".repeat(257)}), false),
+        (json!({"name": 1}), false),
+        (json!({"title": "x"}), false),
+    ] {
+        check::<SnapshotRequest>("SnapshotRequest", body, right);
+    }
+    for (body, right) in [
+        (json!({"isolation": "none"}), true),
+        (json!({"isolation": "full", "count": 64}), true),
+        (json!({"isolation": "full", "count": null}), true),
+        (json!({}), false),
+        (json!({"isolation": "half"}), false),
+        (json!({"isolation": null}), false),
+        (json!({"isolation": "full", "count": 0}), false),
+        (json!({"isolation": "full", "count": 65}), false),
+    ] {
+        check::<CloneRequest>("CloneRequest", body, right);
+    }
 }

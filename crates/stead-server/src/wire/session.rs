@@ -42,7 +42,7 @@ pub(crate) struct Session {
     created_at: Timestamp,
     #[schema(value_type = schema::Timestamp)]
     expires_at: Timestamp,
-    /// Good for this session's tools and events only; given once, when it is created.
+    /// Good for this session's tools, files and events only; given once, when it is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) token: Option<String>,

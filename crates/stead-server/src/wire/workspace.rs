@@ -3,6 +3,7 @@
 use serde::Serialize;
 use stead_core::capability::LimitKind;
 use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::event::MountReport;
 use stead_core::plan::WORKSPACE_ROOT;
 use stead_core::policy::PolicyKind;
 use stead_core::request::TaskContext;
@@ -27,9 +28,41 @@ pub(crate) struct Workspace {
     base: Base,
     metadata: Metadata,
     fingerprint: String,
+    /// What each host mount brought.
+    mounts: Vec<Mount>,
+    /// Over the mounts' configuration and the content they brought; `null` without mounts.
+    #[schema(required = true)]
+    mount_fingerprint: Option<String>,
+    /// Of all files, as the journal last recorded it.
+    #[schema(required = true)]
+    tree_hash: Option<String>,
+    /// How many there are.
+    snapshots: u64,
     #[schema(value_type = Vec<schema::ToolName>)]
     tools: Vec<ToolName>,
     failures: Vec<ProviderFailure>,
+}
+
+/// A host mount, with the first entries of its top level, sorted, and true counts.
+#[derive(Serialize, ToSchema)]
+struct Mount {
+    host_path: String,
+    mount_path: String,
+    entries: Vec<String>,
+    /// How many entries the top level has; those beyond `entries` are not shown.
+    total_entries: u64,
+    files: u64,
+    bytes_copied: u64,
+    /// Links and special files that were left out.
+    skipped: u64,
+}
+
+impl From<&MountReport> for Mount {
+    fn from(report: &MountReport) -> Self {
+        let MountReport { host_path, mount_path, entries, total_entries, files, bytes_copied, skipped } =
+            report.clone();
+        Self { host_path, mount_path, entries, total_entries, files, bytes_copied, skipped }
+    }
 }
 
 /// What applies, and which of it the provider enforces.
@@ -122,16 +155,21 @@ impl Workspace {
         if session.degraded {
             return None;
         }
+        let report = &workspace.report;
         Some(Self {
             id: spec.id.to_string(),
             provider: workspace.provider,
             status: workspace.status,
             root: WORKSPACE_ROOT,
             limits: Limits::new(&spec.limits, &workspace.enforced_limits),
-            base: Base { commit: None, digest: None },
+            base: Base { commit: None, digest: report.bundle.as_ref().map(|bundle| bundle.digest.clone()) },
             metadata: Metadata::new(&session.spec.task.context, spec.policy.policy.kind()),
             policy: spec.policy.clone().into(),
             fingerprint: spec.fingerprint.clone(),
+            mounts: report.mounts.iter().map(Mount::from).collect(),
+            mount_fingerprint: report.mount_fingerprint.clone(),
+            tree_hash: workspace.tree_hash.clone(),
+            snapshots: session.snapshots.len() as u64,
             tools: spec.tools.iter().collect(),
             failures: workspace.failures.iter().map(ProviderFailure::from).collect(),
         })

@@ -16,7 +16,9 @@ async fn every_route_but_the_open_ones_needs_a_token() {
             if OPEN.contains(&path.as_str()) {
                 assert_eq!(answer.status, 200, "{method} {path}");
             } else {
-                assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"), "{method} {path}");
+                assert_eq!(answer.status, 401, "{method} {path}");
+                // The answer to a HEAD has no body to tell more.
+                assert!(method == "HEAD" || answer.code() == "unauthorized", "{method} {path}");
                 assert!(answer.header("www-authenticate").is_some());
             }
             walked += 1;

@@ -1,0 +1,54 @@
+//! `/sessions/{id}/clone`
+
+use std::time::Instant;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use http::StatusCode;
+use stead_engine::ops;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Json;
+use crate::headers::IdempotencyKey;
+use crate::path::SessionPath;
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::routes::sessions::{Wait, WaitParams};
+use crate::schema;
+use crate::wire::list::List;
+use crate::wire::session::Session;
+use crate::wire::snapshot::CloneRequest;
+
+/// Makes more sessions from one: in its workspace (`none`), or each in a copy of it (`full`). All of them, or none.
+#[utoipa::path(post, path = "/sessions/{id}/clone", tag = "snapshots", operation_id = "clone_session",
+    params(("id" = schema::SessionId, Path), WaitParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same clones.", pattern = "^[!-~]{1,255}$")),
+    request_body = schema::CloneRequest,
+    responses((status = 201, body = List<Session>), (status = 409), (status = 422),
+        (status = 429, headers(("Retry-After" = u32)))))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    Query(Wait(wait)): Query<Wait>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: Json<CloneRequest>,
+) -> Result<(StatusCode, Answer<List<Session>>), Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
+    let CloneRequest { isolation, count } = body.value;
+    let states = ops::clone_session(&app.engine, &actor, id, isolation, count, idempotency).await?;
+    let deadline = wait.map(|wait| Instant::now() + wait);
+    let mut clones = Vec::with_capacity(states.len());
+    for state in states {
+        let mut session = Session::of(state)?;
+        if let Some(deadline) = deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            session = Session::of(ops::wait_settled(&app.engine, session.id, left).await?)?;
+        }
+        session.token = Some(app.engine.session_token(session.id));
+        clones.push(session);
+    }
+    Ok((StatusCode::CREATED, Answer(List::whole(clones))))
+}

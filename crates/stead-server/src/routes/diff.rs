@@ -1,0 +1,99 @@
+//! `/sessions/{id}/diff` and `/sessions/{id}/export`: what a session made of its workspace.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use stead_engine::ops;
+use stead_fs::Content;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::download;
+use crate::headers::AcceptsPatch;
+use crate::path::SessionPath;
+use crate::problem::Problem;
+use crate::query::{Parameters, Query, ReadQuery};
+use crate::schema;
+use crate::wire::file::Diff;
+
+const PATCH: &str = "text/x-diff";
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the field only describes the parameter; DiffForm holds it")]
+pub(crate) struct DiffParams {
+    /// `patch`: only the patch, as text; so does `Accept: text/x-diff`.
+    #[param(value_type = Option<schema::DiffForm>)]
+    format: Option<String>,
+}
+
+pub(crate) struct DiffForm(Option<&'static str>);
+
+impl ReadQuery for DiffForm {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self(parameters.word("format", &["json", "patch"]))
+    }
+}
+
+/// Shows what changed since the session began.
+#[utoipa::path(get, path = "/sessions/{id}/diff", tag = "files", operation_id = "diff_session",
+    params(("id" = schema::SessionId, Path), DiffParams),
+    responses((status = 200, content((Diff = "application/json"), (schema::Bytes = "text/x-diff"))), (status = 409)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    Query(DiffForm(form)): Query<DiffForm>,
+    AcceptsPatch(accepts_patch): AcceptsPatch,
+) -> Result<Response, Problem> {
+    let patch = ops::diff(&app.engine, &actor, id).await?;
+    let as_text = form.map_or(accepts_patch, |form| form == "patch");
+    if as_text { text(patch.text) } else { Ok(Answer(Diff::from(patch)).into_response()) }
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the field only describes the parameter; ExportForm holds it")]
+pub(crate) struct ExportParams {
+    /// `tar`: every file, as it is now; what you get without it. `patch`: what changed since the session began.
+    #[param(value_type = Option<schema::ExportForm>)]
+    format: Option<String>,
+}
+
+#[derive(PartialEq)]
+pub(crate) enum ExportForm {
+    Tar,
+    Patch,
+}
+
+impl ReadQuery for ExportForm {
+    fn read(parameters: &mut Parameters) -> Self {
+        match parameters.word("format", &["tar", "patch"]) {
+            Some("patch") => Self::Patch,
+            _ => Self::Tar,
+        }
+    }
+}
+
+/// Gives the workspace away: all of it as a tar, or its changes as a patch.
+#[utoipa::path(get, path = "/sessions/{id}/export", tag = "files", operation_id = "export_session",
+    params(("id" = schema::SessionId, Path), ExportParams),
+    responses((status = 200, content((schema::Bytes = "application/x-tar"), (schema::Bytes = "text/x-diff"))), (status = 409)))]
+pub(crate) async fn export(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    Query(form): Query<ExportForm>,
+) -> Result<Response, Problem> {
+    if form == ExportForm::Patch {
+        return text(ops::diff(&app.engine, &actor, id).await?.text);
+    }
+    let file = ops::export_tar(&app.engine, &actor, id, "/").await?;
+    let content = download::spooled(file).map_err(|error| Problem::internal(&error))?;
+    download::made(content, download::TAR)
+}
+
+fn text(patch: String) -> Result<Response, Problem> {
+    download::made(Content::Bytes(patch.into()), PATCH)
+}

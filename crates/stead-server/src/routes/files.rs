@@ -1,0 +1,250 @@
+//! `/sessions/{id}/files/{path}`: the workspace's files as raw bytes.
+//!
+//! The entity tag of a file is its content hash, the same that the tools give as `hash`. The workspace root is `/sessions/{id}/files`.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::ETAG;
+use http::{HeaderValue, StatusCode};
+use stead_core::event::{Existing, FileOperation, Parents};
+use stead_core::{Actor, SessionId};
+use stead_engine::ops::{self, Opened};
+use stead_fs::WorkspacePath;
+use stead_providers::Placement;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::conditions::{Required, Wanted};
+use crate::download::{self, Facts};
+use crate::path::{FilePath, SessionPath};
+use crate::problem::Problem;
+use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::schema;
+use crate::upload::Upload;
+use crate::wire::file::{Directory, Placed};
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the field only describes the parameter; Form holds it")]
+pub(crate) struct ReadParams {
+    /// `tar`: a directory with all that is in it, as a tar. Without it a directory is a listing.
+    #[param(value_type = Option<schema::TarForm>)]
+    format: Option<String>,
+}
+
+/// How a directory is to be read or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Plain,
+    Tar,
+}
+
+impl ReadQuery for Form {
+    fn read(parameters: &mut Parameters) -> Self {
+        match parameters.word("format", &["tar"]) {
+            Some(_) => Self::Tar,
+            None => Self::Plain,
+        }
+    }
+}
+
+/// Reads a file, or lists a directory.
+///
+/// One byte range may be asked for with `Range`; `If-None-Match` with the file's `ETag` answers 304 while it is unchanged.
+#[utoipa::path(get, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file",
+    params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), ReadParams,
+        ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header), ("If-Range" = Option<String>, Header)),
+    responses((status = 200, content((schema::Bytes = "application/octet-stream"), (Directory = "application/json"), (schema::Bytes = "application/x-tar")),
+            headers(("ETag" = String), ("Last-Modified" = String), ("Accept-Ranges" = String))),
+        (status = 206, content((schema::Bytes = "application/octet-stream")), headers(("Content-Range" = String))),
+        (status = 304, description = "It is what you have."), (status = 409), (status = 416, headers(("Content-Range" = String)))))]
+pub(crate) async fn read(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    FilePath(path): FilePath,
+    Query(form): Query<Form>,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    match form {
+        Form::Plain => look(&app, &actor, id, &path, &wanted).await,
+        Form::Tar => tar(&app, &actor, id, &path).await,
+    }
+}
+
+/// Tells of a file without sending it.
+#[utoipa::path(head, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "head_file",
+    params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), ReadParams,
+        ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header), ("If-Range" = Option<String>, Header)),
+    responses((status = 200, headers(("ETag" = String), ("Last-Modified" = String), ("Accept-Ranges" = String))), (status = 206),
+        (status = 304, description = "It is what you have."), (status = 409), (status = 416)))]
+pub(crate) async fn head(
+    app: State<App>,
+    caller: Caller,
+    session: SessionPath,
+    path: FilePath,
+    form: Query<Form>,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    read(app, caller, session, path, form, wanted).await
+}
+
+/// Lists the workspace's root, or gives all of it as a tar.
+#[utoipa::path(get, path = "/sessions/{id}/files", tag = "files", operation_id = "read_root",
+    params(("id" = schema::SessionId, Path), ReadParams),
+    responses((status = 200, content((Directory = "application/json"), (schema::Bytes = "application/x-tar"))), (status = 409)))]
+pub(crate) async fn read_root(
+    app: State<App>,
+    caller: Caller,
+    session: SessionPath,
+    form: Query<Form>,
+) -> Result<Response, Problem> {
+    read(app, caller, session, FilePath(WorkspacePath::root()), form, Wanted::default()).await
+}
+
+async fn look(
+    app: &App,
+    actor: &Actor,
+    id: SessionId,
+    path: &WorkspacePath,
+    wanted: &Wanted,
+) -> Result<Response, Problem> {
+    Ok(match ops::open_path(&app.engine, actor, id, &path.to_string()).await? {
+        Opened::File(file) => {
+            let facts = Facts { hash: file.hash.to_string(), modified_millis: Some(file.stat.updated_at_millis) };
+            download::file(file.content, &facts, wanted)?
+        }
+        Opened::Directory(listing) => Answer(Directory::new(path, listing)).into_response(),
+    })
+}
+
+async fn tar(app: &App, actor: &Actor, id: SessionId, path: &WorkspacePath) -> Result<Response, Problem> {
+    let file = ops::export_tar(&app.engine, actor, id, &path.to_string()).await?;
+    let content = download::spooled(file).map_err(|error| Problem::internal(&error))?;
+    download::made(content, download::TAR)
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; PutQuery holds them")]
+pub(crate) struct PutParams {
+    /// 1: directories that are missing above it are made.
+    #[param(minimum = 0, maximum = 1)]
+    mkdir: Option<u64>,
+    /// `directory`: makes a directory, and those it needs. The body is empty.
+    #[param(value_type = Option<schema::DirectoryKind>)]
+    kind: Option<String>,
+    /// `tar`: the body is an archive (tar, tar.gz, tar.zst or zip) that is unpacked into the directory, whole or not at all.
+    #[param(value_type = Option<schema::TarForm>)]
+    format: Option<String>,
+}
+
+/// What the body of a PUT is.
+pub(crate) enum PutQuery {
+    File(Parents),
+    Directory,
+    Archive,
+}
+
+impl ReadQuery for PutQuery {
+    fn read(parameters: &mut Parameters) -> Self {
+        let mkdir = parameters.number("mkdir", 0..=1) == Some(1);
+        let (kind, form) = (parameters.word("kind", &["directory"]), Form::read(parameters));
+        if kind.is_some() && form == Form::Tar {
+            parameters.fail("kind", "cannot be given together with format".to_owned());
+        }
+        match (kind, form) {
+            (Some(_), _) => Self::Directory,
+            (None, Form::Tar) => Self::Archive,
+            (None, Form::Plain) => Self::File(if mkdir { Parents::Make } else { Parents::Require }),
+        }
+    }
+}
+
+/// Writes a file of any size, makes a directory, or unpacks an archive into one.
+///
+/// `If-Match` with the file's `ETag` replaces only what you saw; `If-None-Match: *` only makes a new file.
+#[utoipa::path(put, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "put_file",
+    params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), PutParams,
+        ("If-Match" = Option<schema::EntityTag>, Header), ("If-None-Match" = Option<schema::AnyTag>, Header)),
+    request_body(content = schema::Bytes, content_type = "application/octet-stream"),
+    responses((status = 201, body = Placed, description = "It is new.", headers(("ETag" = String))),
+        (status = 200, body = Placed, description = "It replaced what was there.", headers(("ETag" = String))),
+        (status = 409), (status = 412, headers(("ETag" = String)))))]
+pub(crate) async fn put(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    FilePath(path): FilePath,
+    Query(query): Query<PutQuery>,
+    required: Required,
+    upload: Upload,
+) -> Result<Response, Problem> {
+    let text = path.to_string();
+    match query {
+        PutQuery::File(parents) => {
+            let existing = if required.absent { Existing::Refuse } else { Existing::Replace };
+            let place = ops::Place { path: text, if_match: required.if_match, existing, parents };
+            let put = ops::put_file(&app.engine, &actor, id, place, upload.reader()).await?;
+            let mut response = placed(put.operated.placement, Placed::file(&path, &put));
+            if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", put.hash)) {
+                response.headers_mut().insert(ETAG, tag);
+            }
+            Ok(response)
+        }
+        PutQuery::Directory => {
+            upload.expect_empty().await?;
+            let operation = FileOperation::MakeDirectory { path: text };
+            let operated = ops::operate_files(&app.engine, &actor, id, operation).await?;
+            Ok(placed(operated.placement, Placed::directory(&path, &operated)))
+        }
+        PutQuery::Archive => {
+            let operated = ops::unpack_archive(&app.engine, &actor, id, text, upload.reader()).await?;
+            Ok(placed(operated.placement, Placed::directory(&path, &operated)))
+        }
+    }
+}
+
+fn placed(placement: Option<Placement>, placed: Placed) -> Response {
+    let status = if placement == Some(Placement::Created) { StatusCode::CREATED } else { StatusCode::OK };
+    (status, Answer(placed)).into_response()
+}
+
+/// Unpacks an archive into the workspace's root, whole or not at all.
+#[utoipa::path(put, path = "/sessions/{id}/files", tag = "files", operation_id = "put_root",
+    params(("id" = schema::SessionId, Path), ("format" = schema::TarForm, Query)),
+    request_body(content = schema::Bytes, content_type = "application/octet-stream"),
+    responses((status = 200, body = Placed), (status = 409)))]
+pub(crate) async fn put_root(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    Query(form): Query<Form>,
+    upload: Upload,
+) -> Result<Response, Problem> {
+    if form == Form::Plain {
+        return Err(Problem::invalid("format", "must be tar: the root is a directory"));
+    }
+    let root = WorkspacePath::root();
+    let operated = ops::unpack_archive(&app.engine, &actor, id, root.to_string(), upload.reader()).await?;
+    Ok(placed(operated.placement, Placed::directory(&root, &operated)))
+}
+
+/// Removes a file, or a directory with all that is in it.
+#[utoipa::path(delete, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
+    params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), ("If-Match" = Option<schema::EntityTag>, Header)),
+    responses((status = 204, description = "It is gone."), (status = 409), (status = 412, headers(("ETag" = String)))))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    FilePath(path): FilePath,
+    _: Query<Nothing>,
+    required: Required,
+) -> Result<StatusCode, Problem> {
+    let operation = FileOperation::Delete { path: path.to_string(), if_match: required.if_match };
+    ops::operate_files(&app.engine, &actor, id, operation).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

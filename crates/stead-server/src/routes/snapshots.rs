@@ -1,0 +1,64 @@
+//! `/sessions/{id}/snapshots`
+
+use axum::Json as Answer;
+use axum::extract::State;
+use http::StatusCode;
+use stead_engine::ops;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Json;
+use crate::headers::IdempotencyKey;
+use crate::path::{SessionPath, SnapshotPath};
+use crate::problem::Problem;
+use crate::query::{Nothing, Query};
+use crate::schema;
+use crate::wire::list::List;
+use crate::wire::snapshot::{Restored, Snapshot, SnapshotRequest};
+
+/// Keeps the workspace's files as they are now.
+#[utoipa::path(post, path = "/sessions/{id}/snapshots", tag = "snapshots", operation_id = "create_snapshot",
+    params(("id" = schema::SessionId, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same snapshot.", pattern = "^[!-~]{1,255}$")),
+    request_body = schema::SnapshotRequest,
+    responses((status = 201, body = Snapshot), (status = 409), (status = 422)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: Json<SnapshotRequest>,
+) -> Result<(StatusCode, Answer<Snapshot>), Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
+    let made = ops::create_snapshot(&app.engine, &actor, id, body.value.name, idempotency).await?;
+    Ok((StatusCode::CREATED, Answer(made.into())))
+}
+
+/// Lists a session's snapshots, oldest first.
+#[utoipa::path(get, path = "/sessions/{id}/snapshots", tag = "snapshots", operation_id = "list_snapshots",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = List<Snapshot>)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<List<Snapshot>>, Problem> {
+    let found = ops::snapshots(&app.engine, id).await?;
+    Ok(Answer(List::whole(found.into_iter().map(Snapshot::from).collect())))
+}
+
+/// Puts the files back as they were kept. What was done since is undone, also what was made since.
+#[utoipa::path(post, path = "/sessions/{id}/snapshots/{snap}/restore", tag = "snapshots", operation_id = "restore_snapshot",
+    params(("id" = schema::SessionId, Path), ("snap" = schema::SnapshotId, Path)),
+    responses((status = 200, body = Restored), (status = 409)))]
+pub(crate) async fn restore(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    SnapshotPath(snapshot): SnapshotPath,
+    _: Query<Nothing>,
+) -> Result<Answer<Restored>, Problem> {
+    let operated = ops::restore_snapshot(&app.engine, &actor, id, snapshot).await?;
+    Ok(Answer(Restored::new(snapshot, operated)))
+}

@@ -1,0 +1,97 @@
+//! Bodies of any size, taken as they come: nothing is held but the piece at hand.
+//!
+//! A body may be as long as [`crate::ServerConfig::max_upload_bytes`] and take any time in all, but no piece of it may be waited for longer than the
+//! body timeout. What is wrong with it travels as an `io::Error` through whoever reads it, and comes out as the problem it is ([`refusal`]).
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use futures::{StreamExt as _, stream};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use tokio::io::AsyncRead;
+use tokio_util::io::StreamReader;
+
+use crate::app::App;
+use crate::problem::{Code, Problem};
+
+pub(crate) struct Upload {
+    body: Body,
+    limit: u64,
+    patience: Duration,
+}
+
+impl FromRequest<App> for Upload {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (limit, patience) = (app.config.max_upload_bytes, app.config.body_timeout);
+        let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or("unreadable").trim());
+        if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
+            let detail = format!("send the body as it is, not encoded as {coding:?}");
+            return Err(Problem::new(Code::UnsupportedMediaType, detail));
+        }
+        let announced = text(CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(too_large(limit));
+        }
+        Ok(Self { body: request.into_body(), limit, patience })
+    }
+}
+
+impl Upload {
+    pub(crate) fn reader(self) -> impl AsyncRead + Unpin + Send {
+        let Self { body, limit, patience } = self;
+        let pieces = stream::try_unfold((body.into_data_stream(), 0), move |(mut body, before)| async move {
+            let piece = match tokio::time::timeout(patience, body.next()).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(Ok(piece))) => piece,
+                Ok(Some(Err(_))) => {
+                    return Err(failed(Problem::invalid("", "the body ended before it was complete")));
+                }
+                Err(_) => {
+                    let detail = format!("no more of the body arrived for {} seconds", patience.as_secs());
+                    return Err(failed(Problem::new(Code::BodyTimeout, detail)));
+                }
+            };
+            let total = before + piece.len() as u64;
+            if total > limit { Err(failed(too_large(limit))) } else { Ok(Some((piece, (body, total)))) }
+        });
+        StreamReader::new(Box::pin(pieces))
+    }
+
+    /// For requests that make something of nothing.
+    pub(crate) async fn expect_empty(self) -> Result<(), Problem> {
+        let mut body = self.body.into_data_stream();
+        match tokio::time::timeout(self.patience, body.next()).await {
+            Ok(None) => Ok(()),
+            _ => Err(Problem::invalid("", "a directory has no bytes of its own: send no body")),
+        }
+    }
+}
+
+fn too_large(limit: u64) -> Problem {
+    Problem::new(Code::TooLarge, format!("the body has more than {limit} bytes"))
+}
+
+#[derive(Debug)]
+struct Refused(Problem);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the body was refused")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+fn failed(problem: Problem) -> io::Error {
+    io::Error::other(Refused(problem))
+}
+
+/// The problem that ended the reading of a body, if that was it.
+pub(crate) fn refusal(error: io::Error) -> Result<Problem, io::Error> {
+    error.downcast::<Refused>().map(|refused| refused.0)
+}
