@@ -28,6 +28,15 @@ pub struct Held {
     pub inodes: bool,
 }
 
+/// What a box that is started here, by this user, could hold if it were asked to.
+pub fn enforceable() -> Held {
+    let hierarchies = hierarchy::writable().unwrap_or_default();
+    let has = |controller| hierarchies.iter().any(|hierarchy| hierarchy.controllers.contains(&controller));
+    let root = rustix::process::geteuid().is_root();
+    // The number of processes can always be held, by the user namespace's own count; the disk by root's images.
+    Held { cpu: has(Controller::Cpu), memory: has(Controller::Memory), pids: true, disk: root, inodes: root }
+}
+
 /// The groups of one box.
 pub(crate) struct Groups {
     groups: Vec<(Hierarchy, PathBuf)>,

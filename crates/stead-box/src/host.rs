@@ -10,6 +10,6 @@ mod sweep;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
-pub use launch::{RunningBox, launch};
+pub use launch::{RunningBox, launch, restart};
 pub use remove::remove;
 pub use uids::UidRanges;

@@ -19,8 +19,8 @@ mod record;
 mod spec;
 mod sys;
 
-pub use cgroup::Held;
+pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
-pub use host::{Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, launch, remove};
+pub use host::{Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, launch, remove, restart};
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{AGENT_ID, BoxSpec, HOME, Ids, Limits, RANGE_LENGTH, Volume, WORKSPACE};

@@ -11,12 +11,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 
 use super::client::Connection;
-use super::remove::remove;
+use super::remove::{end, remove};
 use crate::build::Report;
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
-use crate::spec::BoxSpec;
+use crate::spec::{BoxSpec, Volume};
 
 /// A start takes milliseconds; one that takes this long will not end well.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,6 +43,28 @@ pub fn launch(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
         // What could not be removed is found again by its directory.
         let _ = remove(&spec.directory);
     })
+}
+
+/// Starts a box again over the files an earlier one left, after its processes have ended or the host has restarted. Whatever still runs
+/// of the earlier one is ended first. The ids must be the ones it had: its files belong to them.
+pub fn restart(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+    let kept = match spec.volume {
+        Volume::Image => spec.directory.join("volume.img").exists(),
+        Volume::Directory => spec.directory.join("volume").exists(),
+        Volume::Memory => false,
+    };
+    if !kept {
+        return Err(BoxError::Gone { reason: "its files are not there" });
+    }
+    end(&spec.directory)?;
+    for name in ["control.sock", HELD_FILE] {
+        match fs::remove_file(spec.directory.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).at("remove", &spec.directory),
+            _ => {}
+        }
+    }
+    // Unlike at the first start, nothing is removed if this fails: the files are somebody's work.
+    start(init, spec)
 }
 
 fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {

@@ -17,6 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Removes everything that belongs to the box of this directory. Removing what is not there is `Ok`; so is removing twice, or after a
 /// crash at any point. Give back its uid range afterwards.
 pub fn remove(directory: &Path) -> Result<(), BoxError> {
+    end(directory)?;
+    sweep::remove_tree(directory).at("remove", directory)
+}
+
+/// Ends everything of the box that is not a file in its directory.
+pub(super) fn end(directory: &Path) -> Result<(), BoxError> {
     let deadline = Instant::now() + PATIENCE;
     let record = OwnerRecord::read(directory).at("read the record in", directory)?;
     if let Some(record) = &record {
@@ -31,7 +37,7 @@ pub fn remove(directory: &Path) -> Result<(), BoxError> {
         kill(directory, record)?;
         wait_for_device(record, directory, deadline)?;
     }
-    sweep::remove_tree(directory).at("remove", directory)
+    Ok(())
 }
 
 /// The image's device is freed by the kernel with the box's last mount; removing the image before that would keep its space taken.

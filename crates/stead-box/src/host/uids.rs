@@ -46,6 +46,13 @@ impl UidRanges {
         Err(BoxError::NoUids { ranges: RANGES })
     }
 
+    /// The first id of a range the box has already.
+    pub fn of(&self, id: &str) -> Option<u32> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let mut owned = entries.filter(|entry| fs::read(entry.path()).is_ok_and(|owner| owner == id.as_bytes()));
+        owned.find_map(|entry| entry.file_name().to_str()?.parse().ok())
+    }
+
     /// Gives back what the box has. The box must be gone.
     pub fn give_back(&self, id: &str) -> Result<(), BoxError> {
         let entries = match fs::read_dir(&self.directory) {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stead_box::{BoxError, BoxSpec, Primitive, RunningBox, Volume, launch, remove};
+use stead_box::{BoxError, BoxSpec, Primitive, RunningBox, Volume, launch, remove, restart};
 
 use crate::home::{Home, chain, init, is_root};
 
@@ -35,6 +35,22 @@ pub(crate) fn a_box_is_found_again(home: &Home) {
     again.kill().unwrap();
     assert!(RunningBox::find(sandbox.running.directory()).is_err());
     assert!(again.connect().is_err());
+}
+
+pub(crate) fn a_dead_box_is_started_again_over_its_files(home: &Home) {
+    let spec = home.spec();
+    let sandbox = home.start_with(&spec);
+    sandbox.says("mkdir d; echo kept > d/a; echo home > ~/b; sync");
+    sandbox.running.kill().unwrap();
+    let again = restart(&init(), &spec).unwrap_or_else(|error| panic!("{}", chain(&error)));
+    assert_eq!(again.held(), sandbox.running.held());
+    assert_eq!(sandbox.says("cat d/a ~/b; echo more > c; cat c"), "kept\nhome\nmore\n");
+    // And while it runs: the one before is ended, not joined.
+    restart(&init(), &spec).unwrap_or_else(|error| panic!("{}", chain(&error)));
+    assert_eq!(sandbox.says("cat d/a c"), "kept\nmore\n");
+    let mut other = spec.clone();
+    other.directory = home.path().join("boxes/none");
+    assert!(matches!(restart(&init(), &other), Err(BoxError::Gone { .. })));
 }
 
 pub(crate) fn hostile_trees_are_removed(home: &Home) {

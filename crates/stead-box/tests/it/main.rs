@@ -32,6 +32,7 @@ cases! {
     exec::a_timeout_leaves_nobody,
     lifecycle::a_removed_box_leaves_nothing,
     lifecycle::a_box_is_found_again,
+    lifecycle::a_dead_box_is_started_again_over_its_files,
     lifecycle::hostile_trees_are_removed,
     lifecycle::a_start_that_is_broken_off_leaves_nothing,
     lifecycle::a_killed_init_takes_everything_with_it,
