@@ -13,6 +13,7 @@ mod errno;
 mod open;
 mod remove;
 mod snapshot;
+mod temporary;
 mod walk;
 mod write;
 

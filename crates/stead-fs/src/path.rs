@@ -40,7 +40,8 @@ impl WorkspacePath {
 
     /// Reads a path as an agent writes it. A leading `/` is the workspace root, and so is a leading `/workspace`.
     pub fn parse(text: &str, rules: &PathRules) -> Result<Self, PathError> {
-        if text.len() > Self::MAX_BYTES {
+        // The text of a byte that is no UTF-8 is four times as long as the byte.
+        if text.len() > 4 * Self::MAX_BYTES {
             return Err(PathError::TooLong { limit: Self::MAX_BYTES });
         }
         let text = rules.trim(text);
@@ -60,6 +61,9 @@ impl WorkspacePath {
                 path.push(b'/');
             }
             path.extend_from_slice(&name);
+        }
+        if path.len() > Self::MAX_BYTES {
+            return Err(PathError::TooLong { limit: Self::MAX_BYTES });
         }
         rules.check_depth(depth)?;
         Ok(Self(path.into()))

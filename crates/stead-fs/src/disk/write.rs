@@ -1,22 +1,20 @@
-//! Writing files: into a temporary name beside the target, then one rename.
+//! Writing files: into a file without a name, which then gets its name in one step.
 //!
 //! Readers see the old file or the new one. Mode bits and owner of an old file are kept; setuid and setgid are not.
+//! A writer that dies leaves nothing behind, unless the disk knows no nameless files; see [`super::temporary`].
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, fsync, linkat, openat, renameat, renameat_with, unlinkat,
-};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, fchmod, fstat, fsync};
 
 use super::beneath::reopen;
 use super::create::{Made, inherit_owner, split};
 use super::open::{Found, reopen_file};
+use super::temporary::Temporary;
 use super::{DiskFs, Durability, errno};
 use crate::digest::Hasher;
 use crate::entry::{Kind, Written};
@@ -106,23 +104,12 @@ impl DiskWriter {
         if self.durability == Durability::Synced {
             fsync(&self.file).map_err(failed)?;
         }
-        let (from, to) = (OsStr::new(&self.temporary.name), OsStr::from_bytes(&self.name));
+        let to = OsStr::from_bytes(&self.name);
         match self.mode {
-            WriteMode::Create => {
-                match renameat_with(&self.directory, from, &self.directory, to, RenameFlags::NOREPLACE) {
-                    Ok(()) => self.temporary.keep(),
-                    // A filesystem without that flag: a second name for the file, and the first one goes with the guard.
-                    Err(Errno::INVAL | Errno::NOSYS) => {
-                        linkat(&self.directory, from, &self.directory, to, AtFlags::empty()).map_err(failed)?;
-                    }
-                    Err(other) => return Err(failed(other)),
-                }
-            }
-            WriteMode::Overwrite | WriteMode::Append => {
-                renameat(&self.directory, from, &self.directory, to).map_err(failed)?;
-                self.temporary.keep();
-            }
+            WriteMode::Create => self.temporary.place_new(&self.file, &self.directory, to),
+            WriteMode::Overwrite | WriteMode::Append => self.temporary.replace(&self.file, &self.directory, to),
         }
+        .map_err(failed)?;
         self.made.keep();
         if self.durability == Durability::Synced {
             let directory = reopen(self.directory.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY);
@@ -149,42 +136,5 @@ impl Write for DiskWriter {
 impl FileWriter for DiskWriter {
     fn finish(self: Box<Self>) -> Result<Written, FsError> {
         self.commit()
-    }
-}
-
-/// A file that is not there yet, removed unless it is kept.
-struct Temporary {
-    directory: OwnedFd,
-    name: String,
-    kept: bool,
-}
-
-impl Temporary {
-    fn make(directory: &OwnedFd) -> Result<(File, Self), Errno> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        loop {
-            let name = format!(".stead-{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-            match openat(directory, name.as_str(), flags, Mode::from_raw_mode(0o600)) {
-                Ok(fd) => {
-                    let directory = directory.try_clone().map_err(|_| Errno::MFILE)?;
-                    return Ok((File::from(fd), Self { directory, name, kept: false }));
-                }
-                Err(Errno::EXIST) => {}
-                Err(other) => return Err(other),
-            }
-        }
-    }
-
-    fn keep(&mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
-        }
     }
 }

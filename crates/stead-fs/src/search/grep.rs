@@ -13,7 +13,7 @@ use std::thread;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
 use super::filter::Filter;
-use super::line::FileSearcher;
+use super::line::{FileSearcher, Lines};
 use super::{Hidden, Pattern};
 use crate::entry::Kind;
 use crate::error::FsError;
@@ -63,9 +63,31 @@ pub struct GrepFound {
     pub matches: Vec<GrepMatch>,
     /// There are more.
     pub truncated: bool,
+    /// Files that could not be searched to their end, because a line is longer than 16 MiB or the disk failed. The first of them.
+    pub skipped: Vec<WorkspacePath>,
 }
 
+/// Skipped files that are named.
+const MAX_SKIPPED: usize = 100;
+
 type Batch = (usize, Vec<WorkspacePath>);
+
+/// What came of one batch.
+#[derive(Default)]
+struct Searched {
+    index: usize,
+    matches: Vec<GrepMatch>,
+    skipped: Vec<WorkspacePath>,
+}
+
+impl Searched {
+    fn add(&mut self, path: &WorkspacePath, lines: Lines) {
+        self.matches.extend(lines.found);
+        if lines.unfinished {
+            self.skipped.push(path.clone());
+        }
+    }
+}
 
 pub(crate) fn grep<F: Filesystem + ?Sized>(fs: &F, query: &GrepQuery) -> Result<GrepFound, FsError> {
     let matcher = compile(query)?;
@@ -73,8 +95,9 @@ pub(crate) fn grep<F: Filesystem + ?Sized>(fs: &F, query: &GrepQuery) -> Result<
     let search = Search { fs, matcher: &matcher, limit: query.limit, found: AtomicUsize::new(0) };
     if fs.stat(&query.path)?.kind != Kind::Directory {
         let mut searcher = FileSearcher::new(&matcher, query.limit + 1);
-        let matches = searcher.search(&query.path, fs.open_read(&query.path)?).unwrap_or_default();
-        return Ok(search.cut(vec![(0, matches)]));
+        let mut searched = Searched::default();
+        searched.add(&query.path, searcher.search(&query.path, fs.open_read(&query.path)?));
+        return Ok(search.cut(vec![searched]));
     }
     let filter = Filter { path: &query.path, pattern: glob.as_ref(), hidden: query.hidden, ignoring: query.ignoring };
     search.run(&filter)
@@ -103,7 +126,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         let (sender, receiver) = sync_channel::<Batch>(threads * 4);
         let receiver = Mutex::new(receiver);
-        let results = Mutex::new(Vec::new());
+        let results = Mutex::new(Vec::<Searched>::new());
         thread::scope(|scope| {
             let mut workers = 0;
             let mut spawn = || {
@@ -119,7 +142,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
             handed_out
         })?;
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.sort_unstable_by_key(|(index, _)| *index);
+        results.sort_unstable_by_key(|searched| searched.index);
         Ok(self.cut(results))
     }
 
@@ -156,7 +179,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
         self.found.load(Ordering::Relaxed) > self.limit
     }
 
-    fn work(&self, receiver: &Mutex<Receiver<Batch>>, results: &Mutex<Vec<(usize, Vec<GrepMatch>)>>) {
+    fn work(&self, receiver: &Mutex<Receiver<Batch>>, results: &Mutex<Vec<Searched>>) {
         let mut searcher = FileSearcher::new(self.matcher, self.limit + 1);
         loop {
             let batch = {
@@ -172,36 +195,41 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
         }
     }
 
-    fn search_batch(
-        &self,
-        searcher: &mut FileSearcher<'_>,
-        (index, files): Batch,
-        results: &Mutex<Vec<(usize, Vec<GrepMatch>)>>,
-    ) {
-        let mut matches = Vec::new();
+    fn search_batch(&self, searcher: &mut FileSearcher<'_>, (index, files): Batch, results: &Mutex<Vec<Searched>>) {
+        let mut searched = Searched { index, ..Searched::default() };
         for path in &files {
-            if matches.len() > self.limit {
+            if searched.matches.len() > self.limit {
                 break;
             }
-            // A file that vanished or cannot be read has no lines.
+            // A file that vanished or may not be read has no lines.
             let Ok(content) = self.fs.open_walked(path) else { continue };
             if let Content::Bytes(bytes) = &content
                 && bytes.is_empty()
             {
                 continue;
             }
-            matches.extend(searcher.search(path, content).unwrap_or_default());
+            searched.add(path, searcher.search(path, content));
         }
-        if !matches.is_empty() {
-            self.found.fetch_add(matches.len(), Ordering::Relaxed);
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, matches));
+        if !searched.matches.is_empty() || !searched.skipped.is_empty() {
+            self.found.fetch_add(searched.matches.len(), Ordering::Relaxed);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push(searched);
         }
     }
 
-    fn cut(&self, results: Vec<(usize, Vec<GrepMatch>)>) -> GrepFound {
-        let mut matches: Vec<GrepMatch> = results.into_iter().flat_map(|(_, matches)| matches).collect();
-        let truncated = matches.len() > self.limit;
-        matches.truncate(self.limit);
-        GrepFound { matches, truncated }
+    fn cut(&self, results: Vec<Searched>) -> GrepFound {
+        let mut found = GrepFound::default();
+        for searched in results {
+            found.matches.extend(searched.matches);
+            found.skipped.extend(searched.skipped);
+        }
+        found.truncated = found.matches.len() > self.limit;
+        found.matches.truncate(self.limit);
+        if found.truncated {
+            // How far past the cut the threads got is chance.
+            let last = found.matches.last().map(|last| &last.path);
+            found.skipped.retain(|path| last.is_some_and(|last| path <= last));
+        }
+        found.skipped.truncate(MAX_SKIPPED);
+        found
     }
 }

@@ -26,8 +26,12 @@ pub(super) struct FileSearcher<'a> {
     limit: usize,
 }
 
-/// Binary or unreadable files have no lines.
-pub(super) type Lines = Option<Vec<GrepMatch>>;
+/// The lines that were found. A binary file has none.
+pub(super) struct Lines {
+    pub(super) found: Vec<GrepMatch>,
+    /// The search stopped before the file's end: a line longer than fits, or the disk failed.
+    pub(super) unfinished: bool,
+}
 
 impl<'a> FileSearcher<'a> {
     pub(super) fn new(matcher: &'a RegexMatcher, limit: usize) -> Self {
@@ -48,7 +52,10 @@ impl<'a> FileSearcher<'a> {
                 .and_then(|()| self.searcher.search_slice(self.matcher, &self.buffer, &mut lines)),
             Content::Stream { reader, .. } => self.searcher.search_reader(self.matcher, reader, &mut lines),
         };
-        (searched.is_ok() && !lines.binary).then_some(lines.found)
+        if lines.binary {
+            return Lines { found: Vec::new(), unfinished: false };
+        }
+        Lines { found: lines.found, unfinished: searched.is_err() }
     }
 }
 

@@ -31,9 +31,17 @@ pub(super) fn grep(fs: &dyn Filesystem, arguments: &Arguments<'_>, limits: &Limi
     if found.truncated {
         message.push_str(" There are more; narrow the pattern, the path or the glob.");
     }
+    if !found.skipped.is_empty() {
+        let count = counted(found.skipped.len(), "file", "files");
+        message.push_str(&format!(" {count} could not be searched to the end; see skipped."));
+    }
     let shown = |found: &crate::search::GrepMatch| -> Value {
         json!({"path": found.path.to_string(), "line": found.line, "column": found.column, "text": found.text})
     };
     let matches: Vec<Value> = found.matches.iter().map(shown).collect();
-    Ok(Done { result: json!({"matches": matches, "truncated": found.truncated}), message, changes: Vec::new() })
+    let mut result = json!({"matches": matches, "truncated": found.truncated});
+    if !found.skipped.is_empty() {
+        result["skipped"] = found.skipped.iter().map(ToString::to_string).collect();
+    }
+    Ok(Done { result, message, changes: Vec::new() })
 }

@@ -20,6 +20,23 @@ fn rooted() -> (tempfile::TempDir, DiskFs) {
     (directory, fs)
 }
 
+fn as_nobody(case: &str) {
+    let shelf = tempfile::tempdir().unwrap();
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let test = shelf.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
+    allow(shelf.path(), 0o1777);
+    let status = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"])
+        .arg(&test)
+        .args(["--exact", case, "--nocapture"])
+        .env("TMPDIR", shelf.path())
+        .current_dir("/")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{case} as nobody: {status}");
+}
+
 fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
 }
@@ -98,6 +115,7 @@ fn new_files_belong_to_the_owner_of_their_directory() {
     let root = host.path().join("root");
     if std::os::unix::fs::chown(&root, Some(4_242), Some(4_343)).is_err() {
         // Only root can set the scene; anybody else keeps their own files, which every other test shows.
+        eprintln!("SKIPPED: this case needs root");
         return;
     }
     fs.write(&path("a/b"), "x", WriteMode::Create, NOW).unwrap();
@@ -214,10 +232,11 @@ fn memory_and_disk_hash_the_same_tree_alike() {
     assert_ne!(WorkspacePath::root(), path("a"));
 }
 
+/// Root may do everything, so root runs the case in a copy of this program that has given root up.
 #[test]
 fn what_may_not_be_read_or_emptied() {
     if rustix::process::geteuid().is_root() {
-        // Root may do everything; run the tests as anybody else to see this one.
+        as_nobody("disk::what_may_not_be_read_or_emptied");
         return;
     }
     let (host, mut fs) = rooted();
@@ -233,4 +252,53 @@ fn what_may_not_be_read_or_emptied() {
     assert!(matches!(fs.delete(&path("d"), Recursion::Recursive), Err(FsError::Io { .. })));
     assert_eq!(fs.tree_hash().unwrap(), before, "refused before anything was gone");
     set(0o755);
+}
+
+#[test]
+fn a_writer_that_dies_leaves_nothing() {
+    let (host, mut fs) = rooted();
+    let root = host.path().join("root");
+    fill(&mut fs, &[("f", "old")]);
+    let before = fs.tree_hash().unwrap();
+    for (name, mode) in [("f", WriteMode::Overwrite), ("f", WriteMode::Append), ("d/new", WriteMode::Create)] {
+        let mut writer = fs.begin_write(&path(name), mode).unwrap();
+        std::io::Write::write_all(&mut writer, b"half").unwrap();
+        // As a crash does it: no destructor runs. The directories on the way are all that may stay.
+        std::mem::forget(writer);
+    }
+    let left: Vec<_> = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "f" || name == "d"), "{left:?}");
+    fs.delete(&path("d"), Recursion::Recursive).unwrap();
+    assert_eq!(fs.tree_hash().unwrap(), before);
+}
+
+#[test]
+fn leftovers_of_dead_writers_are_swept_and_nothing_else() {
+    let (_host, mut fs) = rooted();
+    let living = format!("d/.stead-{}-7.tmp", std::process::id());
+    // No process has this number: it is over the kernel's largest.
+    fill(&mut fs, &[("d/.stead-4194305-0.tmp", "x"), (".stead-4194305-12.tmp", "x"), (&living, "x")]);
+    fill(&mut fs, &[("d/.stead-4194305.tmp", "x"), ("d/.stead-a-1.tmp", "x"), ("d/stead-4194305-1.tmp", "x")]);
+    fs.mkdir(&path(".stead-4194305-1.tmp"), NOW).unwrap();
+    assert_eq!(fs.sweep().unwrap(), 2);
+    assert_eq!(fs.list(&path("d"), 9).unwrap().total, 4);
+    assert_eq!(fs.list(&path("/"), 9).unwrap().total, 2);
+    assert_eq!(fs.sweep().unwrap(), 0);
+}
+
+#[test]
+fn grep_names_the_files_it_could_not_search_to_the_end() {
+    let (host, mut fs) = rooted();
+    let mut endless = b"needle at the start\n".to_vec();
+    endless.resize(20 << 20, b'x');
+    std::fs::write(host.path().join("root/endless"), &endless).unwrap();
+    fill(&mut fs, &[("a", "needle"), ("z", "needle")]);
+    for arguments in [json!({"pattern": "needle|x$"}), json!({"pattern": "needle|x$", "path": "endless"})] {
+        let reply = call(&mut fs, Grep, &arguments);
+        assert!(reply.message.ends_with("1 file could not be searched to the end; see skipped."), "{}", reply.message);
+        let result = reply.outcome.unwrap();
+        assert_eq!(result["skipped"], json!(["endless"]), "{arguments}");
+        assert!(!result["matches"].as_array().unwrap().is_empty());
+    }
+    assert!(ok(&mut fs, Grep, &json!({"pattern": "needle", "path": "a"})).get("skipped").is_none());
 }

@@ -75,3 +75,11 @@ fn relations() {
     assert!(path("a").join(b"..").is_err());
     assert!(path("a").join(b"x/y").is_err());
 }
+
+#[test]
+fn the_text_of_a_long_path_parses_back() {
+    let name = vec![0xe9; 200];
+    let path = WorkspacePath::from_segments(std::iter::repeat_n(name.as_slice(), 300)).unwrap();
+    assert_eq!(path.to_string().parse::<WorkspacePath>().unwrap(), path);
+    assert!("d/".repeat(64 * 1024).parse::<WorkspacePath>().is_err());
+}
