@@ -24,3 +24,8 @@ pub use error::{BoxError, Primitive, Refused};
 pub use host::{Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, launch, remove, restart};
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{AGENT_ID, BoxSpec, HOME, Ids, Limits, RANGE_LENGTH, Volume, WORKSPACE};
+
+/// Whether boxes get a private uid range and a limited volume here: only root can give them.
+pub fn runs_as_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

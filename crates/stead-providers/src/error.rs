@@ -36,6 +36,15 @@ pub enum ProviderError {
     NoSnapshot { snapshot: stead_core::SnapshotId },
     #[error("the work was interrupted")]
     Interrupted,
+    #[error("the box failed")]
+    Box {
+        #[from]
+        source: stead_box::BoxError,
+    },
+    #[error("{reason}")]
+    BaseImage { reason: String },
+    #[error("setup command {number} failed with exit code {exit_code}: {tail}")]
+    Setup { number: u64, exit_code: i32, tail: String },
     #[error("cannot write the workspace's files")]
     Files {
         #[source]
@@ -95,6 +104,9 @@ impl ProviderError {
             Self::Bundle { .. } | Self::BundleFormat => "bundle_refused",
             Self::NoSnapshot { .. } => "no_snapshot",
             Self::Interrupted => "interrupted",
+            Self::Box { .. } => "box_failed",
+            Self::BaseImage { .. } => "base_image_refused",
+            Self::Setup { .. } => "setup_failed",
             Self::Files { .. } => "files_failed",
         }
     }

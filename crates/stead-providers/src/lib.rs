@@ -7,11 +7,13 @@
 pub mod conformance;
 mod error;
 mod memory;
+mod native;
 mod provider;
 mod workspace;
 
 pub use error::{OperateError, ProviderError};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
+pub use native::{NativeConfig, NativeProvider};
 pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers};
 pub use workspace::{
     ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, Staged, ToolDone, ToolOrder, Workspace,

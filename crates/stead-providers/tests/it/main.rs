@@ -1,5 +1,9 @@
 //! Every provider against the suite.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod native;
+
 use stead_providers::{MemoryProvider, conformance};
 
 #[tokio::test]

@@ -1,0 +1,115 @@
+//! Commands in the box: the `bash` and `python` tools, and setup commands.
+
+use serde_json::json;
+use stead_box::protocol::{ExecOrder, Input, Kept, OutputLimits};
+use stead_box::{BoxError, Finished, RunningBox};
+use stead_core::config::ToolLimits;
+use stead_core::env::Env;
+use stead_core::plan::WORKSPACE_ROOT;
+
+use super::arguments::{Capture, Command};
+use super::reply::{answered, broken};
+use crate::error::ProviderError;
+use crate::workspace::ToolDone;
+
+/// Of a setup command that failed: enough to see why.
+const SETUP_TAIL_BYTES: usize = 2_048;
+
+/// Runs the command of a tool call. One that fails is a result; only a box that fails is an error.
+pub(super) fn run(running: &RunningBox, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
+    let kept_bytes = match command.capture {
+        Capture::Kept => limits.output_bytes,
+        Capture::Dropped => 0,
+    };
+    let order = ExecOrder {
+        exec,
+        argv: command.argv,
+        cwd: command.cwd.clone(),
+        env: command.env,
+        input: if command.stdin.is_some() { Input::Bytes } else { Input::Nothing },
+        timeout_ms: Some(command.timeout_ms),
+        terminal: None,
+        // Nobody follows a tool call: the ring would only repeat what is kept.
+        output: OutputLimits { kept_bytes, ring_bytes: 0 },
+    };
+    let input = command.stdin.unwrap_or_default();
+    let finished = running.connect().and_then(|mut connection| connection.run(order, input.as_bytes()));
+    let finished = match finished {
+        Ok(finished) => finished,
+        Err(error) => return broken(&error),
+    };
+    let result = &finished.result;
+    let message = if result.timed_out {
+        format!("Timed out after {} s; every process of the command was ended.", command.timeout_ms / 1_000)
+    } else if result.oom {
+        format!("Exit code {}: the box ran out of memory.", result.exit_code)
+    } else {
+        format!("Exit code {}.", result.exit_code)
+    };
+    let text = |bytes: &[u8], kept: Kept| match command.capture {
+        Capture::Kept => shown(bytes, kept),
+        Capture::Dropped => "capture disabled".to_owned(),
+    };
+    let result = json!({
+        "command": command.text,
+        "cwd": command.cwd,
+        "exit_code": result.exit_code,
+        "stdout": text(&finished.stdout, result.stdout),
+        "stderr": text(&finished.stderr, result.stderr),
+        "stdout_bytes": result.stdout.total,
+        "stderr_bytes": result.stderr.total,
+        "truncated": result.stdout.truncated() || result.stderr.truncated(),
+        "duration_ms": result.duration_ms,
+        "timed_out": result.timed_out,
+        "oom": result.oom,
+    });
+    answered(result, message)
+}
+
+/// Both ends of a stream, and between them how much is missing.
+fn shown(bytes: &[u8], kept: Kept) -> String {
+    let (head, tail) = bytes.split_at(usize::try_from(kept.head).unwrap_or(usize::MAX).min(bytes.len()));
+    let (start, end) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+    if kept.truncated() {
+        format!("{start}\n[… {} of {} bytes omitted …]\n{end}", kept.total - kept.head - kept.tail, kept.total)
+    } else if tail.is_empty() {
+        start.into_owned()
+    } else {
+        // A character may lie across the middle.
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+/// Runs a setup command; one that fails is an error that names it.
+pub(super) fn set_up(
+    running: &RunningBox,
+    number: u64,
+    command: &str,
+    timeout_seconds: u64,
+    env: &Env,
+) -> Result<(), ProviderError> {
+    let order = ExecOrder {
+        exec: format!("setup_{number}"),
+        argv: ["/bin/bash", "-c", command].map(str::to_owned).into(),
+        cwd: WORKSPACE_ROOT.to_owned(),
+        env: env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        input: Input::Nothing,
+        timeout_ms: Some(timeout_seconds * 1_000),
+        terminal: None,
+        output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0 },
+    };
+    let finished = running.connect().and_then(|mut connection| connection.run(order, &[]));
+    let Finished { result, stderr, .. } = match finished {
+        Ok(finished) => finished,
+        Err(BoxError::Answer { message, .. }) => {
+            return Err(ProviderError::Setup { number, exit_code: 127, tail: message });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if result.exit_code == 0 {
+        return Ok(());
+    }
+    let tail = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(SETUP_TAIL_BYTES)..]).trim().to_owned();
+    let tail = if result.timed_out { format!("timed out after {timeout_seconds} s; {tail}") } else { tail };
+    Err(ProviderError::Setup { number, exit_code: result.exit_code, tail })
+}

@@ -1,0 +1,303 @@
+//! One native workspace: a box, spoken to over its socket, each call on a connection of its own.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::json;
+use stead_box::protocol::{
+    Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, PatchText, ToolCall, ToolLimits,
+};
+use stead_box::{BoxError, RunningBox};
+use stead_core::capability::LimitKind;
+use stead_core::config::ProviderName;
+use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
+use stead_core::plan::Action;
+use stead_core::tool::ToolName;
+use stead_core::{SnapshotId, Timestamp, WorkspaceId};
+use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
+use stead_fs::patch::Patch;
+use stead_fs::tools::FileTool;
+use stead_fs::{Content, DiskFs, Entry, FsError, Listing, WorkspacePath};
+
+use super::place::Place;
+use super::reply::{broken, failed, fs_error, operate_error};
+use super::{arguments, command, fill, limits, off_thread};
+use crate::error::{OperateError, ProviderError};
+use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace};
+
+/// Where the agent finds what its task is about.
+const TASK_CONTEXT_PATH: &str = ".stead/task.json";
+/// What a box may write into a file of the server's: an archive of a workspace, or one file of it.
+const MOST_BYTES: u64 = 64 << 30;
+/// A file tool that takes longer is ended.
+const TOOL_TIMEOUT_MS: u64 = 60_000;
+/// The name of the snapshot a diff compares with.
+const BASE: &str = "base";
+
+pub(super) struct NativeWorkspace {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: WorkspaceId,
+    running: RunningBox,
+    place: Arc<Place>,
+}
+
+impl NativeWorkspace {
+    pub(super) fn new(id: WorkspaceId, running: RunningBox, place: Arc<Place>) -> Self {
+        Self { inner: Arc::new(Inner { id, running, place }) }
+    }
+
+    async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
+        let inner = self.inner.clone();
+        off_thread(move || Ok(work(&inner))).await.ok()
+    }
+}
+
+impl Inner {
+    fn files(&self, ask: FileAsk, file: Option<&File>) -> Result<(BoxAnswer, Vec<u8>), BoxError> {
+        self.running.connect()?.files(ask, file)
+    }
+
+    /// Writes the whole workspace to a file of the server's, under its name only when it is complete.
+    fn keep(&self, name: &str) -> Result<(), BoxError> {
+        let path = self.place.snapshot(self.id, name).map_err(BoxError::Lost)?;
+        let new = path.with_extension("tar.new");
+        let file = File::create(&new).map_err(BoxError::Lost)?;
+        self.files(FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES }, Some(&file))?;
+        file.sync_all().and_then(|()| std::fs::rename(&new, &path)).map_err(BoxError::Lost)
+    }
+
+    fn put_back(&self, snapshot: SnapshotId) -> Result<bool, BoxError> {
+        match self.place.find_snapshot(snapshot).map_err(BoxError::Lost)? {
+            Some(file) => self.files(FileAsk::Restore, Some(&file)).map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    fn put(&self, path: &str, content: &[u8]) -> Result<(), BoxError> {
+        let mut file = self.place.scratch_file().map_err(BoxError::Lost)?;
+        std::io::Write::write_all(&mut file, content).map_err(BoxError::Lost)?;
+        let path = path.to_owned();
+        let ask = FileAsk::Put { path, if_match: None, existing: IfThere::Replace, parents: IfMissing::Make };
+        self.files(ask, Some(&file)).map(drop)
+    }
+
+    fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {
+        match order.action {
+            Action::CreateWorkspace => {}
+            Action::WriteTaskContext { context } => {
+                let mut fields = json!(context);
+                if let Some(fields) = fields.as_object_mut() {
+                    fields.retain(|_, value| !value.is_null());
+                }
+                self.put(TASK_CONTEXT_PATH, format!("{fields:#}\n").as_bytes())?;
+            }
+            Action::RunSetupCommand { number, command, timeout_seconds } => {
+                command::set_up(&self.running, number, &command, timeout_seconds, &order.env)?;
+            }
+            Action::RestoreSnapshot { snapshot, .. } => {
+                if !self.put_back(snapshot)? {
+                    return Err(ProviderError::NoSnapshot { snapshot });
+                }
+            }
+            Action::HydrateMounts { mounts, allowed_host_roots } => {
+                return fill::mounts(&self.place, &self.running, mounts, &allowed_host_roots);
+            }
+            Action::UnpackBundle { digest, .. } => {
+                let bundle = order.bundle.ok_or(ProviderError::BundleFormat)?;
+                return fill::bundle(&self.place, &self.running, bundle, digest);
+            }
+            unsupported => {
+                let (provider, action) = (ProviderName::Native, unsupported.name());
+                return Err(ProviderError::Unsupported { provider, action });
+            }
+        }
+        Ok(StepReport::default())
+    }
+
+    fn operate(&self, order: FileOrder) -> Result<Option<Placement>, OperateError> {
+        match order {
+            FileOrder::Put { path, content, bytes: _, if_match, existing, parents } => {
+                let existing = match existing {
+                    Existing::Refuse => IfThere::Refuse,
+                    _ => IfThere::Replace,
+                };
+                let parents = match parents {
+                    Parents::Require => IfMissing::Refuse,
+                    _ => IfMissing::Make,
+                };
+                let ask = FileAsk::Put { path: path.clone(), if_match, existing, parents };
+                self.files(ask, Some(&content)).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::Unpack { path, mut archive } => {
+                self.judge(&mut archive)?;
+                let ask = FileAsk::Unpack { path: path.clone() };
+                self.files(ask, Some(&archive)).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::MakeDirectory { path } => {
+                let ask = FileAsk::MakeDirectory { path: path.clone() };
+                self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::Delete { path, if_match } => {
+                let ask = FileAsk::Delete { path: path.clone(), if_match };
+                self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::Snapshot { snapshot } => {
+                self.keep(&snapshot.to_string()).map_err(|error| operate_error("", error))?;
+                Ok(None)
+            }
+            FileOrder::Restore { snapshot } => match self.put_back(snapshot) {
+                Ok(true) => Ok(None),
+                Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
+                Err(error) => Err(operate_error("", error)),
+            },
+        }
+    }
+
+    /// An archive is judged here, where each refusal has its own name, before the box unpacks it.
+    fn judge(&self, archive: &mut File) -> Result<(), OperateError> {
+        let mut start = Vec::new();
+        let read = archive.rewind().and_then(|()| archive.take(512).read_to_end(&mut start));
+        read.map_err(ArchiveError::from)?;
+        let format = ArchiveFormat::of_content(&start).ok_or(OperateError::ArchiveFormat)?;
+        let scratch = self.place.scratch_directory().map_err(ArchiveError::from)?;
+        let mut files = DiskFs::open(scratch.path()).map_err(ArchiveError::from)?;
+        let (limits, root) = (ArchiveLimits::default(), WorkspacePath::root());
+        archive::unpack(archive, format, None, &limits, &mut files, &root, 0)?;
+        Ok(())
+    }
+
+    fn open(&self, path: &str) -> Result<OpenFile, BoxError> {
+        let mut copy = self.place.scratch_file().map_err(BoxError::Lost)?;
+        let ask = FileAsk::Open { path: path.to_owned(), most_bytes: MOST_BYTES };
+        let (BoxAnswer::Opened { stat, hash }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
+        let hash = hash.parse().map_err(|_| nonsense())?;
+        // What was copied counts, not what the box says of it.
+        let size = copy.metadata().map_err(BoxError::Lost)?.len();
+        copy.rewind().map_err(BoxError::Lost)?;
+        let content = Content::Stream { reader: Box::new(copy), size };
+        Ok(OpenFile { stat: FileStat { size, ..stat }.into(), hash, content })
+    }
+
+    fn list(&self, path: &str) -> Result<Listing, BoxError> {
+        let (BoxAnswer::Listing { total }, body) = self.files(FileAsk::List { path: path.to_owned() }, None)? else {
+            return Err(nonsense());
+        };
+        let entries: Vec<(WorkspacePath, FileStat)> = serde_json::from_slice(&body).map_err(|_| nonsense())?;
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        let entries = entries.into_iter().map(|(path, stat)| Entry { path, stat: stat.into() }).collect();
+        Ok(Listing { entries, total })
+    }
+
+    fn diff(&self) -> Result<Patch, BoxError> {
+        let base = self.place.snapshot(self.id, BASE).and_then(File::open).map_err(BoxError::Lost)?;
+        let (BoxAnswer::Patch, body) = self.files(FileAsk::Diff, Some(&base))? else { return Err(nonsense()) };
+        let PatchText { text, changed, unshown } = serde_json::from_slice(&body).map_err(|_| nonsense())?;
+        Ok(Patch { text, changed, unshown })
+    }
+
+    fn call(&self, order: ToolOrder) -> ToolDone {
+        let parsed = match order.tool {
+            ToolName::Bash => arguments::bash(&order.arguments, &order.limits),
+            ToolName::Python => arguments::python(&order.arguments, &order.limits),
+            tool if tool.as_str().parse::<FileTool>().is_ok() => return self.file_tool(order),
+            tool => {
+                let message = format!("Tool '{tool}' is not offered by native workspaces yet.");
+                return failed("tool_unavailable", message, None);
+            }
+        };
+        match parsed {
+            Ok(command) => command::run(&self.running, order.call.to_string(), command, &order.limits),
+            Err(message) => failed("invalid_argument", message, None),
+        }
+    }
+
+    fn file_tool(&self, order: ToolOrder) -> ToolDone {
+        let limits = ToolLimits {
+            write_chars: order.limits.write_chars,
+            path_depth: order.limits.path_depth,
+            segment_chars: order.limits.segment_chars,
+        };
+        let (tool, now_millis) = (order.tool.as_str().to_owned(), order.now.millis());
+        let call = ToolCall { tool, arguments: order.arguments, limits, now_millis, timeout_ms: TOOL_TIMEOUT_MS };
+        let reply = match self.running.connect().and_then(|mut connection| connection.tool(call)) {
+            Ok(reply) => reply,
+            Err(error) => return broken(&error),
+        };
+        let failure = reply.code.map(|code| ToolFailure { code, message: reply.message.clone(), hint: reply.hint });
+        let answer = Answer { result: reply.result, error: failure, message: reply.message };
+        ToolDone { answer, done: Done::nothing() }
+    }
+}
+
+fn placement((answer, _): (BoxAnswer, Vec<u8>)) -> Option<Placement> {
+    match answer {
+        BoxAnswer::Placed { existed: true } => Some(Placement::Replaced),
+        BoxAnswer::Placed { existed: false } => Some(Placement::Created),
+        _ => None,
+    }
+}
+
+/// The box did not speak the protocol.
+fn nonsense() -> BoxError {
+    stead_box::protocol::ProtocolError::Unexpected { what: "to a question about files" }.into()
+}
+
+fn interrupted() -> BoxError {
+    BoxError::Lost(std::io::Error::other("the work was interrupted"))
+}
+
+#[async_trait]
+impl Workspace for NativeWorkspace {
+    fn enforced_limits(&self) -> Vec<LimitKind> {
+        limits(self.inner.running.held())
+    }
+
+    async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {
+        let report = self.with(|inner| inner.perform(order)).await.ok_or(ProviderError::Interrupted)??;
+        Ok(Performed { done: Done::nothing(), report })
+    }
+
+    async fn begin(&self) {
+        // Without it there is nothing to compare with, and a diff says so.
+        let _ = self.with(|inner| inner.keep(BASE)).await;
+    }
+
+    async fn operate(&self, order: FileOrder, _now: Timestamp) -> Result<Done, OperateError> {
+        let placement = self.with(|inner| inner.operate(order)).await.ok_or(OperateError::Interrupted)??;
+        Ok(Done { placement, ..Done::nothing() })
+    }
+
+    async fn open(&self, path: &str) -> Result<OpenFile, FsError> {
+        let name = path.to_owned();
+        let opened = self.with(move |inner| inner.open(&name)).await;
+        opened.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))
+    }
+
+    async fn list(&self, path: &str) -> Result<Listing, FsError> {
+        let name = path.to_owned();
+        let listed = self.with(move |inner| inner.list(&name)).await;
+        listed.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))
+    }
+
+    async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError> {
+        let ask = FileAsk::Export { path: path.to_owned(), most_bytes: MOST_BYTES };
+        let exported = self.with(move |inner| inner.files(ask, Some(&out))).await;
+        exported.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))?;
+        Ok(())
+    }
+
+    async fn diff(&self) -> Result<Patch, FsError> {
+        let compared = self.with(Inner::diff).await;
+        compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
+    }
+
+    async fn call(&self, order: ToolOrder) -> ToolDone {
+        let done = self.with(|inner| inner.call(order)).await;
+        done.unwrap_or_else(|| broken(&interrupted()))
+    }
+}

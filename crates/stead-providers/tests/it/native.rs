@@ -1,0 +1,258 @@
+//! The native provider on the real kernel: as root, and again as an ordinary user.
+
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use stead_core::command::CreateOrder;
+use stead_core::config::{ResourceLimits, ToolLimits};
+use stead_core::env::Env;
+use stead_core::event::{Existing, Parents};
+use stead_core::plan::Action;
+use stead_core::tool::ToolName;
+use stead_core::{CallId, SessionId, Timestamp, WorkspaceId};
+use stead_providers::{
+    ActionOrder, AdoptOrder, FileOrder, NativeConfig, NativeProvider, OperateError, Placement, Provider, ProviderError,
+    ToolOrder, Workspace, conformance,
+};
+
+const ORDINARY: &str = "65534";
+
+/// The program as it is now, built by whoever runs the tests.
+fn init() -> PathBuf {
+    if let Ok(program) = std::env::var("STEAD_TEST_INIT") {
+        return program.into();
+    }
+    let status = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "stead-box", "--bins"]).status();
+    assert!(status.unwrap().success(), "stead-init does not build");
+    // target/debug/deps/it-… → target/debug/stead-init
+    std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("stead-init")
+}
+
+/// Runs the case here and, where this is root, once more without.
+fn as_root_and_as_ordinary_user(name: &str, case: fn(&Path, PathBuf)) {
+    let home = tempfile::tempdir().unwrap();
+    let program = init();
+    case(home.path(), program.clone());
+    let left: Vec<_> = std::fs::read_dir(home.path().join("boxes")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    if std::env::var_os("STEAD_TEST_INIT").is_some() {
+        return;
+    }
+    let shelf = tempfile::tempdir().unwrap();
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let (test, copy, tmp) = (shelf.path().join("test"), shelf.path().join("stead-init"), shelf.path().join("tmp"));
+    std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
+    std::fs::copy(program, &copy).unwrap();
+    std::fs::create_dir(&tmp).unwrap();
+    allow(shelf.path(), 0o755);
+    allow(&tmp, 0o1777);
+    let status = Command::new("setpriv")
+        .args(["--reuid", ORDINARY, "--regid", ORDINARY, "--clear-groups", "--inh-caps=-all", "--"])
+        .arg(&test)
+        .args(["--exact", name, "--nocapture"])
+        .env("STEAD_TEST_INIT", &copy)
+        .env("TMPDIR", &tmp)
+        .current_dir("/")
+        .status();
+    assert!(status.unwrap().success(), "{name} as an ordinary user");
+}
+
+fn provider(home: &Path, init: PathBuf) -> NativeProvider {
+    let instance = format!("t{}", std::process::id());
+    NativeProvider::new(NativeConfig { home: home.to_owned(), instance, init })
+}
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+fn order(number: u128) -> CreateOrder {
+    let limits = ResourceLimits {
+        cpu: Some("1".parse().unwrap()),
+        memory: Some("256M".parse().unwrap()),
+        disk: Some("64M".parse().unwrap()),
+        pids: Some(128),
+    };
+    let mut env = Env::default();
+    env.set("OF_THE_BOX", "box");
+    let (workspace, session) = (WorkspaceId::from_bits(number), SessionId::from_bits(number));
+    CreateOrder { workspace, session, limits, env, base_image: None }
+}
+
+async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) -> Value {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+    let call = CallId::from_bits(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    let order = ToolOrder { call, tool, arguments, limits: ToolLimits::default(), now };
+    let answer = workspace.call(order).await.answer;
+    match (answer.result, answer.error) {
+        (Some(result), None) => result,
+        (None, Some(error)) => json!({"code": error.code, "message": error.message}),
+        both => panic!("{both:?}"),
+    }
+}
+
+fn action(action: Action) -> ActionOrder {
+    let mut env = Env::default();
+    env.set("OF_THE_PLAN", "plan");
+    ActionOrder { action, env, bundle: None, now: Timestamp::from_millis(0) }
+}
+
+fn setup(number: u64, command: &str, timeout_seconds: u64) -> ActionOrder {
+    action(Action::RunSetupCommand { number, command: command.to_owned(), timeout_seconds })
+}
+
+#[test]
+fn native_conforms() {
+    as_root_and_as_ordinary_user("native::native_conforms", |home, init| {
+        run(conformance::check(&provider(home, init), 5000)).unwrap();
+    });
+}
+
+#[test]
+fn commands_are_results_and_their_ends_are_kept() {
+    as_root_and_as_ordinary_user("native::commands_are_results_and_their_ends_are_kept", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let workspace = provider.create(&order(1)).await.unwrap();
+            let result = call(
+                &workspace,
+                ToolName::Bash,
+                json!({"command": "echo $OF_THE_BOX $A; cat; exit 3", "stdin": "in", "env": {"A": "a"}}),
+            )
+            .await;
+            assert_eq!(
+                (&result["exit_code"], &result["stdout"], &result["truncated"]),
+                (&json!(3), &json!("box a\nin"), &json!(false))
+            );
+            let result =
+                call(&workspace, ToolName::Bash, json!({"command": "(setsid sleep 60 &); sleep 60", "timeout": 1}))
+                    .await;
+            assert_eq!((&result["exit_code"], &result["timed_out"]), (&json!(124), &json!(true)));
+            let result = call(&workspace, ToolName::Bash, json!({"command": "seq 100000", "cwd": "/tmp"})).await;
+            let text = result["stdout"].as_str().unwrap();
+            assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n") && text.contains("bytes omitted"));
+            assert_eq!((&result["stdout_bytes"], &result["truncated"]), (&json!(588_895), &json!(true)));
+            let result =
+                call(&workspace, ToolName::Python, json!({"code": "import sys; print(sys.version_info[0] * 7)"})).await;
+            assert_eq!(result["stdout"], "21\n");
+            let result = call(&workspace, ToolName::Bash, json!({"command": "true", "cwd": "/proc/self/fd/3"})).await;
+            assert_eq!(result["code"], "invalid_cwd");
+            provider.remove(order(1).workspace).await.unwrap();
+            let gone = call(&workspace, ToolName::Bash, json!({"command": "true"})).await;
+            assert_eq!(gone["code"], "box_failed");
+        });
+    });
+}
+
+#[test]
+fn setup_commands_run_or_say_why_not() {
+    as_root_and_as_ordinary_user("native::setup_commands_run_or_say_why_not", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let workspace = provider.create(&order(2)).await.unwrap();
+            assert!(workspace.perform(setup(1, "echo $OF_THE_PLAN > made", 5)).await.is_ok());
+            let failed = workspace.perform(setup(2, "echo because >&2; exit 9", 5)).await.err().unwrap();
+            assert!(
+                matches!(&failed, ProviderError::Setup { number: 2, exit_code: 9, tail } if tail == "because"),
+                "{failed}"
+            );
+            let late = workspace.perform(setup(3, "(setsid sleep 60 &) ; sleep 60", 1)).await.err().unwrap();
+            assert!(matches!(late, ProviderError::Setup { exit_code: 124, .. }), "{late}");
+            let left = call(&workspace, ToolName::Bash, json!({"command": "cat made; pgrep -c sleep"})).await;
+            assert_eq!(left["stdout"], "plan\n0\n");
+            provider.remove(order(2).workspace).await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn files_go_in_and_out_and_are_compared() {
+    as_root_and_as_ordinary_user("native::files_go_in_and_out_and_are_compared", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let workspace = provider.create(&order(3)).await.unwrap();
+            call(&workspace, ToolName::Bash, json!({"command": "mkdir d; echo one > d/a"})).await;
+            workspace.begin().await;
+            call(&workspace, ToolName::Edit, json!({"path": "d/a", "old_string": "one", "new_string": "two"})).await;
+            let patch = workspace.diff().await.unwrap();
+            assert!(patch.text.contains("-one\n+two"), "{}", patch.text);
+            let mut opened = workspace.open("d/a").await.unwrap();
+            let stead_fs::Content::Stream { reader, size: 4 } = &mut opened.content else {
+                panic!("not a stream of 4")
+            };
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            assert_eq!((text.as_str(), opened.hash), ("two\n", stead_fs::Digest::of(b"two\n")));
+            let listed = workspace.list("d").await.unwrap();
+            assert_eq!((listed.total, listed.entries[0].path.to_string()), (1, "d/a".to_owned()));
+            assert!(matches!(workspace.list("x").await, Err(stead_fs::FsError::NotFound { .. })));
+            let mut tar = tempfile::tempfile().unwrap();
+            workspace.export("d", tar.try_clone().unwrap()).await.unwrap();
+            tar.rewind().unwrap();
+            let mut bytes = Vec::new();
+            tar.read_to_end(&mut bytes).unwrap();
+            assert!(bytes.windows(4).any(|window| window == b"two\n"));
+            let mut content = tempfile::tempfile().unwrap();
+            content.write_all(b"put").unwrap();
+            let put = |existing| FileOrder::Put {
+                path: "e/put".to_owned(),
+                content: content.try_clone().unwrap(),
+                bytes: 3,
+                if_match: None,
+                existing,
+                parents: Parents::Make,
+            };
+            let now = Timestamp::from_millis(0);
+            let done = workspace.operate(put(Existing::Replace), now).await.unwrap();
+            assert_eq!(done.placement, Some(Placement::Created));
+            let refused = workspace.operate(put(Existing::Refuse), now).await.err().unwrap();
+            assert!(matches!(refused, OperateError::Present { .. }), "{refused}");
+            let result = call(&workspace, ToolName::Bash, json!({"command": "cat e/put"})).await;
+            assert_eq!(result["stdout"], "put");
+            provider.remove(order(3).workspace).await.unwrap();
+        });
+    });
+}
+
+/// A server that begins anew finds the boxes of the one before it, running or not.
+#[test]
+fn a_new_server_takes_up_the_boxes_of_the_old_one() {
+    as_root_and_as_ordinary_user("native::a_new_server_takes_up_the_boxes_of_the_old_one", |home, init| {
+        run(async {
+            let before = provider(home, init.clone());
+            let workspace = before.create(&order(4)).await.unwrap();
+            call(&workspace, ToolName::Bash, json!({"command": "echo kept > a; sync; (setsid sleep 60 &)"})).await;
+            let held = workspace.enforced_limits();
+            drop((workspace, before));
+
+            let after = provider(home, init.clone());
+            assert_eq!(after.list().await.unwrap(), [order(4).workspace]);
+            let adopt = AdoptOrder { create: order(4), history: Vec::new() };
+            let workspace = after.adopt(&adopt).await.unwrap();
+            assert_eq!(workspace.enforced_limits(), held);
+            let result = call(&workspace, ToolName::Bash, json!({"command": "cat a; pgrep -c sleep"})).await;
+            assert_eq!(result["stdout"], "kept\n1\n");
+            // The box dies; its files do not.
+            stead_box::RunningBox::find(&home.join("boxes").join(order(4).workspace.to_string()))
+                .unwrap()
+                .kill()
+                .unwrap();
+            let workspace = after.adopt(&adopt).await.unwrap();
+            let result = call(&workspace, ToolName::Bash, json!({"command": "cat a; pgrep -c sleep"})).await;
+            assert_eq!(result["stdout"], "kept\n0\n");
+            let unknown = AdoptOrder { create: order(5), history: Vec::new() };
+            assert!(matches!(after.adopt(&unknown).await, Err(ProviderError::Gone { .. })));
+            // A server of another name sees nothing of it, and removes nothing.
+            let other = NativeProvider::new(NativeConfig { home: home.to_owned(), instance: "other".to_owned(), init });
+            assert_eq!(other.list().await.unwrap(), []);
+            other.remove(order(4).workspace).await.unwrap();
+            assert_eq!(after.list().await.unwrap(), [order(4).workspace]);
+            after.remove(order(4).workspace).await.unwrap();
+        });
+    });
+}
