@@ -3,7 +3,10 @@
 use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
+use crate::setup;
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
+    setup::ensure_peers()?;
+    run_command(cargo().args(["build", "--release", "--locked", "--package", "stead"]))?;
     run_command(cargo().args(["run", "--release", "--locked", "--package", "bench", "--"]).args(args))
 }

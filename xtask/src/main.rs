@@ -8,7 +8,9 @@ mod bench;
 mod crash;
 mod demo;
 mod deny;
+mod fuzz;
 mod http;
+mod installed;
 mod nightly;
 mod openapi;
 mod process;
@@ -38,10 +40,11 @@ const CHORES: &[Chore] = &[
     Chore { name: "deny", about: "check licences, banned crates and sources with cargo-deny", run: deny::run },
     Chore { name: "openapi", about: "rewrite docs/api/openapi.json from the code", run: openapi::run },
     Chore { name: "crash", about: "kill -9 the server under load [--kills N] [--seed S]", run: crash::run },
+    Chore { name: "fuzz", about: "run the fuzz targets [--seconds N] [TARGET]…", run: fuzz::run },
     Chore { name: "bench", about: "run the benchmarks [ARGS…]", run: bench::run },
     Chore {
         name: "nightly",
-        about: "the long versions: properties, schemathesis, 200 kills [--only STEP]…",
+        about: "the long versions: properties, fuzzing, schemathesis, 200 kills [--only STEP]…",
         run: nightly::run,
     },
 ];

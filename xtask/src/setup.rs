@@ -1,4 +1,4 @@
-//! The `setup` step: what the tests need from the system, found by trying it, installed only when missing.
+//! The `setup` step: what the tests and the benchmarks need from the system, found by trying it, installed only when missing.
 
 use anyhow::{Result, bail};
 
@@ -21,6 +21,13 @@ const NEEDS: &[Need] = &[
     Need { what: "a PostgreSQL server", package: "postgresql", present: has_postgresql },
 ];
 
+/// What the benchmarks compare with.
+const PEERS: &[Need] = &[
+    Need { what: "ripgrep", package: "ripgrep", present: || succeeds("rg", &["--version"]) },
+    Need { what: "fd", package: "fd-find", present: || succeeds("fdfind", &["--version"]) },
+    Need { what: "python3", package: "python3", present: || succeeds("python3", &["--version"]) },
+];
+
 /// Debian keeps `initdb` out of PATH, one directory per major version.
 fn has_postgresql() -> bool {
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -29,30 +36,38 @@ fn has_postgresql() -> bool {
 }
 
 pub(crate) fn ensure() -> Result<()> {
-    let missing = missing();
+    ensure_all(NEEDS)
+}
+
+pub(crate) fn ensure_peers() -> Result<()> {
+    ensure_all(PEERS)
+}
+
+fn ensure_all(needs: &'static [Need]) -> Result<()> {
+    let missing = missing(needs);
     if missing.is_empty() {
-        println!("all present: {}", list(&NEEDS.iter().collect::<Vec<_>>(), |need| need.what));
+        println!("all present: {}", list(&needs.iter().collect::<Vec<_>>(), |need| need.what));
         return Ok(());
     }
     println!("missing: {}", list(&missing, |need| need.what));
     let packages = list(&missing, |need| need.package).replace(',', "");
     if !rustix::process::geteuid().is_root() {
-        bail!("the tests need packages that only root can install. Run: sudo apt-get install {packages}");
+        bail!("packages are missing that only root can install. Run: sudo apt-get install {packages}");
     }
     if !succeeds("apt-get", &["--version"]) {
         bail!("this system has no apt-get. Install what is called on Debian: {packages}");
     }
     run(apt().arg("update"))?;
     run(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages.split(' ')))?;
-    let still = self::missing();
+    let still = self::missing(needs);
     if !still.is_empty() {
         bail!("installed {packages}, but still missing: {}", list(&still, |need| need.what));
     }
     Ok(())
 }
 
-fn missing() -> Vec<&'static Need> {
-    NEEDS.iter().filter(|need| !(need.present)()).collect()
+fn missing(needs: &'static [Need]) -> Vec<&'static Need> {
+    needs.iter().filter(|need| !(need.present)()).collect()
 }
 
 fn apt() -> std::process::Command {

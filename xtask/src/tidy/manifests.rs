@@ -6,7 +6,7 @@
 use super::{Findings, toml};
 use crate::tree::Tree;
 
-/// Crate → the workspace crates it may depend on. `stead-testkit` and `bench` may know everything.
+/// Crate → the workspace crates it may depend on. The kit, the bench and the fuzz targets may know everything.
 const EDGES: &[(&str, &[&str])] = &[
     ("stead-core", &[]),
     ("stead-fs", &[]),
@@ -19,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead", &["stead-server", "stead-engine", "stead-core", "stead-providers", "stead-store"]),
     ("xtask", &[]),
 ];
-const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench"];
+const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench", "stead-fuzz"];
 
 /// Everything `stead-core` may be made of: data, hashes, error texts and schemas. Nothing that reads, waits, or asks the time.
 const CORE_DEPENDENCIES: &[&str] = &[
@@ -79,8 +79,8 @@ pub(super) fn lints(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
     for (path, _, manifest) in manifests(tree, &mut findings) {
         let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(|value| value.as_bool());
-        // The one crate with `unsafe` has to write its own table.
-        if inherits != Some(true) && !path.starts_with("crates/stead-box/") {
+        // The one crate with `unsafe` has to write its own table, and the fuzz targets are a workspace of their own.
+        if inherits != Some(true) && !path.starts_with("crates/stead-box/") && !path.starts_with("fuzz/") {
             findings.push(format!("{path}: does not inherit the workspace's lints"));
         }
     }
