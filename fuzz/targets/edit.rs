@@ -46,13 +46,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 /// The same, as short as it can be said.
-fn expected(
-    content: &[u8],
-    old: &str,
-    new: &str,
-    all: bool,
-    limits: &Limits,
-) -> Result<(String, usize), &'static str> {
+fn expected(content: &[u8], old: &str, new: &str, all: bool, limits: &Limits) -> Result<(String, usize), &'static str> {
     let long = |text: &str| text.chars().count() > limits.write_chars;
     match () {
         () if old.is_empty() => return Err("invalid_argument"),

@@ -7,9 +7,7 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use stead_fs::{
-    Case, Filesystem, GlobQuery, GrepQuery, Hidden, Ignoring, Kind, MemoryFs, WorkspacePath, WriteMode,
-};
+use stead_fs::{Case, Filesystem, GlobQuery, GrepQuery, Hidden, Ignoring, Kind, MemoryFs, WorkspacePath, WriteMode};
 use stead_fuzz::{contents, fields, path};
 
 fuzz_target!(|input: &[u8]| {
@@ -93,9 +91,8 @@ fn simple(pattern: &str) -> Option<Vec<&[u8]>> {
         return None;
     }
     let segments: Vec<&[u8]> = pattern.as_bytes().split(|byte| *byte == b'/').collect();
-    let good = |segment: &&[u8]| {
-        !segment.is_empty() && (*segment == b"**" || !segment.windows(2).any(|pair| pair == b"**"))
-    };
+    let good =
+        |segment: &&[u8]| !segment.is_empty() && (*segment == b"**" || !segment.windows(2).any(|pair| pair == b"**"));
     segments.iter().all(good).then_some(segments)
 }
 

@@ -29,7 +29,9 @@ fn make_host(host: &Path) -> PathBuf {
         for (name, content) in [("a.txt", "one"), ("src/b.rs", "two"), ("src/deep/c.rs", "three"), (".hidden/d", "4")] {
             std::fs::write(root.join(name), content)?;
         }
-        for (name, target) in [("out", "../flag"), ("up", ".."), ("in", "src"), ("src/loop", "../src"), ("self", "self")] {
+        for (name, target) in
+            [("out", "../flag"), ("up", ".."), ("in", "src"), ("src/loop", "../src"), ("self", "self")]
+        {
             symlink(target, root.join(name))?;
         }
         let mode = rustix::fs::Mode::from_raw_mode(0o644);
