@@ -4,12 +4,14 @@
 //! in between, and touches nothing else.
 
 mod client;
+mod doctor;
 mod launch;
 mod remove;
 mod sweep;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
+pub use doctor::{Check, doctor};
 pub use launch::{RunningBox, launch, restart};
 pub use remove::remove;
 pub use uids::UidRanges;

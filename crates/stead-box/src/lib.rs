@@ -21,7 +21,9 @@ mod sys;
 
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
-pub use host::{Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, launch, remove, restart};
+pub use host::{
+    Check, Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, doctor, launch, remove, restart,
+};
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{AGENT_ID, BoxSpec, HOME, Ids, Limits, RANGE_LENGTH, Volume, WORKSPACE};
 

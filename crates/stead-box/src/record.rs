@@ -63,7 +63,7 @@ impl ProcessMark {
 
     /// The process, if it is still the one that was marked and has not ended.
     pub(crate) fn alive(&self) -> io::Result<Option<Pid>> {
-        let same = boot_id()? == self.boot_id && start_time(self.pid)? == Some(self.start_time);
+        let same = self.pid > 0 && boot_id()? == self.boot_id && start_time(self.pid)? == Some(self.start_time);
         Ok(if same { Pid::from_raw(self.pid) } else { None })
     }
 }

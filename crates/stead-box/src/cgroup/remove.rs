@@ -42,7 +42,9 @@ fn kill(group: &Path) -> io::Result<()> {
 
 fn members(group: &Path) -> io::Result<Vec<Pid>> {
     match fs::read_to_string(group.join("cgroup.procs")) {
-        Ok(text) => Ok(text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()),
+        Ok(text) => {
+            Ok(text.lines().filter_map(|line| Pid::from_raw(line.parse().ok().filter(|pid| *pid > 0)?)).collect())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
     }

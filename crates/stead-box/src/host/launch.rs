@@ -163,7 +163,7 @@ impl RunningBox {
 pub(super) fn kill(directory: &Path, record: &OwnerRecord) -> Result<(), BoxError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let Some(mark) = &record.init else { return Ok(()) };
-    let Some(pid) = rustix::process::Pid::from_raw(mark.pid) else { return Ok(()) };
+    let Some(pid) = rustix::process::Pid::from_raw(mark.pid.max(0)) else { return Ok(()) };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
     // The handle was opened before this look, so if the marks agree it is this process that gets the signal and no other.
     if mark.alive().at("look for the process of", directory)?.is_some() {

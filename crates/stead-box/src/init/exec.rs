@@ -186,7 +186,7 @@ impl Exec {
             let word = self.told_bytes.get(index * 4..index * 4 + 4)?;
             Some(i32::from_le_bytes([word[0], word[1], word[2], word[3]]))
         };
-        self.command = self.command.or_else(|| Pid::from_raw(word(0)?));
+        self.command = self.command.or_else(|| Pid::from_raw(word(0).filter(|pid| *pid > 0)?));
         self.status = self.status.or_else(|| word(1).map(Ended::from_number));
     }
 

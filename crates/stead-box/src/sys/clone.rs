@@ -66,8 +66,8 @@ pub(crate) fn fork() -> io::Result<Side> {
 fn side(result: libc::c_long) -> io::Result<Side> {
     match i32::try_from(result) {
         Ok(0) => Ok(Side::Child),
-        Ok(pid) => Pid::from_raw(pid).filter(|_| pid > 0).map(Side::Parent).ok_or_else(io::Error::last_os_error),
-        Err(_) => Err(io::Error::last_os_error()),
+        Ok(pid) if pid > 0 => Pid::from_raw(pid).map(Side::Parent).ok_or_else(io::Error::last_os_error),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -1,10 +1,12 @@
 //! From start to removal, at every moment and against every resistance.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stead_box::{BoxError, BoxSpec, Primitive, RunningBox, Volume, launch, remove, restart};
+use stead_box::build::Report;
+use stead_box::{BoxError, BoxSpec, Primitive, RunningBox, Volume, doctor, launch, remove, restart};
 
 use crate::home::{Home, chain, init, is_root};
 
@@ -193,4 +195,36 @@ pub(crate) fn a_hostile_base_spoils_only_itself(home: &Home) {
     assert!(matches!(launch(&init(), &spec), Err(BoxError::Refused(_))));
     home.ranges().give_back(&spec.id).unwrap();
     assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
+}
+
+pub(crate) fn the_doctor_says_what_this_host_can_do(home: &Home) {
+    let clinic = home.path().join("boxes");
+    let checks = doctor(&init(), &clinic);
+    let failed: Vec<_> = checks.iter().filter(|check| !check.ok).map(|check| check.name.as_str()).collect();
+    let expected: &[&str] = if is_root() { &[] } else { &["a limit of cpu", "a limit of memory", "a limit of disk"] };
+    assert_eq!(failed, expected, "{checks:#?}");
+    assert!(checks.iter().all(|check| check.ok == check.blocker.is_none() && (check.ok || check.advice.is_some())));
+    let nothing = doctor(Path::new("/nowhere/stead-init"), &clinic);
+    assert!(nothing.len() == 1 && !nothing[0].ok, "{nothing:#?}");
+}
+
+/// Where the kernel gives no user namespace there is no box, and the refusal says which wall is missing.
+pub(crate) fn without_user_namespaces_nothing_starts(home: &Home) {
+    let mut spec = home.spec();
+    home.ranges().give_back(&spec.id).unwrap();
+    (spec.ids, spec.volume) = (stead_box::Ids::Own, Volume::Directory);
+    std::fs::create_dir(&spec.directory).unwrap();
+    // In a namespace of its own, whose number of namespaces is its own to set.
+    let script = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {} launch", init().display());
+    let mut helper = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    helper.stdin.take().unwrap().write_all(&serde_json::to_vec(&spec).unwrap()).unwrap();
+    let said = helper.wait_with_output().unwrap();
+    let report: Report = serde_json::from_slice(&said.stdout).unwrap();
+    assert!(matches!(&report, Report::Refused(refused) if refused.primitive == Primitive::Namespaces), "{report:?}");
+    remove(&spec.directory).unwrap();
 }

@@ -38,6 +38,8 @@ cases! {
     lifecycle::a_killed_init_takes_everything_with_it,
     lifecycle::a_box_that_cannot_be_as_ordered_is_not_started,
     lifecycle::a_hostile_base_spoils_only_itself,
+    lifecycle::the_doctor_says_what_this_host_can_do,
+    lifecycle::without_user_namespaces_nothing_starts,
     streams::output_is_resumed_without_loss_or_repeat,
     streams::what_is_no_longer_kept_shows_as_a_gap,
     streams::a_slow_reader_stalls_nobody,
