@@ -7,6 +7,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 
 use crate::auth;
+use crate::download::OCTETS;
 use crate::problem::MEDIA_TYPE;
 use crate::router;
 use crate::schema;
@@ -92,7 +93,11 @@ fn complete(path: &str, operation: &mut Value) {
     if path.contains('{') {
         statuses.push("404");
     }
-    if operation.get("requestBody").is_some() {
+    if let Some(body) = operation.get_mut("requestBody") {
+        if body["content"].get(OCTETS).is_some() {
+            // No bytes at all are bytes, too.
+            body["required"] = false.into();
+        }
         statuses.extend(["408", "413", "415"]);
     }
     if !operation["responses"].is_object() {

@@ -15,6 +15,7 @@ use serde::Serialize;
 use stead_core::Rejection;
 use stead_core::parse::{FieldError, Invalid};
 use stead_engine::OpError;
+use stead_fs::FsError;
 use stead_providers::OperateError;
 use stead_store::{BlobError, StoreError};
 
@@ -63,6 +64,7 @@ codes! {
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
     PolicyIncomplete = "policy_incomplete", UNPROCESSABLE_ENTITY, "The workspace policy says too little";
+    ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
     Stale = "stale", PRECONDITION_FAILED, "The file is not the one you saw";
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
@@ -181,11 +183,11 @@ impl From<Rejection> for Problem {
 impl From<OperateError> for Problem {
     fn from(error: OperateError) -> Self {
         let code = match error.code() {
+            _ if matches!(error, OperateError::Fs(FsError::Path(_))) => Code::InvalidRequest,
             "stale" => Code::Stale,
             "present" => Code::Present,
             "not_found" | "no_snapshot" => Code::NotFound,
-            "invalid_argument" | "escapes" => Code::InvalidRequest,
-            archive if archive.starts_with("archive_") => Code::InvalidRequest,
+            archive if archive.starts_with("archive_") => Code::ArchiveRefused,
             "io" | "interrupted" => return Self::internal(&error),
             _ => Code::Conflict,
         };

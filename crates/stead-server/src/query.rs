@@ -91,7 +91,7 @@ impl Parameters {
         found
     }
 
-    pub(crate) fn fail(&mut self, name: &'static str, message: String) {
+    fn fail(&mut self, name: &'static str, message: String) {
         self.errors.push(FieldError { field: name.to_owned(), message });
     }
 

@@ -79,7 +79,7 @@ schemas! {
     EntityTag = json!({"type": "string", "pattern": "^[!-+\\--~]{1,200}$", "description": "A content hash in quotes, or *."});
     AnyTag = words(["*"]);
     TarForm = words(["tar"]);
-    DirectoryKind = words(["directory"]);
+    PutForm = words(["directory", "tar"]);
     DiffForm = words(["json", "patch"]);
     ExportForm = words(["tar", "patch"]);
     Event = state::event();

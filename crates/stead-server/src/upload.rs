@@ -67,7 +67,7 @@ impl Upload {
         let mut body = self.body.into_data_stream();
         match tokio::time::timeout(self.patience, body.next()).await {
             Ok(None) => Ok(()),
-            _ => Err(Problem::invalid("", "a directory has no bytes of its own: send no body")),
+            _ => Err(Problem::new(Code::Conflict, "a directory has no bytes of its own: send no body")),
         }
     }
 }

@@ -9,9 +9,10 @@ use http::header::ETAG;
 use http::{HeaderValue, StatusCode};
 use stead_core::event::{Existing, FileOperation, Parents};
 use stead_core::{Actor, SessionId};
+use stead_engine::OpError;
 use stead_engine::ops::{self, Opened};
-use stead_fs::WorkspacePath;
-use stead_providers::Placement;
+use stead_fs::{FsError, WorkspacePath};
+use stead_providers::{OperateError, Placement};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -133,11 +134,9 @@ pub(crate) struct PutParams {
     /// 1: directories that are missing above it are made.
     #[param(minimum = 0, maximum = 1)]
     mkdir: Option<u64>,
-    /// `directory`: makes a directory, and those it needs. The body is empty.
-    #[param(value_type = Option<schema::DirectoryKind>)]
-    kind: Option<String>,
-    /// `tar`: the body is an archive (tar, tar.gz, tar.zst or zip) that is unpacked into the directory, whole or not at all.
-    #[param(value_type = Option<schema::TarForm>)]
+    /// `directory`: makes a directory, and those it needs; there is no body. `tar`: the body is an archive (tar, tar.gz, tar.zst or zip) that is
+    /// unpacked into the directory, whole or not at all.
+    #[param(value_type = Option<schema::PutForm>)]
     format: Option<String>,
 }
 
@@ -151,14 +150,10 @@ pub(crate) enum PutQuery {
 impl ReadQuery for PutQuery {
     fn read(parameters: &mut Parameters) -> Self {
         let mkdir = parameters.number("mkdir", 0..=1) == Some(1);
-        let (kind, form) = (parameters.word("kind", &["directory"]), Form::read(parameters));
-        if kind.is_some() && form == Form::Tar {
-            parameters.fail("kind", "cannot be given together with format".to_owned());
-        }
-        match (kind, form) {
-            (Some(_), _) => Self::Directory,
-            (None, Form::Tar) => Self::Archive,
-            (None, Form::Plain) => Self::File(if mkdir { Parents::Make } else { Parents::Require }),
+        match parameters.word("format", &["directory", "tar"]) {
+            Some("directory") => Self::Directory,
+            Some(_) => Self::Archive,
+            None => Self::File(if mkdir { Parents::Make } else { Parents::Require }),
         }
     }
 }
@@ -172,7 +167,7 @@ impl ReadQuery for PutQuery {
     request_body(content = schema::Bytes, content_type = "application/octet-stream"),
     responses((status = 201, body = Placed, description = "It is new.", headers(("ETag" = String))),
         (status = 200, body = Placed, description = "It replaced what was there.", headers(("ETag" = String))),
-        (status = 409), (status = 412, headers(("ETag" = String)))))]
+        (status = 409), (status = 412, headers(("ETag" = String))), (status = 422)))]
 pub(crate) async fn put(
     State(app): State<App>,
     Caller(actor): Caller,
@@ -187,7 +182,8 @@ pub(crate) async fn put(
         PutQuery::File(parents) => {
             let existing = if required.absent { Existing::Refuse } else { Existing::Replace };
             let place = ops::Place { path: text, if_match: required.if_match, existing, parents };
-            let put = ops::put_file(&app.engine, &actor, id, place, upload.reader()).await?;
+            let put = ops::put_file(&app.engine, &actor, id, place, upload.reader()).await;
+            let put = put.map_err(|error| advise(error, parents))?;
             let mut response = placed(put.operated.placement, Placed::file(&path, &put));
             if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", put.hash)) {
                 response.headers_mut().insert(ETAG, tag);
@@ -207,6 +203,16 @@ pub(crate) async fn put(
     }
 }
 
+fn advise(error: OpError, parents: Parents) -> Problem {
+    let parent_missing = matches!(error, OpError::Operate(OperateError::Fs(FsError::NotFound { .. })));
+    let problem = Problem::from(error);
+    if parent_missing && parents == Parents::Require {
+        problem.hint("add ?mkdir=1 to make the directory")
+    } else {
+        problem
+    }
+}
+
 fn placed(placement: Option<Placement>, placed: Placed) -> Response {
     let status = if placement == Some(Placement::Created) { StatusCode::CREATED } else { StatusCode::OK };
     (status, Answer(placed)).into_response()
@@ -216,7 +222,7 @@ fn placed(placement: Option<Placement>, placed: Placed) -> Response {
 #[utoipa::path(put, path = "/sessions/{id}/files", tag = "files", operation_id = "put_root",
     params(("id" = schema::SessionId, Path), ("format" = schema::TarForm, Query)),
     request_body(content = schema::Bytes, content_type = "application/octet-stream"),
-    responses((status = 200, body = Placed), (status = 409)))]
+    responses((status = 200, body = Placed), (status = 409), (status = 422)))]
 pub(crate) async fn put_root(
     State(app): State<App>,
     Caller(actor): Caller,
