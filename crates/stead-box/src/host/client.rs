@@ -111,10 +111,14 @@ impl Connection {
     }
 
     /// Starts a command, waits for it, and lets the box forget it.
+    ///
+    /// A command with a deadline is waited for a little longer than that, not for ever.
     pub fn run(&mut self, order: ExecOrder, input: &[u8]) -> Result<Finished, BoxError> {
         let exec = order.exec.clone();
+        let patience = order.timeout_ms.map(|millis| Duration::from_millis(millis) + PATIENCE);
         self.start(order, input)?;
-        let finished = self.wait(&exec)?;
+        let answer = self.ask(Ask::Wait { exec: exec.clone() }, &[], patience)?;
+        let finished = finished(answer)?;
         self.forget(&exec)?;
         Ok(finished)
     }

@@ -118,7 +118,7 @@ impl Init {
             }
             Err(unstarted) => {
                 // What failed to become the command may still be on its way out.
-                self.lingering.push(tree);
+                self.unstarted.push(tree);
                 failed(unstarted.code, unstarted.message)
             }
         }
@@ -130,9 +130,9 @@ impl Init {
             return failed("exec_running", "the exec has not finished");
         }
         if let Some(exec) = self.execs.remove(id)
-            && !exec.tree.remove(self.handles.cgroup.as_ref())
+            && exec.lingers(self.handles.cgroup.as_ref())
         {
-            self.lingering.push(exec.tree);
+            self.lingering.push(exec);
         }
         Answer::Done
     }

@@ -258,6 +258,11 @@ impl Exec {
         self.phase = Phase::Finished(Box::new((result, kept)));
     }
 
+    /// Whether something of a finished exec is still there: a process, or a pipe that one of them holds.
+    pub(super) fn lingers(&self, group: Option<&OwnedFd>) -> bool {
+        !self.tree.remove(group) || self.stdout.is_some() || self.stderr.is_some()
+    }
+
     pub(super) fn drain(&mut self) {
         self.read_output(Stream::Stdout);
         self.read_output(Stream::Stderr);

@@ -13,6 +13,7 @@ use super::connection::Connection;
 use super::exec::{Ended, Exec};
 use super::job::{Job, Queued, failed};
 use super::memory_events::kills;
+use super::tree::Tree;
 use crate::protocol::Stream;
 use crate::sys::signals;
 
@@ -25,8 +26,11 @@ pub(super) struct Init {
     pub(super) signals: OwnedFd,
     pub(super) connections: Vec<Connection>,
     pub(super) execs: BTreeMap<String, Exec>,
-    /// Groups of execs that were forgotten while they still had processes.
-    pub(super) lingering: Vec<super::tree::Tree>,
+    /// Execs that were forgotten while something of them was left. Their pipes are read on: closing them would end a server that
+    /// somebody left running in the background, at its next line.
+    pub(super) lingering: Vec<Exec>,
+    /// Groups of commands that never became one.
+    pub(super) unstarted: Vec<Tree>,
     pub(super) queue: VecDeque<Queued>,
     pub(super) jobs: Vec<Job>,
     /// For connections and cgroups, never used twice.
@@ -43,6 +47,7 @@ enum Source {
     Output(String, Stream),
     Told(String),
     Input(String),
+    Lingering(usize, Stream),
     Job(u64, u64),
 }
 
@@ -58,6 +63,7 @@ pub(crate) fn serve(handles: Handles) {
         connections: Vec::new(),
         execs: BTreeMap::new(),
         lingering: Vec::new(),
+        unstarted: Vec::new(),
         queue: VecDeque::new(),
         jobs: Vec::new(),
         next_number: 0,
@@ -97,6 +103,14 @@ impl Init {
                 if let Some(fd) = fd {
                     sources.push(source);
                     fds.push(PollFd::from_borrowed_fd(fd.as_fd(), flags));
+                }
+            }
+        }
+        for (index, exec) in self.lingering.iter().enumerate() {
+            for (stream, fd) in [(Stream::Stdout, &exec.stdout), (Stream::Stderr, &exec.stderr)] {
+                if let Some(fd) = fd {
+                    sources.push(Source::Lingering(index, stream));
+                    fds.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
                 }
             }
         }
@@ -144,6 +158,12 @@ impl Init {
                     exec.write_input();
                 }
             }
+            // None is taken away before all sources are handled: what is added meanwhile comes behind.
+            Source::Lingering(index, stream) => {
+                if let Some(exec) = self.lingering.get_mut(*index) {
+                    exec.read_output(*stream);
+                }
+            }
             Source::Job(connection, request) => self.read_job(*connection, *request),
         }
     }
@@ -179,7 +199,7 @@ impl Init {
     fn reap(&mut self) {
         // Ends with an error when there is no child left at all.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            for exec in self.execs.values_mut() {
+            for exec in self.execs.values_mut().chain(&mut self.lingering) {
                 if exec.reaped(pid, Ended::of(status)) {
                     break;
                 }
@@ -209,7 +229,8 @@ impl Init {
                 exec.tree.remove(group);
             }
         }
-        self.lingering.retain(|tree| !tree.remove(group));
+        self.lingering.retain(|exec| exec.lingers(group));
+        self.unstarted.retain(|tree| !tree.remove(group));
         for job in self.jobs.iter().filter(|job| now >= job.deadline) {
             job.kill();
             if let Some(connection) = self.connections.iter_mut().find(|other| other.number == job.connection) {

@@ -50,6 +50,8 @@ impl Tree {
                 for pid in below(*supervisor) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
+                // Somebody may have stopped it; it must go on to see its children end, and to end.
+                let _ = kill_process(*supervisor, Signal::CONT);
             }
             Self::Supervised { .. } => everything(),
         }

@@ -65,6 +65,10 @@ pub(crate) fn the_result_comes_with_the_exit_not_with_the_pipes(home: &Home) {
     assert_eq!((text(&finished.stdout).as_str(), finished.result.exit_code), ("now\n", 0));
     // They were left running on purpose; what ends them is the box's end, or a kill of the exec.
     assert_eq!(sandbox.says("pgrep -c sleep"), "2\n");
+    // Nor does one that writes to where the finished command wrote.
+    sandbox.says("(while :; do echo line; echo line >&2; sleep 0.01; done) & echo $! > pid");
+    std::thread::sleep(Duration::from_millis(200));
+    sandbox.says("kill -0 $(cat pid)");
 }
 
 /// Trees that try to survive: what each one does, and how it hides.
@@ -77,9 +81,23 @@ const NASTY: &[&str] = &[
     "for i in 1 2 3 4 5 6 7 8; do (setsid sleep 300 < /dev/null > /dev/null 2>&1 &); done; sleep 300",
     "python3 -c 'import os,time\nfor _ in range(5):\n  if os.fork(): os._exit(0) if os.getpid() % 2 else time.sleep(300)\n  os.setsid() if os.getpid() % 3 else None\ntime.sleep(300)'; sleep 300",
     "f() { while :; do (sleep 300 &); sleep 0.01; done; }; f & f & wait",
+    "(setsid sleep 300 &); kill -STOP $PPID; sleep 300",
     "yes & yes >&2 & (setsid yes &); sleep 300",
     "exec 3< <(sleep 300); (trap '' HUP; setsid sleep 300 <&3 &); cat <&3",
 ];
+
+/// Ordinary work, under the filter and without rights.
+pub(crate) fn usual_programs_work(home: &Home) {
+    let sandbox = home.start();
+    sandbox.says("git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --oneline");
+    sandbox.says("printf 'int main(){return 7;}' > a.c && gcc a.c -o a; ./a; test $? = 7");
+    sandbox.says("python3 -c 'import threading, socket, subprocess, multiprocessing as m; p = m.Process(target=print); p.start(); p.join()'");
+    sandbox.says("perl -e 'print 1' && tar cf - /etc/passwd 2>/dev/null | tar tf - && seq 9 | xargs -P 4 -n 1 echo | sort | tail -1");
+    let server = "python3 -m http.server 8123 --bind 127.0.0.1 > /dev/null 2>&1 & for i in $(seq 100); do \
+                  python3 -c 'import urllib.request as u; print(len(u.urlopen(\"http://127.0.0.1:8123/\").read()) > 0)' 2> /dev/null && break; sleep 0.05; done";
+    assert_eq!(sandbox.says(server), "True\n");
+    sandbox.says("test -w /workspace && ! touch /usr/x 2> /dev/null && ! ls /root 2> /dev/null && cat /proc/meminfo > /dev/null && nproc");
+}
 
 pub(crate) fn a_timeout_leaves_nobody(home: &Home) {
     let trees: usize = std::env::var("STEAD_TEST_TREES").ok().and_then(|count| count.parse().ok()).unwrap_or(120);

@@ -55,7 +55,7 @@ pub(crate) fn as_ordinary_user(name: &str, case: fn(&Home)) {
     let status = Command::new("setpriv")
         .args(["--reuid", ORDINARY, "--regid", ORDINARY, "--clear-groups", "--inh-caps=-all", "--"])
         .arg(&test)
-        .args(["--exact", name, "--nocapture"])
+        .args(["--exact", name, "--nocapture", "--include-ignored"])
         .env("STEAD_TEST_INIT", &program)
         .env("STEAD_TEST_PROBE", shelf.path().join("wsprobe"))
         .env("TMPDIR", shelf.path().join("tmp"))

@@ -10,6 +10,7 @@ mod exec;
 mod home;
 mod lifecycle;
 mod limits;
+mod measure;
 mod probe;
 mod streams;
 
@@ -29,6 +30,7 @@ cases! {
     exec::commands_run_as_ordered,
     exec::what_cannot_start_says_why,
     exec::the_result_comes_with_the_exit_not_with_the_pipes,
+    exec::usual_programs_work,
     exec::a_timeout_leaves_nobody,
     lifecycle::a_removed_box_leaves_nothing,
     lifecycle::a_box_is_found_again,
