@@ -102,6 +102,11 @@ pub enum Outcome {
         failure: Option<Failure>,
         files: FileEffect,
     },
+    /// What became of a call could not be recorded, and never will be.
+    Abandoned {
+        call: CallId,
+        reason: String,
+    },
     Removed,
     RemovalFailed {
         reason: String,

@@ -9,6 +9,7 @@ use crate::actor::Actor;
 use crate::command::{Command, CreateOrder, Effect, Outcome, Step};
 use crate::config::OnSetupFailure;
 use crate::event::{CloseReason, Event, Failure, FileOperation};
+use crate::parse::{MAX_DEPTH, within_depth};
 use crate::rejection::Rejection;
 use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
 use crate::spec::{SessionSpec, WorkspaceSpec, unenforced};
@@ -127,6 +128,18 @@ fn operate_files(session: &Session, call: CallId, operation: FileOperation, acto
     Ok(Step { events: vec![started], effect: Some(Effect::OperateFiles { call, operation }) })
 }
 
+/// The intent is journalled whole, so what is too much for any tool is refused before it is written down.
+fn check_size(arguments: &Value, spec: &WorkspaceSpec) -> Result<(), Rejection> {
+    if !within_depth(arguments, MAX_DEPTH) {
+        return Err(Rejection::TooDeep { limit: MAX_DEPTH });
+    }
+    // A character is at most six bytes of JSON; beside the content there is room for paths, patterns and commands.
+    let limits = &spec.tool_limits;
+    let limit = 6 * (2 * limits.write_chars + limits.command_chars) + 64 * 1024;
+    let bytes = arguments.to_string().len() as u64;
+    if bytes > limit { Err(Rejection::TooLarge { bytes, limit }) } else { Ok(()) }
+}
+
 /// A tool call passes the workspace's gate and the agent type's list.
 fn call_tool(
     session: &Session,
@@ -139,6 +152,7 @@ fn call_tool(
     if !spec.tools.allows(tool) {
         return Err(Rejection::ToolNotEnabled { tool });
     }
+    check_size(&arguments, spec)?;
     let started = Event::ToolCallStarted { call, tool, arguments: arguments.clone(), actor: actor.clone() };
     Ok(Step {
         events: vec![started],
@@ -212,6 +226,10 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
                 Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), files, report };
             std::iter::once(finished).chain(after_step(session, workspace, spec, failure)).collect()
         }
+        // What was interrupted meanwhile has its outcome already.
+        Outcome::CallFinished { call, .. } if !session.open_calls.contains_key(&call) => Vec::new(),
+        Outcome::OperationFinished { call, .. } if !session.open_operations.contains_key(&call) => Vec::new(),
+        Outcome::Abandoned { call, reason } => abandoned(session, call, &reason),
         Outcome::CallFinished { call, duration_ms, answer, files } => {
             vec![Event::ToolCallFinished { call, duration_ms, answer, files }]
         }
@@ -225,6 +243,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::Lost { reason } => {
             let failure = Failure::new("workspace_lost", reason.clone());
             let mut events = vec![Event::WorkspaceLost { reason }];
+            events.extend(interrupted(session, "the workspace was lost"));
             match session.status {
                 Status::Closing => events.push(Event::SessionClosed),
                 Status::Provisioning | Status::Active => events.push(Event::SessionFailed { failure }),
@@ -280,7 +299,8 @@ fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, fa
 
 /// A workspace is gone: the close is complete, or the next provider's turn has come, or there is none left.
 fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Vec<Event> {
-    let mut events = vec![Event::WorkspaceRemoved];
+    let mut events = interrupted(session, "the session was closed");
+    events.push(Event::WorkspaceRemoved);
     match session.status {
         Status::Closing => events.push(Event::SessionClosed),
         Status::Provisioning if untried(workspace, spec).is_none() => {
@@ -303,16 +323,25 @@ fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Ve
     events
 }
 
+/// Everything that is under way ends here, without an outcome.
+fn interrupted(session: &Session, reason: &str) -> Vec<Event> {
+    let calls = session.open_calls.keys().chain(session.open_operations.keys());
+    calls.flat_map(|call| abandoned(session, *call, reason)).collect()
+}
+
+fn abandoned(session: &Session, call: CallId, reason: &str) -> Vec<Event> {
+    let reason = reason.to_owned();
+    if session.open_calls.contains_key(&call) {
+        return vec![Event::ToolCallInterrupted { call, reason }];
+    }
+    let open = session.open_operations.contains_key(&call);
+    open.then_some(Event::FileOperationInterrupted { call, reason }).into_iter().collect()
+}
+
 /// The server began anew: what was under way has no outcome and never will.
 fn restarted(session: &Session, workspace: &Workspace) -> Vec<Event> {
     let reason = "the server stopped before the outcome was known";
-    let mut events: Vec<Event> = session
-        .open_calls
-        .keys()
-        .map(|call| Event::ToolCallInterrupted { call: *call, reason: reason.to_owned() })
-        .collect();
-    let operations = session.open_operations.keys();
-    events.extend(operations.map(|call| Event::FileOperationInterrupted { call: *call, reason: reason.to_owned() }));
+    let mut events = interrupted(session, reason);
     match workspace.status {
         WorkspaceStatus::Creating | WorkspaceStatus::Preparing => {
             events.push(Event::ProvisionInterrupted { attempt: workspace.attempt, reason: reason.to_owned() });

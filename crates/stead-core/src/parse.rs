@@ -10,6 +10,19 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// How deep a JSON value that is kept as it came may be nested. Readers give up at 128, and the journal wraps it a few times.
+pub const MAX_DEPTH: usize = 64;
+
+/// Whether a value is nested at most this deep.
+pub fn within_depth(value: &Value, levels: usize) -> bool {
+    let below = |value| levels > 0 && within_depth(value, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().all(below),
+        Value::Object(fields) => fields.values().all(below),
+        _ => true,
+    }
+}
+
 /// One thing wrong with a body, at one place in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {

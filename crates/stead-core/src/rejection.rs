@@ -21,6 +21,10 @@ pub enum Rejection {
     ToolNotEnabled { tool: ToolName },
     #[error("the session has no such work to do: {what}")]
     OutOfTurn { what: &'static str },
+    #[error("the arguments are nested more than {limit} levels deep")]
+    TooDeep { limit: usize },
+    #[error("the arguments have {bytes} bytes and this agent type's limits allow {limit}")]
+    TooLarge { bytes: u64, limit: u64 },
     #[error("the session has no snapshot {snapshot}")]
     NoSnapshot { snapshot: SnapshotId },
     #[error("a session with this id exists already")]
@@ -36,6 +40,8 @@ impl Rejection {
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",
+            Self::TooDeep { .. } => "invalid_request",
+            Self::TooLarge { .. } => "too_large",
             Self::NoSnapshot { .. } => "not_found",
             Self::OutOfTurn { .. } | Self::Exists => "conflict",
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::Name;
 use crate::config::Bounded;
 use crate::env::Env;
-use crate::parse::{Fields, Place, Read};
+use crate::parse::{Fields, MAX_DEPTH, Place, Read, within_depth};
 use crate::policy::WorkspacePolicy;
 use crate::registry::ContentBinding;
 use crate::repository::{GitRef, RepositoryUrl};
@@ -30,6 +30,10 @@ impl Read for SessionRequest {
         let (task, content) = (fields.or("task", Task::default()), fields.optional("content"));
         let metadata = match fields.optional::<Value>("metadata") {
             None => Map::new(),
+            Some(deep) if !within_depth(&deep, MAX_DEPTH) => {
+                fields.fail("metadata", format!("at most {MAX_DEPTH} levels deep"));
+                Map::new()
+            }
             Some(Value::Object(map)) if Value::Object(map.clone()).to_string().len() <= METADATA_BYTES => map,
             Some(Value::Object(_)) => {
                 fields.fail("metadata", format!("at most {METADATA_BYTES} bytes of JSON"));
@@ -53,6 +57,15 @@ pub struct Task {
     pub context: TaskContext,
     pub workspace_policy: Option<WorkspacePolicy>,
     pub env: Env,
+}
+
+impl Task {
+    /// The task as a workspace without a repository may know it.
+    pub fn without_repository(mut self) -> Task {
+        self.env = self.env.without_repository();
+        self.context.repository_url = None;
+        self
+    }
 }
 
 impl Read for Task {

@@ -164,6 +164,11 @@ impl Session {
         }
     }
 
+    /// A clock that was set back must not make a session look idle.
+    fn was_active(&mut self, at: Timestamp) {
+        self.active_at = self.active_at.max(at);
+    }
+
     fn keep_tree_hash(&mut self, files: &FileEffect) {
         if let (Some(workspace), Some(hash)) = (&mut self.workspace, &files.tree_hash) {
             workspace.tree_hash = Some(hash.clone());
@@ -210,7 +215,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         Event::SessionActivated { degraded } => {
             session.status = Status::Active;
             session.degraded = *degraded;
-            session.active_at = recorded.at;
+            session.was_active(recorded.at);
         }
         Event::SessionFailed { failure } => {
             session.status = Status::Failed;
@@ -220,19 +225,19 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         Event::ToolCallStarted { call, tool, .. } => {
             session.open_calls.insert(*call, OpenCall { tool: *tool, started_at: recorded.at });
             session.calls += 1;
-            session.active_at = recorded.at;
+            session.was_active(recorded.at);
         }
         Event::ToolCallFinished { call, files, .. } => {
             session.open_calls.remove(call);
-            session.active_at = recorded.at;
+            session.was_active(recorded.at);
             session.keep_tree_hash(files);
         }
         Event::FileOperationStarted { call, operation, .. } => {
             session.open_operations.insert(*call, operation.clone());
-            session.active_at = recorded.at;
+            session.was_active(recorded.at);
         }
         Event::FileOperationFinished { call, failure, files, .. } => {
-            session.active_at = recorded.at;
+            session.was_active(recorded.at);
             let operation = session.open_operations.remove(call).filter(|_| failure.is_none());
             if let Some(FileOperation::Snapshot { snapshot, name }) = operation {
                 let (seq, tree_hash, created_at) = (recorded.seq, files.tree_hash.clone(), recorded.at);

@@ -89,10 +89,12 @@ pub fn specify(
         false => None,
         true => Some(specify_workspace(&request.task, workspace_id, declared, server)?),
     };
+    let empty = workspace.as_ref().is_some_and(|workspace| workspace.policy.policy.kind() == PolicyKind::Empty);
     Ok(SessionSpec {
         agent_type: request.agent_type,
         project: request.project,
-        task: request.task,
+        // The agent can read its own session: what its workspace must not know, the record does not hold either.
+        task: if empty { request.task.without_repository() } else { request.task },
         content: request.content.or_else(|| declared.agent_type.content.clone()),
         metadata: request.metadata,
         ttl_seconds: config.ttl_seconds,

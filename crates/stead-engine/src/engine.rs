@@ -169,6 +169,15 @@ impl Engine {
         self.0.tasks.spawn(work)
     }
 
+    /// The same, for an operation somebody waits for. Every operation that appends runs like this: were its future dropped with the
+    /// connection, the journal could know more than the process does.
+    pub(crate) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, OpError>> + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.spawn(work).await.map_err(|_| OpError::ShuttingDown)?
+    }
+
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.0.stopping
     }

@@ -17,6 +17,7 @@ mod files;
 mod history;
 mod open_session;
 pub mod ops;
+mod pause;
 mod reap;
 mod reconcile;
 mod recover;

@@ -10,11 +10,12 @@ use stead_core::{
     Actor, Command, Effect, Event, Outcome, Recorded, SessionId, State, Timestamp, apply, conclude, decide,
 };
 use stead_providers::Workspace;
-use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent};
+use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::pause::Pause;
 use crate::{audit, clock};
 
 /// How often a decision is made anew because somebody else appended first.
@@ -150,21 +151,35 @@ impl OpenSession {
         Ok(())
     }
 
-    /// States what happened. It cannot be refused, only fail to be written.
-    pub(crate) async fn record(&self, outcome: Outcome) -> Result<u64, OpError> {
+    /// States what happened. It cannot be refused, only fail to be written. `None`: it has its outcome already, and this one is not kept.
+    pub(crate) async fn record(&self, outcome: Outcome) -> Result<Option<u64>, OpError> {
         let mut state = self.cell.state.lock().await;
         for _ in 0..RETRIES {
             let events = conclude(&state, outcome.clone());
             if events.is_empty() {
-                return Ok(state.seq);
+                return Ok(None);
             }
             match self.append(&mut state, events, clock::now(), Attached::default()).await {
-                Ok(()) => return Ok(state.seq),
+                Ok(()) => return Ok(Some(state.seq)),
                 Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
                 Err(error) => return Err(op_error(error)),
             }
         }
         Err(OpError::Contended)
+    }
+
+    /// Records, however long it takes the store to take it: what happened must not be forgotten because a disk was full.
+    pub(crate) async fn record_surely(&self, outcome: Outcome) -> Result<Option<u64>, OpError> {
+        let mut pause = Pause::new();
+        loop {
+            match self.record(outcome.clone()).await {
+                Err(error @ (OpError::Store(_) | OpError::Contended)) => {
+                    tracing::warn!(session = %self.id, error = &error as &dyn std::error::Error, "cannot record yet");
+                    pause.wait(&self.engine).await.map_err(|_| error)?;
+                }
+                recorded => return recorded,
+            }
+        }
     }
 
     /// Records a refusal of a live session; of one that has ended only the audit log tells.
@@ -213,7 +228,17 @@ impl OpenSession {
             admission,
             idempotency,
         };
-        self.engine.store().commit(commit).await?;
+        let expected = commit.events.clone();
+        match self.engine.store().commit(commit).await {
+            Ok(_) => {}
+            // Nobody knows whether it is in the journal but the journal.
+            Err(CommitError::Store(error @ StoreError::OutcomeUnknown { .. })) => {
+                if !self.is_recorded(state.seq, &expected).await? {
+                    return Err(error.into());
+                }
+            }
+            Err(error) => return Err(error),
+        }
         let ended = !after.session.as_ref().is_some_and(|session| session.live());
         *state = after;
         self.cell.seq.send_replace(state.seq);
@@ -222,6 +247,16 @@ impl OpenSession {
             self.engine.drop_cell(self.id);
         }
         Ok(())
+    }
+}
+
+impl OpenSession {
+    /// Whether exactly these events follow a place in the journal.
+    async fn is_recorded(&self, after: u64, expected: &[NewEvent]) -> Result<bool, StoreError> {
+        let count = u32::try_from(expected.len()).unwrap_or(u32::MAX);
+        let found = self.engine.store().events(self.id, after, count).await?;
+        let same = found.iter().zip(expected).all(|(found, expected)| found.payload == expected.payload);
+        Ok(same && found.len() == expected.len())
     }
 }
 

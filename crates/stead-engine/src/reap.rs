@@ -1,6 +1,6 @@
 //! Ends sessions whose time is over: past their expiry, or idle for too long.
 
-use stead_core::{Actor, Command};
+use stead_core::{Actor, Command, SessionId, Timestamp};
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -25,14 +25,21 @@ pub(crate) async fn run(engine: Engine) {
 async fn reap(engine: &Engine) -> Result<(), OpError> {
     let now = clock::now();
     for row in engine.store().due_sessions(now, BATCH).await? {
-        let session = OpenSession::open(engine, row.id).await?;
-        let due = session.state().await.session.and_then(|session| session.due_at());
-        let Some((at, reason)) = due else { continue };
-        if at <= now {
-            tracing::info!(session = %row.id, %reason, "closing a session whose time is over");
-            session.commit(Command::Close { reason }, &Actor::System).await?;
-            reconcile::begin(engine, row.id);
+        if let Err(error) = end(engine, row.id, now).await {
+            tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "cannot close a session whose time is over");
         }
+    }
+    Ok(())
+}
+
+/// Ends one session, if its time is over.
+async fn end(engine: &Engine, id: SessionId, now: Timestamp) -> Result<(), OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    let due = session.state().await.session.and_then(|session| session.due_at());
+    if let Some((_, reason)) = due.filter(|(at, _)| *at <= now) {
+        tracing::info!(session = %id, %reason, "closing a session whose time is over");
+        session.commit(Command::Close { reason }, &Actor::System).await?;
+        reconcile::begin(engine, id);
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 //! One loop: ask the state what is due, commit it, perform the effect, record the outcome, until nothing is due. After a crash the same
 //! loop goes on; there is no other recovery path.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use stead_core::event::{FileEffect, StepReport};
+use stead_core::event::{Failure, FileEffect, StepReport};
 use stead_core::{Actor, Effect, Outcome, SessionId, Status, next};
 use stead_providers::{ActionOrder, Performed, ProviderError, Workspace};
 
@@ -13,11 +13,9 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
+use crate::pause::Pause;
 use crate::share::Left;
 use crate::{bundle, files};
-
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Begins a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
@@ -30,33 +28,39 @@ pub(crate) fn begin(engine: &Engine, session: SessionId) {
     });
 }
 
-/// Does a session's work until nothing is due.
+/// Does a session's work until nothing is due. What fails is tried again, later each time: nobody else would.
 async fn run(engine: &Engine, id: SessionId) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
     let _turn = session.turn().await;
-    let mut removal_pause = FIRST_PAUSE;
+    let mut pause = Pause::new();
     loop {
         let due = session.state().await.session.as_ref().and_then(next);
         let Some(command) = due else { return Ok(()) };
-        let intent = match session.commit(command, &Actor::System).await {
-            Ok(intent) => intent,
+        let again = match session.commit(command, &Actor::System).await {
+            Ok(intent) => carry_out(engine, &session, intent).await?,
             // Somebody else did it meanwhile: look again.
-            Err(OpError::Rejected(_)) => continue,
+            Err(OpError::Rejected(_)) => Again::Now,
+            Err(error @ (OpError::Store(_) | OpError::Contended)) => {
+                tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot go on yet");
+                Again::Later
+            }
             Err(error) => return Err(error),
         };
-        let removal_failed = carry_out(engine, &session, intent).await?;
-        if removal_failed {
-            tokio::select! {
-                () = tokio::time::sleep(removal_pause) => {}
-                () = engine.stopping().cancelled() => return Ok(()),
-            }
-            removal_pause = (removal_pause * 2).min(LONGEST_PAUSE);
+        if again == Again::Later && pause.wait(engine).await.is_err() {
+            return Ok(());
         }
     }
 }
 
-/// Performs one effect and records what came of it. True if a removal failed and is to be tried again.
-async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<bool, OpError> {
+/// When to look for more work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    Now,
+    Later,
+}
+
+/// Performs one effect and records what came of it.
+async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Again, OpError> {
     let at = intent.at;
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => {
@@ -72,7 +76,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 }
                 Err(error) => Outcome::CreateFailed(error.to_failure()),
             };
-            session.record(outcome).await?;
+            session.record_surely(outcome).await?;
         }
         Some(Effect::ShareWorkspace { source, workspace: id }) => {
             let source = OpenSession::open(engine, source).await.ok().and_then(|source| source.workspace());
@@ -83,7 +87,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 }
                 None => Outcome::CreateFailed(ProviderError::Gone { workspace: id }.to_failure()),
             };
-            session.record(outcome).await?;
+            session.record_surely(outcome).await?;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();
@@ -97,7 +101,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             };
             let performed = tokio::select! {
                 performed = performed => performed,
-                () = closing(session) => Err(stead_core::event::Failure::new("closed", "the session was closed")),
+                () = closing(session) => Err(Failure::new("closed", "the session was closed")),
             };
             record_step(engine, session, started, performed).await?;
         }
@@ -117,31 +121,36 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 Ok(()) => Outcome::Removed,
                 Err(error) => Outcome::RemovalFailed { reason: error.to_failure().message },
             };
-            let failed = outcome != Outcome::Removed;
-            session.record(outcome).await?;
-            return Ok(failed);
+            let again = if outcome == Outcome::Removed { Again::Now } else { Again::Later };
+            session.record_surely(outcome).await?;
+            return Ok(again);
         }
         Some(Effect::CallTool { .. } | Effect::OperateFiles { .. }) | None => {}
     }
-    Ok(false)
+    Ok(Again::Now)
 }
 
 async fn record_step(
     engine: &Engine,
     session: &OpenSession,
     started: Instant,
-    performed: Result<Performed, stead_core::event::Failure>,
+    performed: Result<Performed, Failure>,
 ) -> Result<(), OpError> {
     let duration_ms = millis(started);
     match performed {
         Ok(Performed { done, report }) => {
-            let (files, staged) = files::to_effect(engine, done).await?;
-            session.record(Outcome::StepFinished { duration_ms, failure: None, files, report }).await?;
-            staged.publish();
+            let (failure, files, staged) = match files::to_effect(engine, done).await {
+                Ok((files, staged)) => (None, files, Some(staged)),
+                Err(error) => (Some(Failure::new("files_failed", error.to_string())), FileEffect::default(), None),
+            };
+            let kept = session.record_surely(Outcome::StepFinished { duration_ms, failure, files, report }).await?;
+            if let (Some(_), Some(staged)) = (kept, staged) {
+                staged.publish();
+            }
         }
         Err(failure) => {
             let (files, report) = (FileEffect::default(), StepReport::default());
-            session.record(Outcome::StepFinished { duration_ms, failure: Some(failure), files, report }).await?;
+            session.record_surely(Outcome::StepFinished { duration_ms, failure: Some(failure), files, report }).await?;
         }
     }
     begin_if_ready(session).await;

@@ -18,35 +18,48 @@ use crate::open_session::OpenSession;
 use crate::reconcile;
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
+    let rows = engine.store().live_sessions().await?;
     let mut listed = HashSet::new();
-    let live = engine.store().live_sessions().await?;
-    // Who works where is known before anyone's work goes on: a close that is taken up must not remove what another session uses.
-    for row in &live {
-        enter(engine, row.id).await?;
+    let mut taken_up = Vec::new();
+    let mut unreadable = 0;
+    for row in &rows {
+        // First, so that one that is to go sees every other that shares its workspace.
+        enter_share(engine, row.id).await?;
     }
-    for row in live {
+    for row in rows {
         match recover_session(engine, row.id).await {
-            Ok(workspace) => listed.extend(workspace),
-            // One unreadable journal must not keep the others from being served.
-            Err(error @ (OpError::Corrupt { .. } | OpError::MissingBlob { .. })) => {
-                tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "cannot take up the session");
+            Ok(workspace) => {
+                listed.extend(workspace);
+                taken_up.push(row.id);
             }
-            Err(error) => return Err(error),
+            Err(error @ OpError::Store(_)) => return Err(error),
+            // One unreadable journal must not keep the others from being served.
+            Err(error) => {
+                tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "cannot take up the session");
+                unreadable += 1;
+            }
         }
     }
-    remove_unlisted(engine, &listed).await;
+    for session in taken_up {
+        reconcile::begin(engine, session);
+    }
+    // A session that cannot be read may still hold a workspace: without it nobody knows what is listed.
+    if unreadable == 0 {
+        remove_unlisted(engine, &listed).await;
+    }
     Ok(())
 }
 
-/// Counts a session among the users of its workspace. One whose journal cannot be read is passed over here and told of later.
-async fn enter(engine: &Engine, id: SessionId) -> Result<(), OpError> {
+/// Counts a session among the users of its workspace. An unreadable one is nobody's user.
+async fn enter_share(engine: &Engine, id: SessionId) -> Result<(), OpError> {
     let state = match OpenSession::open(engine, id).await {
         Ok(session) => session.state().await,
         Err(OpError::Corrupt { .. }) => return Ok(()),
         Err(error) => return Err(error),
     };
-    if let Some(workspace) = state.session.as_ref().filter(|session| session.live()).and_then(Session::workspace_spec) {
-        engine.shares().enter(workspace.id, id);
+    let holds = |session: &&Session| session.workspace.as_ref().is_some_and(|workspace| workspace.holds_something());
+    if let Some(spec) = state.session.as_ref().filter(holds).and_then(|session| session.workspace_spec()) {
+        engine.shares().enter(spec.id, id);
     }
     Ok(())
 }
@@ -69,11 +82,12 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
                 Outcome::Adopted
             }
             Err(Failed::Provider(error)) => Outcome::Lost { reason: error.to_failure().message },
-            Err(Failed::Op(error)) => return Err(error),
+            Err(Failed::Op(error @ OpError::Store(_))) => return Err(error),
+            // Bytes the journal names are damaged or gone: this session is lost, and says so.
+            Err(Failed::Op(error)) => Outcome::Lost { reason: error.to_string() },
         };
         session.record(outcome).await?;
     }
-    reconcile::begin(engine, id);
     Ok(recovered.workspace_spec().map(|spec| spec.id))
 }
 

@@ -155,8 +155,12 @@ impl From<OpError> for Problem {
             OpError::Blob(BlobError::Source { source }) => {
                 upload::refusal(source).unwrap_or_else(|error| Self::internal(&error))
             }
-            OpError::Corrupt { .. }
-            | OpError::CorruptDocument { .. }
+            // Which record is damaged is what the operator needs to know, and nothing anybody else may not.
+            OpError::Corrupt { .. } => {
+                log(&error);
+                Self::new(Code::Internal, text).hint("stead verify tells what is wrong with the journal")
+            }
+            OpError::CorruptDocument { .. }
             | OpError::MissingBlob { .. }
             | OpError::Export { .. }
             | OpError::Spool { .. }
@@ -174,6 +178,8 @@ impl From<Rejection> for Problem {
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
             Rejection::NoSnapshot { .. } => Code::NotFound,
+            Rejection::TooDeep { .. } => Code::InvalidRequest,
+            Rejection::TooLarge { .. } => Code::TooLarge,
             Rejection::OutOfTurn { .. } | Rejection::Exists => Code::Conflict,
         };
         Self::new(code, rejection.to_string())

@@ -78,7 +78,7 @@ impl Reader {
     }
 
     async fn fill(&mut self) -> Result<(), OpError> {
-        self.page = ops::events(&self.app.engine, self.session, self.after, PAGE).await?.into();
+        self.page = ops::events(&self.app.engine, self.session, self.after, PAGE).await?.events.into();
         Ok(())
     }
 

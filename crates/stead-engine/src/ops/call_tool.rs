@@ -5,9 +5,10 @@ use std::time::Instant;
 use serde_json::Value;
 use stead_core::event::{Answer, ToolFailure};
 use stead_core::tool::ToolName;
-use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, SessionId};
+use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId, Status};
 use stead_providers::{Done, ToolDone, ToolOrder};
 
+use super::operate_files::refuse;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
@@ -32,20 +33,34 @@ pub async fn call_tool(
     tool: ToolName,
     arguments: Value,
 ) -> Result<ToolReply, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, tool, arguments).await }).await
+}
+
+async fn decide_and_perform(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    tool: ToolName,
+    arguments: Value,
+) -> Result<ToolReply, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let call = CallId::from_bits(clock::id_bits());
-    let intent = match session.commit(Command::CallTool { call, tool, arguments }, actor).await {
-        Err(OpError::Rejected(rejection)) => {
-            let (code, message) = (rejection.code().to_owned(), rejection.to_string());
-            session.record_refusal(Event::ToolCallRefused { tool, code, message, actor: actor.clone() }).await?;
-            return Err(rejection.into());
-        }
-        committed => committed?,
-    };
-    let engine = engine.clone();
-    let work = engine.clone();
-    let done = engine.spawn(async move { perform(&work, &session, intent).await });
-    done.await.map_err(|_| OpError::ShuttingDown)?
+    match session.commit(Command::CallTool { call, tool, arguments }, actor).await {
+        Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
+        Ok(intent) => match perform(engine, &session, intent).await {
+            Err(error) => Err(abandon(engine, session, call, error)),
+            reply => reply,
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// A call whose outcome could not be recorded has none; that, too, must come into the journal, as soon as it can be written.
+pub(super) fn abandon(engine: &Engine, session: OpenSession, call: CallId, error: OpError) -> OpError {
+    let reason = format!("its outcome could not be recorded: {error}");
+    engine.spawn(async move { session.record_surely(Outcome::Abandoned { call, reason }).await });
+    error
 }
 
 async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<ToolReply, OpError> {
@@ -62,10 +77,20 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
     let duration_ms = millis(started);
     let (files, staged) = files::to_effect(engine, done).await?;
     let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), files };
-    // A change that could not be recorded is not published: `staged` is dropped with the error.
-    let seq = session.record(outcome).await?;
-    staged.publish();
-    Ok(ToolReply { call, seq, tool, answer })
+    // A change that was not recorded is not published: `staged` is dropped.
+    match session.record(outcome).await? {
+        Some(seq) => {
+            staged.publish();
+            Ok(ToolReply { call, seq, tool, answer })
+        }
+        None => Err(ended(session).await),
+    }
+}
+
+/// The session ended while the call was under way, and the call with it.
+pub(super) async fn ended(session: &OpenSession) -> OpError {
+    let status = session.state().await.session.map_or(Status::Closed, |session| session.status);
+    Rejection::NotActive { status }.into()
 }
 
 /// The session was closed between the decision and the call.

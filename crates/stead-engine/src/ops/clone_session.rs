@@ -31,6 +31,18 @@ pub async fn clone_session(
     count: u32,
     idempotency: Option<Idempotency>,
 ) -> Result<Vec<State>, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine.to_its_end(async move { make(&work, &actor, source, isolation, count, idempotency).await }).await
+}
+
+async fn make(
+    engine: &Engine,
+    actor: &Actor,
+    source: SessionId,
+    isolation: Isolation,
+    count: u32,
+    idempotency: Option<Idempotency>,
+) -> Result<Vec<State>, OpError> {
     let open = OpenSession::open(engine, source).await?;
     let missing = || OpError::NotFound { what: "session", id: source.to_string() };
     let spec = open.state().await.session.ok_or_else(missing)?.spec;

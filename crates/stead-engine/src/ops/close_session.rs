@@ -11,8 +11,13 @@ use crate::reconcile;
 
 /// Returns when the session is closed, or after a bounded wait while the removal goes on. Closing again is the same.
 pub async fn close_session(engine: &Engine, actor: &Actor, id: SessionId) -> Result<State, OpError> {
-    let session = OpenSession::open(engine, id).await?;
-    session.commit(Command::Close { reason: CloseReason::Requested }, actor).await?;
-    reconcile::begin(engine, id);
+    let (work, actor) = (engine.clone(), actor.clone());
+    let closing = async move {
+        let session = OpenSession::open(&work, id).await?;
+        session.commit(Command::Close { reason: CloseReason::Requested }, &actor).await?;
+        reconcile::begin(&work, id);
+        Ok(())
+    };
+    engine.to_its_end(closing).await?;
     wait_settled(engine, id, engine.settings().close_wait).await
 }

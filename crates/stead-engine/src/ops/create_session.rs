@@ -25,6 +25,16 @@ pub async fn create_session(
     request: SessionRequest,
     idempotency: Option<Idempotency>,
 ) -> Result<State, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine.to_its_end(async move { create(&work, &actor, request, idempotency).await }).await
+}
+
+async fn create(
+    engine: &Engine,
+    actor: &Actor,
+    request: SessionRequest,
+    idempotency: Option<Idempotency>,
+) -> Result<State, OpError> {
     let claim = idempotency.map(|given| IdempotencyClaim {
         key: IdempotencyKey { scope: format!("sessions/{actor}"), key: given.key },
         body_hash: Hash::from_bytes(given.body_hash),
@@ -74,5 +84,6 @@ async fn made_before(engine: &Engine, claim: &IdempotencyClaim, row: Idempotency
     }
     let gone = || OpError::NotFound { what: "session", id: row.target.clone() };
     let id: SessionId = row.target.parse().map_err(|_| gone())?;
+    reconcile::begin(engine, id);
     Ok(OpenSession::open(engine, id).await?.state().await)
 }

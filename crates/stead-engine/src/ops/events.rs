@@ -6,11 +6,35 @@ use stead_store::StoredEvent;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-/// The events after a sequence number, in order.
-pub async fn events(engine: &Engine, id: SessionId, after: u64, limit: u32) -> Result<Vec<StoredEvent>, OpError> {
-    let events = engine.store().events(id, after, limit).await?;
-    if events.is_empty() && engine.store().head(id).await?.is_none() {
-        return Err(OpError::NotFound { what: "session", id: id.to_string() });
+/// The most bytes of events read at once; one event is always given, however large.
+const PAGE_BYTES: usize = 4 << 20;
+/// How many rows are asked for at a time while the bytes add up.
+const ROWS: u32 = 32;
+
+/// Some events, and whether there are more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPage {
+    pub events: Vec<StoredEvent>,
+    pub more: bool,
+}
+
+/// The events after a sequence number, in order: at most `limit`, and not more bytes than a reader should have to hold.
+pub async fn events(engine: &Engine, id: SessionId, after: u64, limit: u32) -> Result<EventPage, OpError> {
+    let head = engine.store().head(id).await?;
+    let head = head.ok_or_else(|| OpError::NotFound { what: "session", id: id.to_string() })?;
+    let (mut events, mut last, mut bytes) = (Vec::new(), after, 0);
+    let wanted = |events: &Vec<StoredEvent>| limit.saturating_sub(u32::try_from(events.len()).unwrap_or(u32::MAX));
+    while wanted(&events) > 0 && bytes < PAGE_BYTES {
+        let rows = engine.store().events(id, last, wanted(&events).min(ROWS)).await?;
+        let Some(end) = rows.last() else { break };
+        last = end.seq;
+        for row in rows {
+            bytes += row.payload.len();
+            if bytes > PAGE_BYTES && !events.is_empty() {
+                return Ok(EventPage { events, more: true });
+            }
+            events.push(row);
+        }
     }
-    Ok(events)
+    Ok(EventPage { more: last < head.seq, events })
 }

@@ -8,6 +8,7 @@ use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId};
 use stead_providers::{FileOrder, OperateError, Placement};
 use stead_store::IdempotencyClaim;
 
+use super::call_tool::{abandon, ended};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::{Intent, OpenSession};
@@ -41,17 +42,29 @@ pub(super) async fn operate_claimed(
     operation: FileOperation,
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, operation, claim).await }).await
+}
+
+async fn decide_and_perform(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    operation: FileOperation,
+    claim: Option<IdempotencyClaim>,
+) -> Result<Operated, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let (call, tool) = (CallId::from_bits(clock::id_bits()), operation.tool());
-    let intent = match session.commit_claimed(Command::OperateFiles { call, operation }, actor, claim).await {
-        Err(OpError::Rejected(rejection)) => return Err(refuse(&session, tool, rejection, actor).await),
-        committed => committed?,
-    };
-    let engine = engine.clone();
-    let work = engine.clone();
-    // To its record even if the caller goes away.
-    let done = engine.spawn(async move { perform(&work, &session, intent).await });
-    done.await.map_err(|_| OpError::ShuttingDown)?
+    match session.commit_claimed(Command::OperateFiles { call, operation }, actor, claim).await {
+        Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
+        Ok(intent) => match perform(engine, &session, intent).await {
+            Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended)) => {
+                Err(abandon(engine, session, call, error))
+            }
+            operated => operated,
+        },
+        Err(error) => Err(error),
+    }
 }
 
 /// Records that something was refused, as a refused call of the tool that does the same; gives the refusal back as the error.
@@ -77,9 +90,13 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
         Ok(done) => {
             let (placement, tree_hash) = (done.placement, done.tree_hash.clone());
             let (files, staged) = files::to_effect(engine, done).await?;
-            let seq = session.record(Outcome::OperationFinished { call, duration_ms, failure: None, files }).await?;
-            staged.publish();
-            Ok(Operated { seq, tree_hash, placement })
+            match session.record(Outcome::OperationFinished { call, duration_ms, failure: None, files }).await? {
+                Some(seq) => {
+                    staged.publish();
+                    Ok(Operated { seq, tree_hash, placement })
+                }
+                None => Err(ended(session).await),
+            }
         }
         Err(error) => {
             let failure = Some(Failure::new(error.operate_code(), error.to_string()));

@@ -3,14 +3,17 @@
 //! The journal is folded from its first event, with nothing else at hand: no provider, no clock. The result must have the very bytes of
 //! the live state, or the hash recorded when the session ended; the files rebuilt from the recorded changes must have the recorded tree hashes; the hash chain must hold.
 
-use stead_core::{SessionId, State, apply};
+use stead_core::{SessionId, State};
 use stead_providers::rebuild;
 use stead_store::ChainVerdict;
 
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::history::history;
-use crate::open_session::{OpenSession, each_event};
+use crate::open_session::{OpenSession, load};
+
+/// How often the journal and the live state are read until they meet.
+const LOOKS: u32 = 20;
 
 /// The first place where replay and record disagree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,27 +32,42 @@ pub struct ReplayReport {
 }
 
 pub async fn replay(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpError> {
-    let live = OpenSession::open(engine, id).await?.state().await;
-    let mut state = State::default();
-    each_event(engine, id, |recorded| {
-        // The live session may grow while we read: what came after the state we compare with is another replay's business.
-        if recorded.seq <= live.seq {
-            apply(&mut state, &recorded);
+    match compare(engine, id).await {
+        Err(OpError::Corrupt { seq, source, .. }) => {
+            let difference = Some(Difference { seq, what: format!("the event cannot be read: {source}") });
+            Ok(ReplayReport { session: id, seq, state_hash: String::new(), difference })
         }
-        Ok(())
-    })
-    .await?;
+        compared => compared,
+    }
+}
+
+async fn compare(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpError> {
+    let (replayed, live) = fold_beside(engine, id).await?;
     let difference = match chain_difference(engine, id).await? {
         Some(difference) => Some(difference),
-        None if state.canonical() != live.canonical() => {
-            Some(Difference { seq: state.seq, what: "the replayed state differs from the live one".to_owned() })
+        None if replayed.canonical() != live.canonical() => {
+            Some(Difference { seq: replayed.seq, what: "the replayed state differs from the live one".to_owned() })
         }
-        None => match ended_difference(engine, &state).await? {
+        None => match ended_difference(engine, &replayed).await? {
             Some(difference) => Some(difference),
             None => files_difference(engine, &live).await?,
         },
     };
-    Ok(ReplayReport { session: id, seq: state.seq, state_hash: state.hash(), difference })
+    Ok(ReplayReport { session: id, seq: replayed.seq, state_hash: replayed.hash(), difference })
+}
+
+/// The fold of the whole journal and the live state, at the same place. A session that is at work goes on while we read, so this may
+/// take more than one look; a live state that stays behind its journal is given as it is.
+async fn fold_beside(engine: &Engine, id: SessionId) -> Result<(State, State), OpError> {
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let replayed = load(engine, id).await?;
+        let live = OpenSession::open(engine, id).await?.state().await;
+        if live.seq == replayed.seq || looks == LOOKS {
+            return Ok((replayed, live));
+        }
+    }
 }
 
 /// Compares with the hash that was taken from the running state when the session ended.

@@ -23,19 +23,38 @@ pub async fn session(engine: &Engine, id: SessionId) -> Result<State, OpError> {
     Ok(OpenSession::open(engine, id).await?.state().await)
 }
 
-pub async fn sessions(engine: &Engine, page: SessionPage) -> Result<Vec<State>, OpError> {
+/// Some sessions, and where the next ones begin if there are more.
+#[derive(Debug, Clone)]
+pub struct SessionList {
+    pub states: Vec<State>,
+    pub next: Option<SessionId>,
+}
+
+pub async fn sessions(engine: &Engine, page: SessionPage) -> Result<SessionList, OpError> {
+    let wanted = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let query = SessionQuery {
         after: page.after,
-        limit: page.limit,
+        limit: page.limit.saturating_add(1),
         status: page.status.map(|status| status.to_string()),
         agent_type: page.agent_type,
         project: page.project,
     };
+    let mut rows = engine.store().sessions(query).await?;
+    let more = rows.len() > wanted;
+    rows.truncate(wanted);
+    let next = rows.last().filter(|_| more).map(|row| row.id);
     let mut states = Vec::new();
-    for row in engine.store().sessions(query).await? {
-        states.push(session(engine, row.id).await?);
+    for row in rows {
+        match session(engine, row.id).await {
+            Ok(state) => states.push(state),
+            // One that cannot be read must not hide the others; asked for by its id, it says what is wrong.
+            Err(error @ OpError::Corrupt { .. }) => {
+                tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "a session cannot be listed");
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(states)
+    Ok(SessionList { states, next })
 }
 
 /// How many sessions there are in each status, also in those that none has.

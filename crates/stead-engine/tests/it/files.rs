@@ -172,7 +172,7 @@ async fn clones_come_all_or_not_at_all() {
     let full = ops::clone_session(&fixture.engine, &admin(), id, Isolation::Full, 4, None).await.unwrap_err();
     assert!(matches!(full, OpError::Full { max: 4 }), "{full}");
     let live = ops::sessions(&fixture.engine, ops::SessionPage { limit: 10, ..ops::SessionPage::default() }).await;
-    assert_eq!(live.unwrap().len(), 1);
+    assert_eq!(live.unwrap().states.len(), 1);
     ops::clone_session(&fixture.engine, &admin(), id, Isolation::Full, 3, None).await.unwrap();
 }
 

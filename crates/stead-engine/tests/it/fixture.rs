@@ -64,7 +64,7 @@ impl Fixture {
     }
 
     pub(crate) async fn kinds(&self, id: SessionId) -> Vec<String> {
-        let events = ops::events(&self.engine, id, 0, 1000).await.unwrap();
+        let events = ops::events(&self.engine, id, 0, 1000).await.unwrap().events;
         events.into_iter().map(|event| event.kind).collect()
     }
 }

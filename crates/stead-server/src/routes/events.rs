@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use stead_engine::ops;
-use stead_store::StoredEvent;
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -59,14 +58,15 @@ pub(crate) async fn read(
 ) -> Result<Response, Problem> {
     let after = last.or(place.after).unwrap_or(0);
     // A stream looks, too, before it begins: a session that is not there is an answer, not an empty stream.
-    let limit = if form == EventForm::Stream { 1 } else { place.limit + 1 };
+    let limit = if form == EventForm::Stream { 1 } else { place.limit };
     let found = ops::events(&app.engine, id, after, limit).await?;
     Ok(match form {
         EventForm::Stream => stream::events(app, id, after).into_response(),
-        EventForm::Page => axum::Json(page(found, place.limit)).into_response(),
+        EventForm::Page => axum::Json(page(found)).into_response(),
     })
 }
 
-fn page(found: Vec<StoredEvent>, limit: u32) -> List<serde_json::Value> {
-    List::page(found, limit, |event| event.seq.to_string(), |found| event::value(&found))
+fn page(found: ops::EventPage) -> List<serde_json::Value> {
+    let next_cursor = found.events.last().filter(|_| found.more).map(|event| event.seq.to_string());
+    List { items: found.events.iter().map(event::value).collect(), next_cursor }
 }

@@ -117,10 +117,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     Query(Filter(page)): Query<Filter>,
 ) -> Result<Answer<List<Session>>, Problem> {
-    let limit = page.limit;
-    let states = ops::sessions(&app.engine, ops::SessionPage { limit: limit + 1, ..page }).await?;
-    let sessions = states.into_iter().map(Session::of).collect::<Result<Vec<_>, OpError>>()?;
-    Ok(Answer(List::page(sessions, limit, |session| session.id.to_string(), |session| session)))
+    let found = ops::sessions(&app.engine, page).await?;
+    let items = found.states.into_iter().map(Session::of).collect::<Result<Vec<_>, OpError>>()?;
+    Ok(Answer(List { items, next_cursor: found.next.map(|id| id.to_string()) }))
 }
 
 /// Shows one session.
