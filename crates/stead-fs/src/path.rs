@@ -149,17 +149,25 @@ impl WorkspacePath {
 
     /// Whether this is `directory` itself or something in it.
     pub fn is_within(&self, directory: &WorkspacePath) -> bool {
-        self.below(directory).is_some()
+        self.bytes_below(directory).is_some()
     }
 
     /// This path relative to `directory`, if it is within it.
     pub fn below(&self, directory: &WorkspacePath) -> Option<Self> {
+        match self.bytes_below(directory)? {
+            below if below.len() == self.0.len() => Some(self.clone()),
+            below => Some(Self(Arc::from(below))),
+        }
+    }
+
+    /// [`Self::below`] without making a path of it.
+    pub(crate) fn bytes_below(&self, directory: &WorkspacePath) -> Option<&[u8]> {
         if directory.is_root() {
-            return Some(self.clone());
+            return Some(&self.0);
         }
         match self.0.strip_prefix(&*directory.0)? {
-            [] => Some(Self::root()),
-            [b'/', rest @ ..] => Some(Self(Arc::from(rest))),
+            [] => Some(&[]),
+            [b'/', rest @ ..] => Some(rest),
             _ => None,
         }
     }

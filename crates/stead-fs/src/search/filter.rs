@@ -49,8 +49,8 @@ impl Filter<'_> {
     }
 
     fn matches(&self, path: &WorkspacePath) -> bool {
-        match (self.pattern, path.below(self.path)) {
-            (Some(pattern), Some(below)) => pattern.matches(&below),
+        match (self.pattern, path.bytes_below(self.path)) {
+            (Some(pattern), Some(below)) => pattern.matches_bytes(below),
             (None, Some(_)) => true,
             (_, None) => false,
         }

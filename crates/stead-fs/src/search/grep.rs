@@ -106,6 +106,8 @@ pub(crate) fn grep<F: Filesystem + ?Sized>(fs: &F, query: &GrepQuery) -> Result<
 fn compile(query: &GrepQuery) -> Result<RegexMatcher, FsError> {
     RegexMatcherBuilder::new()
         .case_insensitive(query.case == Case::Insensitive)
+        // `^` and `$` are about lines, not about the file.
+        .multi_line(true)
         .crlf(true)
         .size_limit(REGEX_BYTES)
         .dfa_size_limit(REGEX_BYTES)

@@ -36,7 +36,11 @@ impl Pattern {
     }
 
     pub(crate) fn matches(&self, path: &WorkspacePath) -> bool {
-        self.matcher.is_match_candidate(&Candidate::from_bytes(path.as_bytes()))
+        self.matches_bytes(path.as_bytes())
+    }
+
+    pub(crate) fn matches_bytes(&self, path: &[u8]) -> bool {
+        self.matcher.is_match_candidate(&Candidate::from_bytes(path))
     }
 
     /// Whether the pattern asks for names with a leading dot by itself.

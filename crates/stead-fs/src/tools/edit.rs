@@ -34,9 +34,11 @@ pub(super) fn edit(
         return Err(too_large(limits));
     }
     let content = fs.read_bytes(&path).map_err(target::unreadable)?;
-    let hash = Digest::of(&content);
-    if if_match.is_some_and(|expected| expected != hash) {
-        return Err(ToolError::stale(Some(hash)));
+    if let Some(expected) = if_match {
+        let hash = Digest::of(&content);
+        if hash != expected {
+            return Err(ToolError::stale(Some(hash)));
+        }
     }
     if content.contains(&0) || std::str::from_utf8(&content).is_err() {
         return Err(ToolError::new("binary", "The file is binary; only text can be edited."));

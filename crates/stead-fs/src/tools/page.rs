@@ -27,10 +27,10 @@ pub(super) struct Window {
     pub(super) bytes: usize,
 }
 
-pub(super) fn read_page(mut reader: impl Read, window: Window, known: Option<Digest>) -> io::Result<Page> {
+pub(super) fn read_page(mut reader: impl Read, window: Window) -> io::Result<Page> {
     let mut buffer = vec![0; 64 * 1024];
     let mut hasher = Hasher::default();
-    let mut scan = Scan { window, line: 0, content: Vec::new(), cut: false, ends_in_newline: true };
+    let mut scan = Scan::new(window);
     let mut text = TextCheck::default();
     loop {
         let count = match reader.read(&mut buffer) {
@@ -40,24 +40,20 @@ pub(super) fn read_page(mut reader: impl Read, window: Window, known: Option<Dig
             Err(error) => return Err(error),
         };
         let chunk = &buffer[..count];
-        if known.is_none() {
-            hasher.update(chunk);
-        }
+        hasher.update(chunk);
         text.add(chunk);
         scan.add(chunk);
     }
-    let total_lines = scan.line + usize::from(!scan.ends_in_newline);
-    scan.trim_cut();
-    let newlines = memchr::memchr_iter(b'\n', &scan.content).count();
-    let lines = newlines + usize::from(scan.content.last().is_some_and(|last| *last != b'\n'));
-    Ok(Page {
-        lines,
-        total_lines,
-        cut: scan.cut,
-        binary: text.is_binary(),
-        hash: known.unwrap_or_else(|| hasher.finish()),
-        content: scan.content,
-    })
+    Ok(scan.finish(&text, hasher.finish()))
+}
+
+/// [`read_page`] of bytes that are in memory, with their hash.
+pub(super) fn page_of(bytes: &[u8], window: Window, hash: Digest) -> Page {
+    let mut scan = Scan::new(window);
+    let mut text = TextCheck::default();
+    text.add(bytes);
+    scan.add(bytes);
+    scan.finish(&text, hash)
 }
 
 struct Scan {
@@ -70,6 +66,18 @@ struct Scan {
 }
 
 impl Scan {
+    fn new(window: Window) -> Self {
+        Self { window, line: 0, content: Vec::new(), cut: false, ends_in_newline: true }
+    }
+
+    fn finish(mut self, text: &TextCheck, hash: Digest) -> Page {
+        let total_lines = self.line + usize::from(!self.ends_in_newline);
+        self.trim_cut();
+        let newlines = memchr::memchr_iter(b'\n', &self.content).count();
+        let lines = newlines + usize::from(self.content.last().is_some_and(|last| *last != b'\n'));
+        Page { lines, total_lines, cut: self.cut, binary: text.is_binary(), hash, content: self.content }
+    }
+
     fn add(&mut self, chunk: &[u8]) {
         let end = self.window.offset.saturating_add(self.window.limit);
         let mut rest = chunk;
@@ -83,7 +91,9 @@ impl Scan {
             rest = after;
         }
         self.line += memchr::memchr_iter(b'\n', rest).count();
-        self.ends_in_newline = chunk.ends_with(b"\n");
+        if let Some(last) = chunk.last() {
+            self.ends_in_newline = *last == b'\n';
+        }
     }
 
     fn take(&mut self, piece: &[u8]) {

@@ -1,11 +1,9 @@
 //! `read`: a page of lines, raw.
 
-use std::io::Cursor;
-
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::page::{Page, Window, read_page};
+use super::page::{Page, Window, page_of, read_page};
 use super::{Done, ToolError, counted, target};
 use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem};
@@ -51,9 +49,9 @@ fn load(fs: &dyn Filesystem, path: &WorkspacePath, window: Window) -> Result<Pag
     let page = match fs.open_read(path).map_err(target::unreadable)? {
         Content::Bytes(bytes) => {
             let hash = fs.hash(path).map_err(target::unreadable)?;
-            read_page(Cursor::new(bytes), window, Some(hash))
+            Ok(page_of(&bytes, window, hash))
         }
-        Content::Stream { reader, .. } => read_page(reader, window, None),
+        Content::Stream { reader, .. } => read_page(reader, window),
     };
     page.map_err(|source| FsError::Io { action: "read", path: path.clone(), source }.into())
 }

@@ -14,6 +14,7 @@ on_every_backend!(
     grep_filters,
     grep_refuses_bad_patterns,
     grep_skips_binary,
+    grep_anchors_are_about_lines,
     grep_caps_the_same_lines_every_time,
     grep_one_file_and_long_lines,
 );
@@ -150,4 +151,18 @@ fn grep_one_file_and_long_lines(fs: &mut dyn Filesystem) {
     assert_eq!((matches.len(), &matches[0]["column"]), (1, &json!(5_001)));
     let text = matches[0]["text"].as_str().unwrap();
     assert!(text.contains("needle") && text.chars().count() <= 1_002, "{}", text.len());
+}
+
+fn grep_anchors_are_about_lines(fs: &mut dyn Filesystem) {
+    fill(fs, &[("f", "one two\ntwo one\r\none\n\ntwo"), ("large", &"a line\n".repeat(700_000))]);
+    let lines = |fs: &mut dyn Filesystem, pattern: &str| -> Vec<u64> {
+        let found = ok(fs, Grep, &json!({"pattern": pattern, "path": "f"}));
+        found["matches"].as_array().unwrap().iter().map(|found| found["line"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(lines(fs, "^one"), [1, 3]);
+    assert_eq!(lines(fs, "one$"), [2, 3]);
+    assert_eq!(lines(fs, "^two$"), [5]);
+    assert_eq!(lines(fs, "^$"), [4]);
+    // Through a buffer, where the file is not one piece.
+    assert_eq!(ok(fs, Grep, &json!({"pattern": "^a line$", "path": "large"}))["truncated"], true);
 }
