@@ -1,7 +1,7 @@
 //! Every performance claim, measured beside its peer or its floor in one run.
 //!
-//! `cargo xtask bench` builds everything in release mode and runs this; `--quick` takes a tenth of the samples. Results go to the terminal and to
-//! `target/bench/results.json`. Nothing here asserts: a bench tells, a person judges.
+//! `cargo xtask bench` builds everything in release mode and runs this; `--quick` takes a tenth of the samples, and naming rows
+//! (`cargo xtask bench search memory`) runs those only. Results go to the terminal and to `target/bench/results.json`. Nothing here asserts: a bench tells, a person judges.
 
 #![expect(clippy::print_stdout, reason = "telling is what a bench is for")]
 
@@ -10,19 +10,41 @@ mod peer;
 mod rows;
 mod server;
 mod table;
+mod tree;
 
 use anyhow::Result;
 
+type Rows = fn(Effort, &mut table::Table) -> Result<()>;
+
+const ROWS: &[(&str, Rows)] = &[
+    ("replay", rows::replay::run),
+    ("sessions", rows::sessions::run),
+    ("tool_calls", rows::tool_calls::run),
+    ("search", rows::search::run),
+    ("memory", rows::memory::run),
+    ("snapshots", rows::snapshots::run),
+    ("huge_file", rows::huge_file::run),
+];
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "hello") {
-        return peer::serve_hello();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["hello"] => return peer::serve_hello(),
+        ["grep-huge", directory] => return rows::huge_file::grep_here(directory.as_ref()),
+        _ => {}
     }
-    let effort = if arguments.iter().any(|argument| argument == "--quick") { Effort::Quick } else { Effort::Full };
+    let (flags, wanted): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| argument.starts_with("--"));
+    let effort = if flags.iter().any(|flag| *flag == "--quick") { Effort::Quick } else { Effort::Full };
+    if let Some(unknown) = wanted.iter().find(|name| !ROWS.iter().any(|(row, _)| row == *name)) {
+        let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();
+        anyhow::bail!("no rows are called {unknown:?}; there are {}", names.join(", "));
+    }
     let mut table = table::Table::default();
-    rows::replay::run(effort, &mut table)?;
-    rows::sessions::run(effort, &mut table)?;
-    rows::tool_calls::run(effort, &mut table)?;
+    for (name, run) in ROWS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            run(effort, &mut table)?;
+        }
+    }
     table.print();
     table.save()
 }

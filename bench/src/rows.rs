@@ -1,5 +1,9 @@
 //! The rows of the table, one file each.
 
+pub(crate) mod huge_file;
+pub(crate) mod memory;
 pub(crate) mod replay;
+pub(crate) mod search;
 pub(crate) mod sessions;
+pub(crate) mod snapshots;
 pub(crate) mod tool_calls;
