@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::Timestamp;
 use stead_engine::{Engine, Settings};
-use stead_providers::{MemoryProvider, Providers};
+use stead_providers::{MemoryProvider, NativeConfig, NativeProvider, Providers};
 use stead_server::ServerConfig;
 use stead_store::Store;
 use tokio::net::TcpListener;
@@ -64,7 +64,7 @@ impl Server {
         let (listener, engine) = runtime.block_on(async {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
-            let providers = Providers::default().with(MemoryProvider::new());
+            let providers = providers(&store, &home).await?;
             let engine = Engine::start(store, providers, engine_settings(&settings)).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
         })?;
@@ -227,4 +227,14 @@ mod tests {
             assert_eq!(url(address.parse().unwrap()), expect);
         }
     }
+}
+
+/// Every provider this build has. One that cannot work on this host says so when it is asked for its health.
+async fn providers(store: &Store, home: &Home) -> Result<Providers, Failure> {
+    let drawn = uuid::Uuid::now_v7().simple().to_string();
+    // Boxes are known as ours by it, so it stays the same for as long as the database does.
+    let instance = store.setting_or_insert("instance", &drawn).await.map_err(|error| Failure::from_error(&error))?;
+    let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
+    let native = NativeConfig { home: home.path().to_owned(), instance, init: program.with_file_name("stead-init") };
+    Ok(Providers::default().with(MemoryProvider::new()).with(NativeProvider::new(native)))
 }
