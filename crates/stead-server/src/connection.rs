@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -26,6 +27,7 @@ use crate::app::App;
 use crate::config::ServerConfig;
 use crate::host::LocalAddress;
 use crate::metrics::Open;
+use crate::unread::Tracked;
 
 /// After the shutdown began: silence that shows an idle connection has nothing more to send.
 const PARTING: Duration = Duration::from_millis(250);
@@ -96,7 +98,12 @@ async fn answer(
 ) -> Result<Response<Body>, std::convert::Infallible> {
     let turn = Turn::begin(clocks);
     request.extensions_mut().insert(LocalAddress(local));
-    let response = router.oneshot(request.map(Body::new)).await?;
+    let (parts, body) = request.into_parts();
+    let (body, unread) = Tracked::new(body);
+    let mut response = router.oneshot(Request::from_parts(parts, Body::new(body))).await?;
+    if unread.load(Relaxed) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     // The turn ends with the body, not with its head: a stream of events is being answered all its life.
     Ok(response.map(|body| {
         Body::new(body.map_frame(move |frame| {

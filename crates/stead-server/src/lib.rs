@@ -29,6 +29,7 @@ mod schema;
 mod serve;
 mod stream;
 mod tools;
+mod unread;
 mod upload;
 mod wire;
 
