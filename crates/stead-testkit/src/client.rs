@@ -21,6 +21,46 @@ pub struct Reply {
     pub text: String,
 }
 
+/// What came back, byte for byte.
+#[derive(Debug, Clone)]
+pub struct RawReply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub bytes: Vec<u8>,
+}
+
+impl RawReply {
+    fn read(response: ureq::http::Response<ureq::Body>) -> Result<Self, ureq::Error> {
+        let status = response.status().as_u16();
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        let mut bytes = Vec::new();
+        response.into_body().into_with_config().limit(u64::MAX).reader().read_to_end(&mut bytes)?;
+        Ok(Self { status, headers, bytes })
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The bytes; panics unless the status is this one.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Vec<u8> {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
+        self.bytes
+    }
+
+    /// The same as text; panics if it is none.
+    #[track_caller]
+    pub fn reply(self) -> Reply {
+        let text = String::from_utf8(self.bytes).unwrap();
+        Reply { status: self.status, headers: self.headers, text }
+    }
+}
+
 impl Reply {
     /// The body as JSON; panics with the text if it is none.
     pub fn json(&self) -> Value {
@@ -114,6 +154,65 @@ impl Client {
         headers: &[(&str, &str)],
         body: Option<String>,
     ) -> Result<Reply, ureq::Error> {
+        let raw = match &body {
+            Some(body) => {
+                let typed = [headers, &[("content-type", "application/json")]].concat();
+                self.run(method, path, &typed, Some(body.as_bytes()))?
+            }
+            None => self.run(method, path, headers, None)?,
+        };
+        match String::from_utf8(raw.bytes) {
+            Ok(text) => Ok(Reply { status: raw.status, headers: raw.headers, text }),
+            Err(error) => Err(std::io::Error::other(error).into()),
+        }
+    }
+
+    /// Any request with bytes of any kind; panics only if no answer comes.
+    #[track_caller]
+    pub fn bytes(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> RawReply {
+        let body = Some(body).filter(|body| !body.is_empty());
+        match self.run(method, path, headers, body) {
+            Ok(reply) => reply,
+            Err(error) => panic!("{method} {path}: {error}"),
+        }
+    }
+
+    /// Uploads what a reader gives, without holding it.
+    #[track_caller]
+    pub fn upload(&self, method: &str, path: &str, mut reader: impl Read) -> Reply {
+        let response = self.open(method, path, &[], ureq::SendBody::from_reader(&mut reader)).unwrap();
+        RawReply::read(response).unwrap().reply()
+    }
+
+    /// Reads a download into nothing but its length and what `see` makes of it.
+    #[track_caller]
+    pub fn download(&self, path: &str, mut see: impl FnMut(&[u8])) -> u64 {
+        let mut reader = self
+            .open("GET", path, &[], ureq::SendBody::none())
+            .unwrap()
+            .into_body()
+            .into_with_config()
+            .limit(u64::MAX)
+            .reader();
+        let (mut piece, mut total) = (vec![0; 64 * 1024], 0);
+        loop {
+            match reader.read(&mut piece).unwrap() {
+                0 => return total,
+                count => {
+                    see(&piece[..count]);
+                    total += count as u64;
+                }
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: ureq::SendBody<'_>,
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
         let path = if path.starts_with("/sessions") || path.starts_with("/agent-types") || is_api(path) {
             format!("/api/v1{path}")
         } else {
@@ -126,23 +225,28 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = match body {
-            Some(body) => self.agent.run(request.header("content-type", "application/json").body(body)?)?,
-            None => self.agent.run(request.body(())?)?,
+        self.agent.run(request.body(body)?)
+    }
+
+    fn run(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Result<RawReply, ureq::Error> {
+        let Some(mut body) = body else {
+            return RawReply::read(self.open(method, path, headers, ureq::SendBody::none())?);
         };
-        let status = response.status().as_u16();
-        let headers = response
-            .headers()
-            .iter()
-            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-            .collect();
-        let mut text = String::new();
-        response.into_body().into_reader().read_to_string(&mut text)?;
-        Ok(Reply { status, headers, text })
+        let length = body.len().to_string();
+        let headers = [headers, &[("content-length", &length)]].concat();
+        RawReply::read(self.open(method, path, &headers, ureq::SendBody::from_reader(&mut body))?)
     }
 }
 
 /// Paths that stand for `/api/v1/…`, so that tests read like the contract.
 fn is_api(path: &str) -> bool {
-    ["/projects", "/platform", "/providers", "/tools", "/pool", "/audit"].iter().any(|prefix| path.starts_with(prefix))
+    ["/projects", "/platform", "/providers", "/tools", "/pool", "/audit", "/blobs"]
+        .iter()
+        .any(|prefix| path.starts_with(prefix))
 }

@@ -14,5 +14,5 @@ mod client;
 pub mod postgres;
 mod server;
 
-pub use client::{Client, Reply};
+pub use client::{Client, RawReply, Reply};
 pub use server::{ServerOptions, TestServer};

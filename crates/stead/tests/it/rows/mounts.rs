@@ -1,0 +1,211 @@
+//! M1–M7: host mounts, over HTTP, into a memory workspace.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stead_testkit::TestServer;
+
+use super::server;
+
+/// A host directory that may be mounted, and one beside it that may not.
+struct Host {
+    server: TestServer,
+    folder: tempfile::TempDir,
+    made: std::cell::Cell<u32>,
+}
+
+impl Host {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for directory in ["allowed/project/src", "allowed/project/docs", "outside"] {
+            fs::create_dir_all(folder.path().join(directory)).unwrap();
+        }
+        fs::write(folder.path().join("allowed/project/src/main.rs"), "fn main() {}\n").unwrap();
+        fs::write(folder.path().join("allowed/project/docs/a.md"), "# a\n").unwrap();
+        fs::write(folder.path().join("allowed/project/README"), "read me\n").unwrap();
+        fs::write(folder.path().join("outside/secret"), "secret\n").unwrap();
+        let host = Self { server: server(), folder, made: std::cell::Cell::new(0) };
+        host.allow(&["allowed"]);
+        host
+    }
+
+    fn path(&self, below: &str) -> String {
+        self.folder.path().join(below).to_str().unwrap().to_owned()
+    }
+
+    fn allow(&self, roots: &[&str]) {
+        let roots: Vec<String> = roots.iter().map(|root| self.path(root)).collect();
+        self.server.client().put("/platform", json!({"allowed_host_roots": roots})).expect(200);
+    }
+
+    /// A session of a new agent type with this one mount.
+    fn mount(&self, mount: Value) -> Value {
+        self.made.set(self.made.get() + 1);
+        let id = format!("t{}", self.made.get());
+        self.server.agent_type(&id, json!({"enabled": true, "provider": "memory", "mounts": [mount]}));
+        self.server.session(json!({"agent_type": id}))
+    }
+
+    fn files(&self, session: &Value) -> Value {
+        self.server.tool(session, "glob", json!({"pattern": "**/*"}))["result"]["paths"].clone()
+    }
+
+    /// A mount that is refused: the session starts degraded, says why, and holds nothing.
+    #[track_caller]
+    fn refused(&self, mount: Value, reason: &str) {
+        let session = self.mount(mount);
+        assert_eq!((&session["status"], &session["degraded"]), (&json!("active"), &json!(true)), "{session}");
+        assert_eq!(session["workspace"], Value::Null);
+        let warnings = session["warnings"].to_string();
+        assert!(warnings.contains(reason), "{warnings}");
+        let files = format!("/sessions/{}/files", session["id"].as_str().unwrap());
+        self.server.client().get(&files).problem(404, "no_workspace");
+    }
+}
+
+#[test]
+fn m1_fields_and_default_mount_path() {
+    let host = Host::new();
+    let session = host.mount(json!({"host_path": host.path("allowed/project")}));
+    assert_eq!(host.files(&session), json!(["project/README", "project/docs/a.md", "project/src/main.rs"]));
+    let mount = &session["workspace"]["mounts"][0];
+    assert_eq!(
+        (&mount["mount_path"], &mount["files"], &mount["bytes_copied"]),
+        (&json!("project"), &json!(3), &json!(25))
+    );
+    let session = host.mount(json!({
+        "host_path": host.path("allowed/project"), "mount_path": "/workspace/code//here",
+        "include_glob": ["*.rs", "*.md"], "exclude_glob": ["docs/**"],
+    }));
+    assert_eq!(host.files(&session), json!(["code/here/src/main.rs"]));
+    // What is mounted is a copy.
+    host.server.tool(
+        &session,
+        "edit",
+        json!({"path": "code/here/src/main.rs", "old_string": "main", "new_string": "other"}),
+    );
+    assert_eq!(fs::read_to_string(host.path("allowed/project/src/main.rs")).unwrap(), "fn main() {}\n");
+}
+
+#[test]
+fn m2_only_from_allowed_roots() {
+    let host = Host::new();
+    host.refused(json!({"host_path": host.path("outside")}), "is outside allowed roots");
+    host.refused(json!({"host_path": host.path("allowed/../outside")}), "outside");
+    host.refused(json!({"host_path": "/etc"}), "is outside allowed roots");
+    host.refused(json!({"host_path": host.path("allowed/nothing")}), "Host path does not exist");
+    host.allow(&[]);
+    host.refused(json!({"host_path": host.path("allowed/project")}), "No allowed host roots configured for mounts.");
+    // What the roots were when the session was planned is what counts; required, it fails.
+    host.server.agent_type(
+        "required",
+        json!({"enabled": true, "provider": "memory", "require_workspace": true, "mounts": [{"host_path": host.path("allowed")}]}),
+    );
+    let session = host.server.session(json!({"agent_type": "required"}));
+    assert_eq!(session["status"], "failed");
+    assert!(session["failure"]["message"].as_str().unwrap().contains("No allowed host roots"), "{session}");
+}
+
+#[test]
+fn m3_links_are_not_followed_unless_they_stay_inside() {
+    let host = Host::new();
+    let project = host.path("allowed/project");
+    let link = |target: &str, name: &str| symlink(target, Path::new(&project).join(name)).unwrap();
+    link("README", "inside");
+    let session = host.mount(json!({"host_path": project}));
+    assert_eq!(host.files(&session), json!(["project/README", "project/docs/a.md", "project/src/main.rs"]));
+    assert_eq!(session["workspace"]["mounts"][0]["skipped"], 1);
+    let session = host.mount(json!({"host_path": project, "follow_symlinks": true}));
+    assert!(host.files(&session).to_string().contains("project/inside"));
+    // The mount itself is a link.
+    symlink(&project, host.path("allowed/alias")).unwrap();
+    host.refused(json!({"host_path": host.path("allowed/alias")}), "is a symbolic link");
+    let session = host.mount(json!({"host_path": host.path("allowed/alias"), "follow_symlinks": true}));
+    assert!(host.files(&session).to_string().contains("src/main.rs"));
+    symlink(host.path("outside"), host.path("allowed/out")).unwrap();
+    for follow in [false, true] {
+        let session = host.mount(json!({"host_path": host.path("allowed/out"), "follow_symlinks": follow}));
+        assert_eq!(session["degraded"], true, "{session}");
+    }
+    link(&host.path("outside/secret"), "leak");
+    host.refused(json!({"host_path": project, "follow_symlinks": true}), "leads outside allowed roots");
+    let session = host.mount(json!({"host_path": project}));
+    assert!(!host.files(&session).to_string().contains("leak"));
+}
+
+#[test]
+fn m4_a_budget_is_all_or_nothing() {
+    let host = Host::new();
+    let project = host.path("allowed/project");
+    host.refused(json!({"host_path": project, "max_bytes": 24}), "Mount exceeds byte budget: 25 > 24");
+    host.refused(json!({"host_path": project, "max_bytes": 0}), "Mount exceeds byte budget");
+    let session = host.mount(json!({"host_path": project, "max_bytes": 25}));
+    assert_eq!(host.files(&session).as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn m5_a_mount_path_cannot_escape() {
+    let host = Host::new();
+    let project = host.path("allowed/project");
+    for escaping in ["../x", "a/../../x", "/..", "a/./b"] {
+        let reason = format!("Mount path '{escaping}' escapes workspace directory");
+        host.refused(json!({"host_path": project, "mount_path": escaping}), &reason);
+    }
+}
+
+#[test]
+fn m6_previews_count_truly() {
+    let host = Host::new();
+    fs::create_dir(host.path("allowed/many")).unwrap();
+    for number in 0..35 {
+        fs::write(host.path(&format!("allowed/many/f{number:02}")), "12345").unwrap();
+    }
+    let session = host.mount(json!({"host_path": host.path("allowed/many"), "mount_path": "deep/er"}));
+    let mount = &session["workspace"]["mounts"][0];
+    let shown = mount["entries"].as_array().unwrap();
+    assert!(shown.len() < 35 && shown.is_sorted_by_key(|name| name.as_str().unwrap().to_owned()), "{mount}");
+    assert_eq!(
+        (&mount["mount_path"], &mount["total_entries"], &mount["files"], &mount["bytes_copied"]),
+        (&json!("deep/er"), &json!(35), &json!(35), &json!(175))
+    );
+}
+
+#[test]
+fn m7_the_fingerprint_changes_with_everything_and_with_nothing_else() {
+    let host = Host::new();
+    let project = host.path("allowed/project");
+    fs::create_dir_all(host.path("allowed/twin")).unwrap();
+    let print = |mount: Value| {
+        let session = host.mount(mount);
+        let print = session["workspace"]["mount_fingerprint"].as_str();
+        print.unwrap_or_else(|| panic!("{session}")).to_owned()
+    };
+    let plain = || json!({"host_path": project});
+    let first = print(plain());
+    assert_eq!(print(plain()), first);
+    let mut seen = vec![first.clone()];
+    for (field, value) in [
+        ("mount_path", json!("elsewhere")),
+        ("include_glob", json!(["*.rs", "*.md", "README"])),
+        ("exclude_glob", json!(["nothing"])),
+        ("max_bytes", json!(1000)),
+        ("follow_symlinks", json!(true)),
+        ("host_path", json!(host.path("allowed/twin"))),
+    ] {
+        let mut mount = plain();
+        mount[field] = value;
+        seen.push(print(mount));
+    }
+    fs::write(host.path("allowed/project/README"), "READ ME\n").unwrap();
+    seen.push(print(plain()));
+    let count = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), count, "two of them are the same");
+    fs::write(host.path("allowed/project/README"), "read me\n").unwrap();
+    assert_eq!(print(plain()), first);
+    let without = host.server.session(json!({"agent_type": "t1"}));
+    assert_ne!(without["workspace"]["mount_fingerprint"], Value::Null);
+}
