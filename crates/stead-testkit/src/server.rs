@@ -180,6 +180,18 @@ impl TestServer {
         self.prove = false;
     }
 
+    /// Closes every session that is not.
+    fn close_all(&self) -> Result<(), ureq::Error> {
+        for status in ["active", "provisioning", "closing", "failed"] {
+            let page = self.client.try_send("GET", &format!("/sessions?limit=500&status={status}"), &[], None)?;
+            for session in page.json()["items"].as_array().into_iter().flatten() {
+                let id = session["id"].as_str().unwrap_or_default();
+                self.client.try_send("DELETE", &format!("/sessions/{id}"), &[], None)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Every session replays to its live state.
     fn prove_journals(&self) {
         let mut cursor = String::new();
@@ -202,6 +214,8 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("--- server log\n{}", self.log());
+            // Boxes outlive a server by design; a failed test must not leave them to the next.
+            let _ = self.close_all();
             if let Some(mut child) = self.child.take() {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -214,12 +228,30 @@ impl Drop for TestServer {
         if self.prove {
             self.prove_journals();
         }
+        self.close_all().unwrap();
+        let boxes = std::fs::read_dir(self.home().join("boxes")).map_or(0, Iterator::count);
+        assert_eq!(boxes, 0, "boxes are left of closed sessions");
         let below = self.pid().map(descendants).unwrap_or_default();
         let status = self.terminate().unwrap();
         assert!(status.success(), "the server ended with {status}:\n{}", self.log());
         let left: Vec<&Process> = below.iter().filter(|process| alive(process)).collect();
         assert!(left.is_empty(), "the server left processes behind: {left:?}");
+        assert_eq!(held_by(self.home()), Vec::<String>::new(), "the host still holds something of the server");
     }
+}
+
+/// Mounts and loop devices that are about files below a directory.
+fn held_by(home: &Path) -> Vec<String> {
+    let home = home.to_string_lossy().into_owned();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut held: Vec<String> = mounts.lines().filter(|line| line.contains(&home)).map(str::to_owned).collect();
+    for device in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let backing = std::fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+        if backing.contains(&home) {
+            held.push(format!("{}: {}", device.file_name().to_string_lossy(), backing.trim()));
+        }
+    }
+    held
 }
 
 /// A process that cannot be mistaken for a later one with the same number.

@@ -32,6 +32,7 @@ pub(crate) fn tool_answer(out: &Output, answer: &Value) -> Result<(), Failure> {
             }
             Ok(())
         }
+        "bash" | "python" if result["exit_code"].is_number() => command(out, answer),
         "ls" if result["entries"].is_array() => listing(out, &result["entries"]),
         "glob" if result["paths"].is_array() => each(out, &result["paths"], cell),
         "grep" if result["matches"].is_array() => each(out, &result["matches"], |found| {
@@ -39,6 +40,21 @@ pub(crate) fn tool_answer(out: &Output, answer: &Value) -> Result<(), Failure> {
         }),
         _ => out.line(&cell(&answer["message"])),
     }
+}
+
+/// What a command said, as it said it; how it ended only if that is worth a word.
+fn command(out: &Output, answer: &Value) -> Result<(), Failure> {
+    let result = &answer["result"];
+    out.content(result["stdout"].as_str().unwrap_or_default())?;
+    let said = result["stderr"].as_str().unwrap_or_default().trim_end();
+    if !said.is_empty() {
+        out.note(said);
+    }
+    let plain = result["exit_code"] == 0 && result["truncated"] != true;
+    if !plain {
+        out.note(&cell(&answer["message"]));
+    }
+    Ok(())
 }
 
 fn listing(out: &Output, entries: &Value) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ mod files;
 mod hostile;
 mod idempotency;
 mod mounts;
+mod native;
 mod policy;
 mod postgres;
 mod sessions;
