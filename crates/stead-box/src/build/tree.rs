@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
-    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, fspick, move_mount, open_tree,
 };
 
 use crate::error::{OrRefuse, Primitive, Refused};
@@ -41,18 +41,27 @@ pub(super) enum Opt<'a> {
 pub(super) fn new(kind: &str, options: &[Opt<'_>], flags: u64, primitive: Primitive) -> Result<OwnedFd, Refused> {
     let refused = || format!("cannot make a {kind} file system");
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).or_refuse(primitive, refused)?;
-    for option in options {
-        match option {
-            Opt::Flag(name) => fsconfig_set_flag(&context, *name),
-            Opt::Value(name, value) => fsconfig_set_string(&context, *name, *value),
-        }
-        .or_refuse(primitive, refused)?;
-    }
+    set(&context, options).or_refuse(primitive, refused)?;
     fsconfig_create(&context).or_refuse(primitive, refused)?;
     let mount =
         fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).or_refuse(primitive, refused)?;
     mount_attr::set_flags(mount.as_fd(), flags).or_refuse(primitive, refused)?;
     Ok(mount)
+}
+
+fn set(context: &OwnedFd, options: &[Opt<'_>]) -> rustix::io::Result<()> {
+    options.iter().try_for_each(|option| match option {
+        Opt::Flag(name) => fsconfig_set_flag(context, *name),
+        Opt::Value(name, value) => fsconfig_set_string(context, *name, *value),
+    })
+}
+
+/// Changes options of a file system that is mounted.
+pub(super) fn reconfigure(mount: &OwnedFd, options: &[Opt<'_>], primitive: Primitive) -> Result<(), Refused> {
+    let refused = || "cannot change the options of a file system".to_owned();
+    let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+    let context = fspick(mount, "", flags).or_refuse(primitive, refused)?;
+    set(&context, options).and_then(|()| fsconfig_reconfigure(&context)).or_refuse(primitive, refused)
 }
 
 /// Puts a detached mount at `path` below `at`.

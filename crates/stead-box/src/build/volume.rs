@@ -83,7 +83,11 @@ fn image(spec: &BoxSpec, record: &mut OwnerRecord) -> Result<OwnedFd, Refused> {
     record.loop_device = Some(device.path.clone());
     let source = device.path.to_string_lossy();
     // The image was written by our own mkfs; what is inside the file system cannot become a device or a privilege.
-    let volume = tree::new("ext4", &[Opt::Value("source", &source)], WRITTEN, Primitive::Volume)?;
+    // Mounting writes the superblock, and waiting for the host's disk to have it would take most of a start. Until the box runs there is
+    // nothing to lose; then barriers are on, so that what a program syncs is on the host's disk.
+    let options = [Opt::Value("source", &source), Opt::Flag("nobarrier")];
+    let volume = tree::new("ext4", &options, WRITTEN, Primitive::Volume)?;
+    tree::reconfigure(&volume, &[Opt::Flag("barrier")], Primitive::Volume)?;
     rustix::fs::chmodat(volume.as_fd(), ".", Mode::from_raw_mode(0o755), AtFlags::empty())
         .or_refuse(Primitive::Volume, || "cannot open the volume".to_owned())?;
     Ok(volume)
