@@ -22,6 +22,8 @@ pub enum Command {
     Provision,
     /// Legal while provisioning, when the box is there and the step before has ended.
     RunStep,
+    /// Legal while provisioning, when every step has ended.
+    Activate,
     /// Legal while active.
     CallTool { call: CallId, tool: ToolName, arguments: Value },
     /// Legal while active, for an actor whose tools allow as much.
@@ -56,6 +58,8 @@ pub enum Effect {
         call: CallId,
         operation: FileOperation,
     },
+    /// The workspace is told that provisioning is over: what is there now is what it began with.
+    BeginWork,
     /// Nothing is made: the workspace of another session is used.
     ShareWorkspace {
         source: SessionId,
@@ -107,6 +111,7 @@ pub enum Outcome {
         call: CallId,
         reason: String,
     },
+    Began,
     Removed,
     RemovalFailed {
         reason: String,

@@ -26,6 +26,11 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
         Command::Create { .. } => Err(Rejection::Exists),
         Command::Provision => provision(session),
         Command::RunStep => run_step(session),
+        Command::Activate => {
+            let due = next(session) == Some(Command::Activate);
+            let effect = due.then_some(Effect::BeginWork).ok_or(Rejection::OutOfTurn { what: "it is not prepared" })?;
+            Ok(Step { events: Vec::new(), effect: Some(effect) })
+        }
         Command::CallTool { call, tool, arguments } => call_tool(session, call, tool, arguments, actor),
         Command::OperateFiles { call, operation } => operate_files(session, call, operation, actor),
         Command::Share { with } => {
@@ -194,10 +199,18 @@ pub fn next(session: &Session) -> Option<Command> {
             (session.status == Status::Provisioning).then_some(Command::Provision)
         }
         WorkspaceStatus::Preparing if workspace.step_running => None,
-        WorkspaceStatus::Preparing => Some(if ending { Command::Remove } else { Command::RunStep }),
+        WorkspaceStatus::Preparing if ending => Some(Command::Remove),
+        WorkspaceStatus::Preparing if prepared(session, workspace) => Some(Command::Activate),
+        WorkspaceStatus::Preparing => Some(Command::RunStep),
         WorkspaceStatus::Ready => ending.then_some(Command::Remove),
         WorkspaceStatus::Lost => None,
     }
+}
+
+/// Whether every step was done, or the setup stopped and what is left of it is skipped.
+fn prepared(session: &Session, workspace: &Workspace) -> bool {
+    let steps = session.workspace_spec().map_or(0, |spec| spec.plan.actions.len());
+    workspace.setup_failed || usize::try_from(workspace.steps_done).is_ok_and(|done| done >= steps)
 }
 
 /// What follows from a fact. Never refuses: it happened.
@@ -213,9 +226,6 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
                 let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
                 let provider = workspace.provider.map_or("this provider", |provider| provider.as_str());
                 events.push(warning("limit_not_enforced", format!("provider '{provider}' does not enforce: {names}")));
-            }
-            if spec.plan.actions.is_empty() {
-                events.extend(ready(session, workspace));
             }
             events
         }
@@ -236,6 +246,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::OperationFinished { call, duration_ms, failure, files } => {
             vec![Event::FileOperationFinished { call, duration_ms, failure, files }]
         }
+        Outcome::Began => ready(session, workspace),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),
@@ -274,22 +285,17 @@ fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {
     workspace.provider.map(failed).into_iter().collect()
 }
 
-/// What a finished step leads to: the next one, readiness, or the end of the attempt.
+/// What a failed step leads to: the end of the setup, or of the attempt.
 fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, failure: Option<Failure>) -> Vec<Event> {
     let action = usize::try_from(workspace.steps_done).ok().and_then(|index| spec.plan.actions.get(index));
-    let last = usize::try_from(workspace.steps_done).is_ok_and(|index| index + 1 >= spec.plan.actions.len());
-    let Some(failure) = failure else {
-        return if last { ready(session, workspace) } else { Vec::new() };
-    };
+    let Some(failure) = failure else { return Vec::new() };
     if !action.is_some_and(|action| action.is_setup()) {
         return provision_failed(workspace, failure);
     }
     // The first failing setup command ends the setup; what it means for the session is the agent type's choice.
     let message = format!("setup stopped: {}", failure.message);
     match spec.on_setup_failure {
-        OnSetupFailure::Warn => {
-            std::iter::once(warning("setup_failed", message)).chain(ready(session, workspace)).collect()
-        }
+        OnSetupFailure::Warn => vec![warning("setup_failed", message)],
         OnSetupFailure::Fail if session.status == Status::Provisioning => {
             vec![Event::SessionFailed { failure: Failure::new("setup_failed", message) }]
         }

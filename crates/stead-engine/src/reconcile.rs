@@ -89,6 +89,18 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             };
             session.record_surely(outcome).await?;
         }
+        Some(Effect::BeginWork) => {
+            // Not for one of several users of a workspace: it began when the first did.
+            let shares = session
+                .state()
+                .await
+                .session
+                .is_some_and(|session| session.workspace_spec().is_some_and(|spec| spec.shared_with.is_some()));
+            if let (false, Some(workspace)) = (shares, session.workspace()) {
+                workspace.begin().await;
+            }
+            session.record_surely(Outcome::Began).await?;
+        }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();
             let performed = async {
@@ -153,7 +165,6 @@ async fn record_step(
             session.record_surely(Outcome::StepFinished { duration_ms, failure: Some(failure), files, report }).await?;
         }
     }
-    begin_if_ready(session).await;
     Ok(())
 }
 
@@ -162,15 +173,6 @@ fn hold(session: &OpenSession, workspace: std::sync::Arc<dyn Workspace>) -> Outc
     let enforced_limits = workspace.enforced_limits();
     session.set_workspace(Some(workspace));
     Outcome::Created { enforced_limits }
-}
-
-/// The files as they are when provisioning ends are what a diff compares with.
-async fn begin_if_ready(session: &OpenSession) {
-    let state = session.state().await;
-    let ready = state.session.is_some_and(|session| session.status == Status::Active);
-    if let (true, Some(workspace)) = (ready, session.workspace()) {
-        workspace.begin().await;
-    }
 }
 
 pub(crate) fn millis(started: Instant) -> u64 {

@@ -75,6 +75,7 @@ fn success(effect: &Effect) -> Outcome {
         Effect::RemoveWorkspace { .. } => Outcome::Removed,
         Effect::CallTool { call, .. } => finished(*call),
         Effect::OperateFiles { call, .. } => operated(*call, None),
+        Effect::BeginWork => Outcome::Began,
         Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
     }
 }

@@ -29,6 +29,8 @@ impl ArchiveFormat {
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::TarZst),
             [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Some(Self::Zip),
             _ if start.get(257..262) == Some(b"ustar") => Some(Self::Tar),
+            // A tar of nothing is its end mark alone.
+            _ if start.len() >= 512 && start.iter().all(|byte| *byte == 0) => Some(Self::Tar),
             _ => None,
         }
     }

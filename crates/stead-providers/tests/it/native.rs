@@ -136,7 +136,7 @@ fn commands_are_results_and_their_ends_are_kept() {
             let result = call(&workspace, ToolName::Bash, json!({"command": "seq 100000", "cwd": "/tmp"})).await;
             let text = result["stdout"].as_str().unwrap();
             assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n") && text.contains("bytes omitted"));
-            assert_eq!((&result["stdout_bytes"], &result["truncated"]), (&json!(588_895), &json!(true)));
+            assert_eq!((&result["stdout_total"], &result["truncated"]), (&json!(588_895), &json!(true)));
             let result =
                 call(&workspace, ToolName::Python, json!({"code": "import sys; print(sys.version_info[0] * 7)"})).await;
             assert_eq!(result["stdout"], "21\n");
