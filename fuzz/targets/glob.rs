@@ -7,7 +7,10 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use stead_fs::{Case, Filesystem, GlobQuery, GrepQuery, Hidden, Ignoring, Kind, MemoryFs, WorkspacePath, WriteMode};
+use regex::bytes::RegexBuilder;
+use stead_fs::{
+    Case, Filesystem, GlobQuery, GrepFound, GrepQuery, Hidden, Ignoring, Kind, MemoryFs, WorkspacePath, WriteMode,
+};
 use stead_fuzz::{contents, fields, path};
 
 fuzz_target!(|input: &[u8]| {
@@ -32,7 +35,8 @@ fn tree(files: &[u8]) -> MemoryFs {
     for line in files.split(|byte| *byte == b'\n').take(32) {
         if let Ok(file) = WorkspacePath::from_segments(line.split(|byte| *byte == b'/')) {
             // A file may be in the way of another, or too deep; what is there is looked at below.
-            let _ = fs.write_bytes(&file, line.to_vec().into(), WriteMode::Overwrite, 0);
+            let content: Vec<u8> = line.iter().map(|byte| if *byte == b'/' { b'\n' } else { *byte }).collect();
+            let _ = fs.write_bytes(&file, content.into(), WriteMode::Overwrite, 0);
         }
     }
     fs
@@ -143,6 +147,7 @@ fn check_grep(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, glob: &str, r
     let places: Vec<_> = whole.matches.iter().map(|found| (&found.path, found.line)).collect();
     assert!(places.is_sorted_by(|a, b| a < b), "{regex:?}: {places:?}");
     assert!(places.iter().all(|(path, _)| tree.get(*path) == Some(&Kind::File)));
+    check_lines(fs, tree, regex, hidden, &whole);
     let capped = ask(2, None).expect("it worked without the cap");
     assert_eq!(capped.matches, whole.matches[..whole.matches.len().min(2)]);
     assert_eq!(capped.truncated, whole.matches.len() > 2);
@@ -150,5 +155,25 @@ fn check_grep(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, glob: &str, r
         // A pattern that names hidden files finds them too; nothing else is new.
         let new = filtered.matches.iter().find(|found| !whole.matches.contains(found));
         assert!(new.is_none_or(|found| found.path.segments().any(|name| name.starts_with(b"."))), "{new:?}");
+    }
+}
+
+/// What the same expression finds line by line. Carriage returns and the ends of the text are the searcher's own business.
+fn check_lines(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, regex: &str, hidden: Hidden, found: &GrepFound) {
+    let reference = RegexBuilder::new(regex).multi_line(true).crlf(true).build();
+    let Ok(reference) = reference else { return };
+    if ["\\A", "\\z", "\\r", "\r", "\\x", "\\u", "(?"].iter().any(|part| regex.contains(part)) {
+        return;
+    }
+    for (path, _) in tree.iter().filter(|(_, kind)| **kind == Kind::File) {
+        let content = fs.read_bytes(path).expect("a walked file can be read");
+        let skipped = hidden == Hidden::Skipped && path.segments().any(|name| name.starts_with(b"."));
+        if content.contains(&b'\r') || skipped {
+            continue;
+        }
+        let lines = content.strip_suffix(b"\n").unwrap_or(&content).split(|byte| *byte == b'\n').zip(1..);
+        let expected: Vec<u64> = lines.filter(|(line, _)| reference.is_match(line)).map(|(_, number)| number).collect();
+        let here = found.matches.iter().filter(|found| found.path == *path).map(|found| found.line);
+        assert_eq!(here.collect::<Vec<_>>(), expected, "{regex:?} in {path}: {content:?}");
     }
 }

@@ -25,11 +25,11 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let theirs = there(&operations, &answers)?;
     let total = |seconds: &Seconds| seconds.values().sum::<f64>();
     let each: Vec<String> =
-        theirs.iter().map(|(tool, seconds)| format!("{tool} {:.0}×", seconds / mine[tool])).collect();
+        theirs.iter().map(|(tool, seconds)| format!("{tool} {:.1}×", seconds / mine[tool])).collect();
     let ratio = total(&theirs) / total(&mine);
     table.row(
         &format!("memory backend, {} mixed tool calls on {FILES} files, library", operations.len()),
-        format!("{:.0} ms; {ratio:.0}× as fast", total(&mine) * 1000.0),
+        format!("{:.0} ms; {ratio:.1}× as fast", total(&mine) * 1000.0),
         format!("a dict in Python, same answers: {:.0} ms; {}", total(&theirs) * 1000.0, each.join(", ")),
         "≥ 50×",
         json!({"seconds": mine, "peer_seconds": theirs, "ratio": ratio, "calls": operations.len()}),
