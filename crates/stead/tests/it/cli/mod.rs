@@ -3,6 +3,7 @@
 
 mod commands;
 mod demo;
+mod files;
 mod follow;
 mod help;
 mod kit;

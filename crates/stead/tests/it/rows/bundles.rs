@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer};
 
-use super::{server, server_with};
+use super::{Files, on_both, server, server_with};
 
 /// One entry of a hand-made tar; nothing about it need be decent.
 struct Raw {
@@ -71,8 +71,8 @@ fn upload(server: &TestServer, bytes: &[u8]) -> String {
     stored["digest"].as_str().unwrap().to_owned()
 }
 
-fn bundler(server: &TestServer) {
-    server.agent_type("b", json!({"enabled": true, "provider": "memory"}));
+fn bundler(server: &TestServer, files: Files) {
+    server.agent_type("b", json!({"enabled": true, "provider": files.provider()}));
 }
 
 fn session(server: &TestServer, policy: Value) -> Value {
@@ -84,10 +84,9 @@ fn from_blob(server: &TestServer, bytes: &[u8]) -> Value {
     session(server, json!({"type": "bundle", "source": {"blob": digest}}))
 }
 
-#[test]
-fn p7_every_format_from_an_upload() {
+fn p7_every_format_from_an_upload(files: Files) {
     let server = server();
-    bundler(&server);
+    bundler(&server, files);
     for bytes in [decent(), gzip(&decent()), zstd::encode_all(&decent()[..], 3).unwrap(), zip()] {
         let session = from_blob(&server, &bytes);
         assert_eq!((&session["status"], &session["degraded"]), (&json!("active"), &json!(false)), "{session}");
@@ -106,10 +105,9 @@ fn p7_every_format_from_an_upload() {
     server.client().get("/blobs/..%2f..%2ftoken").problem(404, "not_found");
 }
 
-#[test]
-fn p7_from_a_host_path_inside_the_roots() {
+fn p7_from_a_host_path_inside_the_roots(files: Files) {
     let server = server();
-    bundler(&server);
+    bundler(&server, files);
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("in")).unwrap();
     let (inside, outside) = (folder.path().join("in/bundle.tgz"), folder.path().join("out.tar"));
@@ -131,10 +129,9 @@ fn p7_from_a_host_path_inside_the_roots() {
     }
 }
 
-#[test]
-fn p7_what_is_refused_leaves_nothing() {
+fn p7_what_is_refused_leaves_nothing(files: Files) {
     let server = server();
-    bundler(&server);
+    bundler(&server, files);
     let special = |kind: u8| Raw { name: "device", kind, target: "", content: Vec::new() };
     let link = |target: &'static str| Raw { name: "link", kind: b'2', target, content: Vec::new() };
     let good = || file("good", b"fine");
@@ -173,15 +170,14 @@ fn p7_what_is_refused_leaves_nothing() {
     assert!(missing["warnings"].to_string().contains("is not in the store"), "{missing}");
 }
 
-#[test]
-fn p7_a_start_taken_up_again_has_the_same_bundle() {
+fn p7_a_start_taken_up_again_has_the_same_bundle(files: Files) {
     // The directory is there and the bundle unpacked; the step after that never ends.
     let mut server = server_with(ServerOptions::default().failpoints("provision.step=2*off->sleep(60000)"));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bundle.tar");
     std::fs::write(&path, decent()).unwrap();
     server.client().put("/platform", json!({"allowed_host_roots": [folder.path()]})).expect(200);
-    bundler(&server);
+    bundler(&server, files);
     let task = json!({"workspace_policy": {"type": "bundle", "source": {"path": path}}, "context": {"pull_request_number": 7}});
     let session = server.client().post("/sessions", json!({"agent_type": "b", "task": task})).expect(201);
     let id = session["id"].as_str().unwrap().to_owned();
@@ -210,3 +206,10 @@ fn p7_a_start_taken_up_again_has_the_same_bundle() {
     assert_eq!(paths, json!(["a.txt", "src/b"]));
     assert_eq!(server.tool(&settled, "read", json!({"path": ".stead/task.json"}))["ok"], true);
 }
+
+on_both!(
+    p7_every_format_from_an_upload,
+    p7_from_a_host_path_inside_the_roots,
+    p7_what_is_refused_leaves_nothing,
+    p7_a_start_taken_up_again_has_the_same_bundle
+);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer};
 
-use super::{put, server, server_with, writer};
+use super::{Files, on_both, put, server, server_with, writer};
 
 fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
@@ -25,10 +25,9 @@ fn close(server: &TestServer, session: &Value) {
     assert_eq!(server.client().delete(&path(session, "")).status, 204);
 }
 
-#[test]
-fn f11_none_shares_until_the_last_one_closes() {
+fn f11_none_shares_until_the_last_one_closes(files: Files) {
     let mut server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "a", b"one");
     let both = clones(&server, &session, json!({"isolation": "none", "count": 2}));
     let [first, second] = both.as_slice() else { panic!("{both:?}") };
@@ -58,10 +57,9 @@ fn f11_none_shares_until_the_last_one_closes() {
     server.client().get(&path(second, "/files/b")).problem(409, "session_not_active");
 }
 
-#[test]
-fn f11_full_shares_nothing() {
+fn f11_full_shares_nothing(files: Files) {
     let mut server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "a", b"one");
     let three = clones(&server, &session, json!({"isolation": "full", "count": 3}));
     let hash = |session: &Value| server.client().get(&path(session, "")).expect(200)["workspace"]["tree_hash"].clone();
@@ -83,10 +81,9 @@ fn f11_full_shares_nothing() {
     assert_eq!(content(&server, &again[0], "a"), "mine");
 }
 
-#[test]
-fn f11_all_the_clones_or_none() {
+fn f11_all_the_clones_or_none(files: Files) {
     let server = server_with(ServerOptions::default().env("WORKSPACE_MAX_CONCURRENT", "3"));
-    let session = writer(&server);
+    let session = writer(&server, files);
     let refused = server.client().post(&path(&session, "/clone"), json!({"isolation": "none", "count": 3}));
     refused.problem(429, "capacity");
     assert!(refused.header("retry-after").is_some());
@@ -94,10 +91,9 @@ fn f11_all_the_clones_or_none() {
     assert_eq!(clones(&server, &session, json!({"isolation": "none", "count": 2})).len(), 2);
 }
 
-#[test]
-fn f11_what_is_refused() {
+fn f11_what_is_refused(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let ask = |body: Value| server.client().post(&path(&session, "/clone"), body);
     for body in [
         json!({}),
@@ -120,10 +116,9 @@ fn f11_what_is_refused() {
     ask(json!({"isolation": "none"})).problem(409, "session_not_active");
 }
 
-#[test]
-fn f11_a_key_makes_one_set() {
+fn f11_a_key_makes_one_set(files: Files) {
     let mut server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let ask = |server: &TestServer, count: u32| {
         let (at, body) = (path(&session, "/clone?wait=20"), json!({"isolation": "full", "count": count}).to_string());
         server.client().send("POST", &at, &[("idempotency-key", "k")], Some(body))
@@ -138,3 +133,11 @@ fn f11_a_key_makes_one_set() {
     assert_eq!(ids(&ask(&server, 2).expect(201)), first);
     assert_eq!(server.client().get("/sessions").expect(200)["items"].as_array().unwrap().len(), 3);
 }
+
+on_both!(
+    f11_none_shares_until_the_last_one_closes,
+    f11_full_shares_nothing,
+    f11_all_the_clones_or_none,
+    f11_what_is_refused,
+    f11_a_key_makes_one_set
+);

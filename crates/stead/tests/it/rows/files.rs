@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stead_testkit::{RawReply, TestServer};
 
-use super::{put, server, writer};
+use super::{Files, on_both, put, server, writer};
 
 fn path(session: &Value, path: &str) -> String {
     format!("/sessions/{}/files/{path}", session["id"].as_str().unwrap())
@@ -16,10 +16,9 @@ fn get(server: &TestServer, session: &Value, at: &str, headers: &[(&str, &str)])
     server.client().bytes("GET", &path(session, at), headers, &[])
 }
 
-#[test]
-fn bytes_come_back_as_they_went() {
+fn bytes_come_back_as_they_went(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let all: Vec<u8> = (0..100_000u32).map(|number| (number % 256) as u8).collect();
     let client = server.client();
     let made = client.bytes("PUT", &path(&session, "d/all?mkdir=1"), &[], &all);
@@ -51,10 +50,9 @@ fn bytes_come_back_as_they_went() {
     get(&server, &session, "d/all", &[]).reply().problem(404, "not_found");
 }
 
-#[test]
-fn missing_parents_are_made_on_request_only() {
+fn missing_parents_are_made_on_request_only(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let client = server.client();
     let refused = client.bytes("PUT", &path(&session, "a/b/c"), &[], b"x").reply();
     refused.problem(404, "not_found");
@@ -70,10 +68,9 @@ fn missing_parents_are_made_on_request_only() {
     assert_eq!(listing["entries"][0]["kind"], "directory");
 }
 
-#[test]
-fn paths_are_decoded_once_and_never_climb() {
+fn paths_are_decoded_once_and_never_climb(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "d%20e/100%25.txt?mkdir=1", b"x");
     let tool = server.tool(&session, "glob", json!({"pattern": "**/*"}));
     assert_eq!(tool["result"]["paths"], json!(["d e/100%.txt"]));
@@ -94,10 +91,9 @@ fn paths_are_decoded_once_and_never_climb() {
     get(&server, &session, "a%ffb", &[]).reply().problem(400, "invalid_request");
 }
 
-#[test]
-fn if_match_and_if_none_match() {
+fn if_match_and_if_none_match(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let client = server.client();
     let at = path(&session, "a");
     let put = |headers: &[(&str, &str)], body: &[u8]| client.bytes("PUT", &at, headers, body);
@@ -131,10 +127,9 @@ fn if_match_and_if_none_match() {
     assert_eq!(client.send("DELETE", &at, &[("if-match", &second_tag)], None).status, 204);
 }
 
-#[test]
-fn ranges() {
+fn ranges(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "a", b"0123456789");
     let ask = |range: &str| get(&server, &session, "a", &[("range", range)]);
     for (range, bytes, place) in [
@@ -161,10 +156,9 @@ fn ranges() {
     assert_eq!(old.expect(200), b"0123456789");
 }
 
-#[test]
-fn directories_are_listings_and_tars() {
+fn directories_are_listings_and_tars(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "d/b.txt?mkdir=1", b"bee");
     put(&server, &session, "d/sub/a?mkdir=1", b"ay");
     let client = server.client();
@@ -195,11 +189,10 @@ fn directories_are_listings_and_tars() {
     get(&server, &session, "d/sub/a", &[]).reply().problem(404, "not_found");
 }
 
-#[test]
-fn a_session_token_has_the_files_its_tools_allow() {
+fn a_session_token_has_the_files_its_tools_allow(files: Files) {
     let server = server();
-    server.agent_type("r", json!({"enabled": true, "provider": "memory", "tools": ["read"]}));
-    server.agent_type("l", json!({"enabled": true, "provider": "memory", "tools": ["ls", "rm"]}));
+    server.agent_type("r", json!({"enabled": true, "provider": files.provider(), "tools": ["read"]}));
+    server.agent_type("l", json!({"enabled": true, "provider": files.provider(), "tools": ["ls", "rm"]}));
     for (agent_type, allowed, refused) in [
         ("r", ["GET a"].as_slice(), ["GET ", "PUT a", "DELETE a"].as_slice()),
         ("l", &["GET ", "DELETE a"], &["GET a", "PUT a"]),
@@ -227,10 +220,9 @@ fn writer_of(server: &TestServer, agent_type: &str) -> Value {
     server.session(json!({"agent_type": agent_type}))
 }
 
-#[test]
-fn a_session_that_is_not_active_has_no_files() {
+fn a_session_that_is_not_active_has_no_files(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     assert_eq!(server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).status, 204);
     get(&server, &session, "a", &[]).reply().problem(409, "session_not_active");
     server.client().bytes("PUT", &path(&session, "a"), &[], b"x").reply().problem(409, "session_not_active");
@@ -270,11 +262,10 @@ fn resident_mib(server: &TestServer) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-#[test]
-fn three_hundred_mebibytes_up_and_down() {
+fn three_hundred_mebibytes_up_and_down(files: Files) {
     const SIZE: u64 = 300 << 20;
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let before = resident_mib(&server);
     let blob = server.client().upload("POST", "/blobs", Numbered::new(SIZE)).expect(201);
     assert_eq!(blob["bytes"], SIZE);
@@ -301,3 +292,15 @@ fn three_hundred_mebibytes_up_and_down() {
     );
     assert!(after < before + 100, "a blob goes through in constant memory: {before} MiB, then {after}");
 }
+
+on_both!(
+    bytes_come_back_as_they_went,
+    missing_parents_are_made_on_request_only,
+    paths_are_decoded_once_and_never_climb,
+    if_match_and_if_none_match,
+    ranges,
+    directories_are_listings_and_tars,
+    a_session_token_has_the_files_its_tools_allow,
+    a_session_that_is_not_active_has_no_files,
+    three_hundred_mebibytes_up_and_down
+);

@@ -27,9 +27,48 @@ fn server_with(options: ServerOptions) -> TestServer {
     TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options)
 }
 
-/// A session of an agent type `w` with every tool, in memory.
-fn writer(server: &TestServer) -> Value {
-    server.agent_type("w", json!({"enabled": true, "provider": "memory"}));
+/// Where a session's files are: in the server's memory, or on disk inside a box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    Memory,
+    Disk,
+}
+
+impl Files {
+    fn provider(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => {
+                native::build_init();
+                "native"
+            }
+        }
+    }
+}
+
+/// Each test once per backend: what is promised of files is promised wherever they are.
+macro_rules! on_both {
+    ($($test:ident),+ $(,)?) => {
+        mod memory {
+            $(#[test]
+            fn $test() {
+                super::$test(super::super::Files::Memory);
+            })+
+        }
+
+        mod disk {
+            $(#[test]
+            fn $test() {
+                super::$test(super::super::Files::Disk);
+            })+
+        }
+    };
+}
+use on_both;
+
+/// A session of an agent type `w` with every tool.
+fn writer(server: &TestServer, files: Files) -> Value {
+    server.agent_type("w", json!({"enabled": true, "provider": files.provider()}));
     server.session(json!({"agent_type": "w"}))
 }
 

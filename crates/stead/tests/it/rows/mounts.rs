@@ -7,17 +7,18 @@ use std::path::Path;
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
-use super::server;
+use super::{Files, on_both, server};
 
 /// A host directory that may be mounted, and one beside it that may not.
 struct Host {
     server: TestServer,
     folder: tempfile::TempDir,
     made: std::cell::Cell<u32>,
+    kept: Files,
 }
 
 impl Host {
-    fn new() -> Self {
+    fn new(kept: Files) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for directory in ["allowed/project/src", "allowed/project/docs", "outside"] {
             fs::create_dir_all(folder.path().join(directory)).unwrap();
@@ -26,7 +27,7 @@ impl Host {
         fs::write(folder.path().join("allowed/project/docs/a.md"), "# a\n").unwrap();
         fs::write(folder.path().join("allowed/project/README"), "read me\n").unwrap();
         fs::write(folder.path().join("outside/secret"), "secret\n").unwrap();
-        let host = Self { server: server(), folder, made: std::cell::Cell::new(0) };
+        let host = Self { server: server(), folder, made: std::cell::Cell::new(0), kept };
         host.allow(&["allowed"]);
         host
     }
@@ -44,7 +45,7 @@ impl Host {
     fn mount(&self, mount: Value) -> Value {
         self.made.set(self.made.get() + 1);
         let id = format!("t{}", self.made.get());
-        self.server.agent_type(&id, json!({"enabled": true, "provider": "memory", "mounts": [mount]}));
+        self.server.agent_type(&id, json!({"enabled": true, "provider": self.kept.provider(), "mounts": [mount]}));
         self.server.session(json!({"agent_type": id}))
     }
 
@@ -65,9 +66,8 @@ impl Host {
     }
 }
 
-#[test]
-fn m1_fields_and_default_mount_path() {
-    let host = Host::new();
+fn m1_fields_and_default_mount_path(files: Files) {
+    let host = Host::new(files);
     let session = host.mount(json!({"host_path": host.path("allowed/project")}));
     assert_eq!(host.files(&session), json!(["project/README", "project/docs/a.md", "project/src/main.rs"]));
     let mount = &session["workspace"]["mounts"][0];
@@ -89,9 +89,8 @@ fn m1_fields_and_default_mount_path() {
     assert_eq!(fs::read_to_string(host.path("allowed/project/src/main.rs")).unwrap(), "fn main() {}\n");
 }
 
-#[test]
-fn m2_only_from_allowed_roots() {
-    let host = Host::new();
+fn m2_only_from_allowed_roots(files: Files) {
+    let host = Host::new(files);
     host.refused(json!({"host_path": host.path("outside")}), "is outside allowed roots");
     host.refused(json!({"host_path": host.path("allowed/../outside")}), "outside");
     host.refused(json!({"host_path": "/etc"}), "is outside allowed roots");
@@ -101,16 +100,15 @@ fn m2_only_from_allowed_roots() {
     // What the roots were when the session was planned is what counts; required, it fails.
     host.server.agent_type(
         "required",
-        json!({"enabled": true, "provider": "memory", "require_workspace": true, "mounts": [{"host_path": host.path("allowed")}]}),
+        json!({"enabled": true, "provider": files.provider(), "require_workspace": true, "mounts": [{"host_path": host.path("allowed")}]}),
     );
     let session = host.server.session(json!({"agent_type": "required"}));
     assert_eq!(session["status"], "failed");
     assert!(session["failure"]["message"].as_str().unwrap().contains("No allowed host roots"), "{session}");
 }
 
-#[test]
-fn m3_links_are_not_followed_unless_they_stay_inside() {
-    let host = Host::new();
+fn m3_links_are_not_followed_unless_they_stay_inside(files: Files) {
+    let host = Host::new(files);
     let project = host.path("allowed/project");
     let link = |target: &str, name: &str| symlink(target, Path::new(&project).join(name)).unwrap();
     link("README", "inside");
@@ -135,9 +133,8 @@ fn m3_links_are_not_followed_unless_they_stay_inside() {
     assert!(!host.files(&session).to_string().contains("leak"));
 }
 
-#[test]
-fn m4_a_budget_is_all_or_nothing() {
-    let host = Host::new();
+fn m4_a_budget_is_all_or_nothing(files: Files) {
+    let host = Host::new(files);
     let project = host.path("allowed/project");
     host.refused(json!({"host_path": project, "max_bytes": 24}), "Mount exceeds byte budget: 25 > 24");
     host.refused(json!({"host_path": project, "max_bytes": 0}), "Mount exceeds byte budget");
@@ -145,9 +142,8 @@ fn m4_a_budget_is_all_or_nothing() {
     assert_eq!(host.files(&session).as_array().unwrap().len(), 3);
 }
 
-#[test]
-fn m5_a_mount_path_cannot_escape() {
-    let host = Host::new();
+fn m5_a_mount_path_cannot_escape(files: Files) {
+    let host = Host::new(files);
     let project = host.path("allowed/project");
     for escaping in ["../x", "a/../../x", "/..", "a/./b"] {
         let reason = format!("Mount path '{escaping}' escapes workspace directory");
@@ -155,9 +151,8 @@ fn m5_a_mount_path_cannot_escape() {
     }
 }
 
-#[test]
-fn m6_previews_count_truly() {
-    let host = Host::new();
+fn m6_previews_count_truly(files: Files) {
+    let host = Host::new(files);
     fs::create_dir(host.path("allowed/many")).unwrap();
     for number in 0..35 {
         fs::write(host.path(&format!("allowed/many/f{number:02}")), "12345").unwrap();
@@ -172,9 +167,8 @@ fn m6_previews_count_truly() {
     );
 }
 
-#[test]
-fn m7_the_fingerprint_changes_with_everything_and_with_nothing_else() {
-    let host = Host::new();
+fn m7_the_fingerprint_changes_with_everything_and_with_nothing_else(files: Files) {
+    let host = Host::new(files);
     let project = host.path("allowed/project");
     fs::create_dir_all(host.path("allowed/twin")).unwrap();
     let print = |mount: Value| {
@@ -209,3 +203,13 @@ fn m7_the_fingerprint_changes_with_everything_and_with_nothing_else() {
     let without = host.server.session(json!({"agent_type": "t1"}));
     assert_ne!(without["workspace"]["mount_fingerprint"], Value::Null);
 }
+
+on_both!(
+    m1_fields_and_default_mount_path,
+    m2_only_from_allowed_roots,
+    m3_links_are_not_followed_unless_they_stay_inside,
+    m4_a_budget_is_all_or_nothing,
+    m5_a_mount_path_cannot_escape,
+    m6_previews_count_truly,
+    m7_the_fingerprint_changes_with_everything_and_with_nothing_else
+);

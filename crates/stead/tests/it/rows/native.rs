@@ -10,13 +10,17 @@ use stead_testkit::TestServer;
 use super::server;
 
 /// The program inside the box stands beside the server's; a test of one package alone has not built it yet.
-fn with_boxes() -> TestServer {
+pub(super) fn build_init() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let built = Command::new(cargo).args(["build", "--quiet", "-p", "stead-box", "--bin", "stead-init"]).status();
         assert!(built.unwrap().success(), "stead-init does not build");
     });
+}
+
+fn with_boxes() -> TestServer {
+    build_init();
     server()
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use stead_testkit::{Reply, TestServer};
 
-use super::{put, server, writer};
+use super::{Files, on_both, put, server, writer};
 
 fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
@@ -84,8 +84,9 @@ fn change(server: &TestServer, session: &Value) {
 
 #[test]
 fn f10_restore_puts_everything_back() {
+    let files = Files::Memory;
     let mut server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     fill(&server, &session);
     let before = tree(&server, &session);
     assert!(before.contains(&("run.sh".to_owned(), 'f', 0o755, b"#!/bin/sh\necho hi\n".to_vec())), "{before:?}");
@@ -110,10 +111,9 @@ fn f10_restore_puts_everything_back() {
     assert_eq!(listed["items"], json!([kept, later]));
 }
 
-#[test]
-fn f10_what_is_refused() {
+fn f10_what_is_refused(files: Files) {
     let server = server();
-    let (session, other) = (writer(&server), server.session(json!({"agent_type": "w"})));
+    let (session, other) = (writer(&server, files), server.session(json!({"agent_type": "w"})));
     let kept = snapshot(&server, &session, json!({}));
     restore(&server, &other, &kept).problem(404, "not_found");
     let client = server.client();
@@ -125,10 +125,9 @@ fn f10_what_is_refused() {
     client.post(&path(&session, "/snapshots"), json!({})).problem(409, "session_not_active");
 }
 
-#[test]
-fn f10_a_key_makes_one_snapshot() {
+fn f10_a_key_makes_one_snapshot(files: Files) {
     let mut server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let ask = |server: &TestServer, body: Value| {
         let at = path(&session, "/snapshots");
         server.client().send("POST", &at, &[("idempotency-key", "k")], Some(body.to_string()))
@@ -170,8 +169,7 @@ fn on_disk(root: &Path) -> Vec<(String, char, u32, Vec<u8>)> {
     found
 }
 
-#[test]
-fn f13_the_patch_applied_by_git_gives_the_same_tree() {
+fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
     let server = server();
     let base = tempfile::tempdir().unwrap();
     std::fs::write(base.path().join("keep"), "kept\n").unwrap();
@@ -180,7 +178,7 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree() {
     let roots = [base.path().to_str().unwrap()];
     server.client().put("/platform", json!({"allowed_host_roots": roots})).expect(200);
     let mounts = json!([{"host_path": roots[0], "mount_path": "/"}]);
-    server.agent_type("m", json!({"enabled": true, "provider": "memory", "mounts": mounts}));
+    server.agent_type("m", json!({"enabled": true, "provider": files.provider(), "mounts": mounts}));
     let session = server.session(json!({"agent_type": "m"}));
     let clean = server.client().get(&path(&session, "/diff")).expect(200);
     assert_eq!(clean, json!({"changed": [], "unshown": [], "patch": ""}), "{session}");
@@ -209,3 +207,5 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree() {
     server.client().get(&path(&session, "/diff?format=zip")).problem(400, "invalid_request");
     server.client().get(&path(&session, "/export?format=zip")).problem(400, "invalid_request");
 }
+
+on_both!(f10_what_is_refused, f10_a_key_makes_one_snapshot, f13_the_patch_applied_by_git_gives_the_same_tree);

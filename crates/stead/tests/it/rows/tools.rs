@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
-use super::{put, server, writer};
+use super::{Files, on_both, put, server, writer};
 
 /// A call that must fail; its code and message.
 #[track_caller]
@@ -27,10 +27,9 @@ fn bytes(server: &TestServer, session: &Value, path: &str) -> Vec<u8> {
     server.client().bytes("GET", &path, &[], &[]).expect(200)
 }
 
-#[test]
-fn f1_path_rules_and_their_texts() {
+fn f1_path_rules_and_their_texts(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let write = |path: &str| json!({"path": path, "content": "x"});
     for (given, meant) in
         [("//a///b", "a/b"), ("/c", "c"), ("/workspace/d/e", "d/e"), ("workspace/f", "workspace/f"), ("g/", "g")]
@@ -62,10 +61,9 @@ fn f1_path_rules_and_their_texts() {
     works(&server, &session, "rm", json!({"path": "é/ü.txt"}));
 }
 
-#[test]
-fn f3_read_pages_and_says_what_it_left_out() {
+fn f3_read_pages_and_says_what_it_left_out(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let text: String = (0..5000).map(|number| format!("line {number}\n")).collect();
     put(&server, &session, "long", text.as_bytes());
     let first = works(&server, &session, "read", json!({"path": "long"}));
@@ -85,10 +83,9 @@ fn f3_read_pages_and_says_what_it_left_out() {
     assert!(image["hash"].as_str().unwrap().starts_with("sha256:"));
 }
 
-#[test]
-fn f4_edit_changes_one_word_and_no_other_byte() {
+fn f4_edit_changes_one_word_and_no_other_byte(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     // 200 KiB, lines ending in CRLF, none at the end, and a little of everything in between.
     let mut large: Vec<u8> = Vec::new();
     while large.len() < 200 * 1024 {
@@ -116,10 +113,9 @@ fn f4_edit_changes_one_word_and_no_other_byte() {
     assert_eq!((code.as_str(), message.as_str()), ("not_found", "old_string not found in the target file."));
 }
 
-#[test]
-fn f5_glob_is_gits() {
+fn f5_glob_is_gits(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     for path in ["a.py", "src/b.py", "src/x/a.py", "src/x/note.txt", ".hidden/c.py", "build/d.py"] {
         put(&server, &session, &format!("{path}?mkdir=1"), b"x");
     }
@@ -137,10 +133,9 @@ fn f5_glob_is_gits() {
     assert_eq!(ignoring, json!(["a.py", "src/b.py", "src/x/a.py"]));
 }
 
-#[test]
-fn f6_grep_finds_lines_and_says_when_it_stopped() {
+fn f6_grep_finds_lines_and_says_when_it_stopped(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "a.txt", b"first\n  needle one\nlast needle\n");
     put(&server, &session, "src/b.rs?mkdir=1", b"let needle = 1;\n");
     put(&server, &session, "bin", b"needle\0needle");
@@ -166,10 +161,9 @@ fn f6_grep_finds_lines_and_says_when_it_stopped() {
     assert!(message.starts_with("Invalid regular expression: "), "{message}");
 }
 
-#[test]
-fn f7_a_path_is_a_file_or_a_directory() {
+fn f7_a_path_is_a_file_or_a_directory(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "d/x?mkdir=1", b"x");
     assert_eq!(fails(&server, &session, "write", json!({"path": "d", "content": "x"})).0, "is_directory");
     assert_eq!(fails(&server, &session, "write", json!({"path": "d/x/y", "content": "x"})).0, "not_directory");
@@ -182,10 +176,9 @@ fn f7_a_path_is_a_file_or_a_directory() {
     client.bytes("PUT", &directory, &[], b"").reply().problem(409, "conflict");
 }
 
-#[test]
-fn f8_a_stale_hash_stops_every_change() {
+fn f8_a_stale_hash_stops_every_change(files: Files) {
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let seen = works(&server, &session, "write", json!({"path": "a", "content": "one"}))["hash"].clone();
     let now =
         works(&server, &session, "write", json!({"path": "a", "content": "two", "mode": "overwrite"}))["hash"].clone();
@@ -204,8 +197,9 @@ fn f8_a_stale_hash_stops_every_change() {
 
 #[test]
 fn f9_a_failing_tool_leaves_everything_as_it_was() {
+    let files = Files::Memory;
     let server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     put(&server, &session, "a", b"one one");
     let id = session["id"].as_str().unwrap();
     let workspace = || server.client().get(&format!("/sessions/{id}/state")).expect(200)["state"]["workspace"].clone();
@@ -228,8 +222,9 @@ fn f9_a_failing_tool_leaves_everything_as_it_was() {
 
 #[test]
 fn f12_versions_count_and_a_crash_loses_nothing() {
+    let files = Files::Memory;
     let mut server = server();
-    let session = writer(&server);
+    let session = writer(&server, files);
     let id = session["id"].as_str().unwrap().to_owned();
     for number in 1..=3 {
         let written =
@@ -256,3 +251,13 @@ fn f12_versions_count_and_a_crash_loses_nothing() {
     let replay = server.client().get(&format!("/sessions/{id}/replay")).expect(200);
     assert_eq!(replay["identical"], true);
 }
+
+on_both!(
+    f1_path_rules_and_their_texts,
+    f3_read_pages_and_says_what_it_left_out,
+    f4_edit_changes_one_word_and_no_other_byte,
+    f5_glob_is_gits,
+    f6_grep_finds_lines_and_says_when_it_stopped,
+    f7_a_path_is_a_file_or_a_directory,
+    f8_a_stale_hash_stops_every_change
+);
