@@ -3,6 +3,7 @@
 mod follow;
 mod problem;
 mod sse;
+mod transfer;
 
 use std::time::Duration;
 

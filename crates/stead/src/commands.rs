@@ -2,9 +2,14 @@
 
 mod agent_type;
 mod audit;
+mod blob;
+mod clone;
 mod completions;
+mod cp;
+mod diff;
 mod doctor;
 mod events;
+mod export;
 mod openapi;
 mod plan;
 mod platform;
@@ -12,8 +17,10 @@ mod pool;
 mod project;
 mod providers;
 mod replay;
+mod restore;
 mod serve;
 mod session;
+mod snapshot;
 mod state;
 mod token;
 mod tool;
@@ -42,6 +49,19 @@ pub(crate) enum Command {
     Tool(tool::ToolCommand),
     /// List every tool with its parameters
     Tools(tools::Tools),
+    /// Copy files into or out of a session's workspace
+    Cp(cp::Cp),
+    /// Show what changed since a session began, as a patch
+    Diff(diff::Diff),
+    /// Write a session's workspace as a tar, or its changes as a patch
+    Export(export::Export),
+    /// Keep a session's files as they are now, or list what was kept
+    Snapshot(snapshot::Snapshot),
+    /// Put a session's files back as a snapshot kept them
+    Restore(restore::Restore),
+    /// Store bytes under their digest, for bundles
+    #[command(subcommand)]
+    Blob(blob::BlobCommand),
     /// Show what a session would be, without making it
     Plan(plan::Plan),
     /// Declare and configure agent types
@@ -90,6 +110,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Events(command) => command.run(&context),
         Command::Tool(command) => command.run(&context),
         Command::Tools(command) => command.run(&context),
+        Command::Cp(command) => command.run(&context),
+        Command::Diff(command) => command.run(&context),
+        Command::Export(command) => command.run(&context),
+        Command::Snapshot(command) => command.run(&context),
+        Command::Restore(command) => command.run(&context),
+        Command::Blob(command) => command.run(&context),
         Command::Plan(command) => command.run(&context),
         Command::AgentType(command) => command.run(&context),
         Command::Project(command) => command.run(&context),

@@ -185,6 +185,7 @@ fn server_config(settings: ServerSettings, token: &Secret) -> ServerConfig {
         allowed_origins: settings.allowed_origins,
         admin_tokens: settings.tokens,
         drain_timeout: DRAIN,
+        max_upload_bytes: settings.max_upload.bytes(),
         ..ServerConfig::default()
     };
     config.with_admin_token("admin", token.expose())

@@ -16,7 +16,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-engine", &["stead-core", "stead-store", "stead-providers", "stead-fs"]),
     // Only the engine is called per request; the others are named where the parts are put together.
     ("stead-server", &["stead-engine", "stead-core", "stead-fs", "stead-providers", "stead-store"]),
-    ("stead", &["stead-server", "stead-engine", "stead-core", "stead-providers", "stead-store"]),
+    // The file layer packs and unpacks the directories that `stead cp` copies.
+    ("stead", &["stead-server", "stead-engine", "stead-core", "stead-fs", "stead-providers", "stead-store"]),
     ("xtask", &[]),
 ];
 const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench", "stead-fuzz"];

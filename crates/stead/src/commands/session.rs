@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::clone::Clone;
 use super::events::Events;
 use super::token;
 use crate::client::segment;
@@ -28,9 +29,11 @@ pub(crate) enum SessionCommand {
         /// The session's id
         id: String,
     },
+    /// Make more sessions from one: in copies of its workspace, or in the same
+    Clone(Clone),
     /// Show a session's journal, or follow it
     Events(Events),
-    /// Print the session's own token: good for its tools and events only
+    /// Print the session's own token: good for its tools, files and events only
     Token {
         /// The session's id
         id: String,
@@ -80,6 +83,7 @@ impl SessionCommand {
                 let status = answer["status"].as_str().unwrap_or("closed").to_owned();
                 out.either(&json!({"id": id, "status": status}), || out.line(&format!("{id} is {status}")))
             }
+            Self::Clone(clone) => clone.run(context),
             Self::Events(events) => events.run(context),
             Self::Token { id } => token::print_session_token(context, id),
         }

@@ -18,7 +18,7 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         name: String,
     },
-    /// Print a session's own token: good for its tools and events only
+    /// Print a session's own token: good for its tools, files and events only
     Session {
         /// The session's id
         id: String,

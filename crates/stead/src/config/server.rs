@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
 use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::quantity::ByteSize;
 use stead_store::Database;
 
 use super::{Config, Setting};
@@ -14,6 +15,7 @@ const DEFAULT_CPU: &str = "2";
 const DEFAULT_MEMORY: &str = "4G";
 const DEFAULT_DISK: &str = "10G";
 const DEFAULT_MAX_CONCURRENT: u32 = 1000;
+const DEFAULT_MAX_UPLOAD: &str = "4G";
 
 /// Where to listen. Every address a name stands for is tried in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,7 @@ pub(crate) struct ServerSettings {
     pub(crate) default_provider: ProviderName,
     pub(crate) default_limits: ResourceLimits,
     pub(crate) max_sessions: u32,
+    pub(crate) max_upload: ByteSize,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) allowed_origins: Vec<String>,
     /// Name and BLAKE3 hash of each configured admin token.
@@ -57,6 +60,7 @@ impl Config {
                 pids: None,
             },
             max_sessions: self.max_sessions()?,
+            max_upload: parse(self.max_upload.as_ref(), DEFAULT_MAX_UPLOAD)?,
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
             tokens,

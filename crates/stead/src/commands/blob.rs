@@ -1,0 +1,32 @@
+//! `stead blob put FILE`
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::render::cell;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum BlobCommand {
+    /// Store a file, such as a bundle, and print its digest
+    Put {
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+}
+
+impl BlobCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let Self::Put { file } = self;
+        let mut content: Box<dyn Read> = if file.as_os_str() == "-" {
+            Box::new(std::io::stdin())
+        } else {
+            let unreadable = |error| Failure::new(format!("cannot read {}", file.display())).because(&error);
+            Box::new(File::open(file).map_err(unreadable)?)
+        };
+        let stored = context.client()?.upload("POST", "/blobs", &mut *content)?;
+        context.out.either(&stored, || context.out.line(&cell(&stored["digest"])))
+    }
+}

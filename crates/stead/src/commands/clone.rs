@@ -1,0 +1,51 @@
+//! `stead session clone SESSION`
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::render;
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Isolation {
+    /// All work in the same workspace
+    None,
+    /// Each has a copy of the files as they are now
+    Full,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Clone {
+    /// The session's id
+    id: String,
+    /// What the clones share with the session
+    #[arg(long, value_enum, default_value = "full")]
+    isolation: Isolation,
+    /// How many
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    count: u32,
+    /// Seconds to wait until they are ready; 0 returns at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=300))]
+    wait: u64,
+    /// The same key and request again give the same clones
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl Clone {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let isolation = match self.isolation {
+            Isolation::None => "none",
+            Isolation::Full => "full",
+        };
+        let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+        let path = format!("/sessions/{}/clone?wait={}", segment(&self.id), self.wait);
+        let body = json!({"isolation": isolation, "count": self.count});
+        let made = context.client()?.create(&path, &body, &key, Duration::from_secs(self.wait))?;
+        let clones: Vec<serde_json::Value> = made["items"].as_array().cloned().unwrap_or_default();
+        context.out.either(&made, || render::sessions(&context.out, &clones))
+    }
+}

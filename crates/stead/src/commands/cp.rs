@@ -1,0 +1,116 @@
+//! `stead cp SOURCE TARGET`
+
+mod directory;
+mod place;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Output;
+use place::Place;
+
+/// Copies into or out of a session's workspace.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cp {
+    /// A local path, SESSION:PATH, or - for standard input
+    #[arg(value_name = "SOURCE")]
+    from: Place,
+    /// A local path, SESSION:PATH, or - for standard output
+    #[arg(value_name = "TARGET")]
+    to: Place,
+    /// Copy a directory with all that is in it, whole or not at all; nothing that is there is replaced
+    #[arg(short, long)]
+    recursive: bool,
+}
+
+impl Cp {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let (client, out) = (context.client()?, &context.out);
+        match (&self.from, &self.to) {
+            (Place::Remote { .. }, Place::Remote { .. }) => {
+                Err(Failure::usage("one of SOURCE and TARGET must be local").hint("copy it here first, then there"))
+            }
+            (from @ (Place::Local(_) | Place::Standard), Place::Remote { session, path }) => {
+                let placed = match (from, self.recursive) {
+                    (Place::Local(local), true) => directory::send(&client, local, session, path)?,
+                    (from, _) => send(&client, from, session, path)?,
+                };
+                out.either(&placed, || Ok(()))
+            }
+            (Place::Remote { session, path }, to) => match (to, self.recursive) {
+                (Place::Local(local), true) => {
+                    directory::fetch(&client, session, path, local)?;
+                    out.either(&json!({"path": local}), || Ok(()))
+                }
+                (to, _) => fetch(&client, out, session, path, to),
+            },
+            _ => Err(Failure::usage("one of SOURCE and TARGET must be SESSION:PATH")
+                .hint("for example: stead cp ses_…:src/main.rs .")),
+        }
+    }
+}
+
+fn send(client: &Client, from: &Place, session: &str, path: &str) -> Result<Value, Failure> {
+    let (mut content, name): (Box<dyn Read>, Option<String>) = match from {
+        Place::Local(local) => {
+            let unreadable = |error| Failure::new(format!("cannot read {}", local.display())).because(&error);
+            let file = File::open(local).map_err(unreadable)?;
+            if file.metadata().map_err(unreadable)?.is_dir() {
+                let sentence = format!("{} is a directory", local.display());
+                return Err(Failure::new(sentence).hint("-r copies a directory with all that is in it"));
+            }
+            (Box::new(file), local.file_name().map(|name| name.to_string_lossy().into_owned()))
+        }
+        _ => (Box::new(io::stdin()), None),
+    };
+    // Into a directory, under its own name: as cp does.
+    let path = match name {
+        Some(name) if path.is_empty() || path.ends_with('/') => format!("{path}{name}"),
+        _ => path.to_owned(),
+    };
+    if path.is_empty() || path.ends_with('/') {
+        return Err(
+            Failure::usage("say which file standard input is to become").hint("stead cp - SESSION:path/to/file")
+        );
+    }
+    Ok(client.upload("PUT", &format!("{}?mkdir=1", place::files(session, &path)), &mut *content)?)
+}
+
+fn fetch(client: &Client, out: &Output, session: &str, path: &str, to: &Place) -> Result<(), Failure> {
+    let mut download = client.download(&place::files(session, path))?;
+    if download.is_listing {
+        let sentence = format!("{session}:{path} is a directory");
+        return Err(Failure::new(sentence).hint("-r copies a directory with all that is in it"));
+    }
+    let Place::Local(local) = to else {
+        let copied = io::copy(&mut download.reader, &mut io::stdout().lock());
+        return copied.map(|_| ()).map_err(|error| Failure::from_output(&error));
+    };
+    let name = Path::new(path).file_name().unwrap_or_default();
+    let target = if local.is_dir() { local.join(name) } else { local.clone() };
+    let bytes = replace(&target, &mut download.reader)?;
+    out.either(&json!({"path": target, "bytes": bytes}), || Ok(()))
+}
+
+/// Writes beside the target and puts it there only when it is whole.
+pub(super) fn replace(target: &Path, content: &mut dyn Read) -> Result<u64, Failure> {
+    let failed = |error: io::Error| Failure::new(format!("cannot write {}", target.display())).because(&error);
+    let folder =
+        target.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or(PathBuf::from("."), Path::to_owned);
+    let mut draft = tempfile::Builder::new().prefix(".stead-").tempfile_in(folder).map_err(failed)?;
+    let bytes = io::copy(content, &mut draft).map_err(failed)?;
+    draft.flush().map_err(failed)?;
+    let permissions = match target.metadata() {
+        Ok(there) => there.permissions(),
+        Err(_) => std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    };
+    draft.as_file().set_permissions(permissions).map_err(failed)?;
+    draft.persist(target).map_err(|error| failed(error.error))?;
+    Ok(bytes)
+}

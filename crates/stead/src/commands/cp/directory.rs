@@ -1,0 +1,40 @@
+//! Whole directories, as tars. What comes from a workspace is an agent's work: it is unpacked below the target and nowhere else, whole or not at all.
+
+use std::fs::File;
+use std::io::{self, Seek as _};
+use std::path::Path;
+
+use serde_json::Value;
+use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits};
+use stead_fs::{DiskFs, WorkspacePath};
+
+use super::place;
+use crate::client::Client;
+use crate::failure::Failure;
+
+pub(super) fn send(client: &Client, local: &Path, session: &str, path: &str) -> Result<Value, Failure> {
+    let unreadable =
+        |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", local.display())).because(error);
+    let tree = DiskFs::open(local).map_err(|error| unreadable(&error))?;
+    let mut spool = spool()?;
+    archive::export_tar(&tree, &WorkspacePath::root(), &mut spool).map_err(|error| unreadable(&error))?;
+    spool.rewind().map_err(|error| unreadable(&error))?;
+    Ok(client.upload("PUT", &format!("{}?format=tar", place::files(session, path)), &mut spool)?)
+}
+
+pub(super) fn fetch(client: &Client, session: &str, path: &str, local: &Path) -> Result<(), Failure> {
+    let unwritable =
+        |error: &dyn std::error::Error| Failure::new(format!("cannot write {}", local.display())).because(error);
+    let mut download = client.download(&format!("{}?format=tar", place::files(session, path)))?;
+    let mut spool = spool()?;
+    io::copy(&mut download.reader, &mut spool).map_err(|error| unwritable(&error))?;
+    std::fs::create_dir_all(local).map_err(|error| unwritable(&error))?;
+    let mut tree = DiskFs::open(local).map_err(|error| unwritable(&error))?;
+    let (limits, root) = (ArchiveLimits::default(), WorkspacePath::root());
+    let unpacked = archive::unpack(&mut spool, ArchiveFormat::Tar, None, &limits, &mut tree, &root, 0);
+    unpacked.map(|_| ()).map_err(|error| unwritable(&error).hint("copy into a new directory; nothing was written"))
+}
+
+fn spool() -> Result<File, Failure> {
+    tempfile::tempfile().map_err(|error| Failure::new("cannot make a temporary file").because(&error))
+}

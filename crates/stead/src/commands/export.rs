@@ -1,0 +1,58 @@
+//! `stead export SESSION`
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::cp::replace;
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Every file as it is now
+    Tar,
+    /// What changed since the session began
+    Patch,
+}
+
+/// Gives a session's workspace away.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Export {
+    /// The session's id
+    session: String,
+    /// What to write
+    #[arg(long, value_enum, default_value = "tar")]
+    format: Format,
+    /// Where to write it, rather than to standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Export {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let format = match self.format {
+            Format::Tar => "tar",
+            Format::Patch => "patch",
+        };
+        if self.output.is_none() && self.format == Format::Tar && io::stdout().is_terminal() {
+            return Err(
+                Failure::usage("a tar is nothing for a terminal").hint("name a file with -o, or pipe it to a program")
+            );
+        }
+        let path = format!("/sessions/{}/export?format={format}", segment(&self.session));
+        let mut download = context.client()?.download(&path)?;
+        match &self.output {
+            Some(file) => {
+                let bytes = replace(file, &mut download.reader)?;
+                context.out.either(&json!({"path": file, "bytes": bytes}), || Ok(()))
+            }
+            None => {
+                let copied = io::copy(&mut download.reader, &mut io::stdout().lock());
+                copied.map(|_| ()).map_err(|error| Failure::from_output(&error))
+            }
+        }
+    }
+}

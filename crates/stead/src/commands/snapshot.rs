@@ -1,0 +1,57 @@
+//! `stead snapshot SESSION`
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Table;
+use crate::render::{cell, moment};
+
+/// Keeps a session's files as they are now, or lists what was kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Snapshot {
+    /// The session's id
+    session: String,
+    /// A name to know it by
+    #[arg(long, conflicts_with = "list")]
+    name: Option<String>,
+    /// The same key and name again give the same snapshot
+    #[arg(long, value_name = "KEY", conflicts_with = "list")]
+    idempotency_key: Option<String>,
+    /// List the session's snapshots instead, oldest first
+    #[arg(long)]
+    list: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let path = format!("/sessions/{}/snapshots", segment(&self.session));
+        let (client, out) = (context.client()?, &context.out);
+        if self.list {
+            let listed = client.get(&path)?;
+            return out.either(&listed, || {
+                let mut table = Table::new(&["id", "name", "at event", "made"]);
+                for kept in listed["items"].as_array().into_iter().flatten() {
+                    table.row(&[
+                        &cell(&kept["id"]),
+                        &cell(&kept["name"]),
+                        &cell(&kept["seq"]),
+                        &moment(&kept["created_at"]),
+                    ]);
+                }
+                out.table(&table)
+            });
+        }
+        let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+        let body = json!({"name": self.name});
+        let kept = client.create(&path, &body, &key, Duration::ZERO)?;
+        out.either(&kept, || {
+            out.line(&cell(&kept["id"]))?;
+            out.note(&format!("`stead restore {} {}` puts the files back", self.session, cell(&kept["id"])));
+            Ok(())
+        })
+    }
+}
