@@ -24,6 +24,7 @@ const ROWS: &[(&str, Rows)] = &[
     ("memory", rows::memory::run),
     ("snapshots", rows::snapshots::run),
     ("huge_file", rows::huge_file::run),
+    ("boxes", rows::boxes::run),
 ];
 
 fn main() -> Result<()> {

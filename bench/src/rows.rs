@@ -1,5 +1,6 @@
 //! The rows of the table, one file each.
 
+pub(crate) mod boxes;
 pub(crate) mod huge_file;
 pub(crate) mod memory;
 pub(crate) mod replay;

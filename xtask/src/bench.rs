@@ -7,6 +7,6 @@ use crate::setup;
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     setup::ensure_peers()?;
-    run_command(cargo().args(["build", "--release", "--locked", "--package", "stead"]))?;
+    run_command(cargo().args(["build", "--release", "--locked", "--package", "stead", "--package", "stead-box"]))?;
     run_command(cargo().args(["run", "--release", "--locked", "--package", "bench", "--"]).args(args))
 }

@@ -10,7 +10,7 @@ use crate::server;
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     println!("building stead (the first time takes a few minutes)");
-    run_command(cargo().args(["build", "--locked", "--package", "stead"]))?;
+    run_command(cargo().args(["build", "--locked", "--package", "stead", "--package", "stead-box"]))?;
     let mut stead = command(server::binary()?);
     stead.args(["up", "--demo"]).args(args).stdin(Stdio::inherit());
     Err(stead.exec()).context("cannot start stead")

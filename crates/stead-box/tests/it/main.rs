@@ -10,7 +10,6 @@ mod exec;
 mod home;
 mod lifecycle;
 mod limits;
-mod measure;
 mod probe;
 mod streams;
 
