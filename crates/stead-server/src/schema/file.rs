@@ -10,7 +10,7 @@ const PATH: &str = r"^(?!([\s\S]*/)?\.{1,2}(/|$))[^\u0000]+$";
 
 pub(super) fn path() -> Value {
     json!({
-        "type": "string", "pattern": PATH, "minLength": 1, "maxLength": 4096,
+        "type": "string", "pattern": PATH, "minLength": 1,
         "description": "Below the workspace's root, slashes as they are. `.` and `..` are refused; so is NUL.",
     })
 }

@@ -12,3 +12,4 @@ mod registry;
 mod sessions;
 mod shutdown;
 mod slow_clients;
+mod uploads;
