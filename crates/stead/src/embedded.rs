@@ -214,6 +214,16 @@ fn warn_about_token(home: &Home) {
     }
 }
 
+/// Every provider this build has. One that cannot work on this host says so when it is asked for its health.
+async fn providers(store: &Store, home: &Home) -> Result<Providers, Failure> {
+    let drawn = uuid::Uuid::now_v7().simple().to_string();
+    // Boxes are known as ours by it, so it stays the same for as long as the database does.
+    let instance = store.setting_or_insert("instance", &drawn).await.map_err(|error| Failure::from_error(&error))?;
+    let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
+    let native = NativeConfig { home: home.path().to_owned(), instance, init: program.with_file_name("stead-init") };
+    Ok(Providers::default().with(MemoryProvider::new()).with(NativeProvider::new(native)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,14 +238,4 @@ mod tests {
             assert_eq!(url(address.parse().unwrap()), expect);
         }
     }
-}
-
-/// Every provider this build has. One that cannot work on this host says so when it is asked for its health.
-async fn providers(store: &Store, home: &Home) -> Result<Providers, Failure> {
-    let drawn = uuid::Uuid::now_v7().simple().to_string();
-    // Boxes are known as ours by it, so it stays the same for as long as the database does.
-    let instance = store.setting_or_insert("instance", &drawn).await.map_err(|error| Failure::from_error(&error))?;
-    let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
-    let native = NativeConfig { home: home.path().to_owned(), instance, init: program.with_file_name("stead-init") };
-    Ok(Providers::default().with(MemoryProvider::new()).with(NativeProvider::new(native)))
 }
