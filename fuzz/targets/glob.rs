@@ -168,7 +168,9 @@ fn check_lines(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, regex: &str,
     for (path, _) in tree.iter().filter(|(_, kind)| **kind == Kind::File) {
         let content = fs.read_bytes(path).expect("a walked file can be read");
         let skipped = hidden == Hidden::Skipped && path.segments().any(|name| name.starts_with(b"."));
-        if content.contains(&b'\r') || skipped {
+        // A byte order mark says how the rest is to be read, and the searcher does.
+        let marked = [&b"\xfe\xff"[..], b"\xff\xfe", b"\xef\xbb\xbf"].iter().any(|mark| content.starts_with(mark));
+        if content.contains(&b'\r') || marked || skipped {
             continue;
         }
         let lines = content.strip_suffix(b"\n").unwrap_or(&content).split(|byte| *byte == b'\n').zip(1..);

@@ -1,9 +1,7 @@
 //! A filesystem as a tar: every file, directory and link, in the order of their paths, in constant memory.
 
-use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use tar::{Builder, EntryType, Header};
@@ -13,6 +11,9 @@ use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
+
+/// Bytes of a link's target that a header has room for.
+const LINK_NAME: usize = 100;
 
 /// Writes what is below `from`, with paths relative to it. Owners are nobody's and modes are 0644 or 0755, so that equal trees of
 /// equal times are equal tars. Special files are left out.
@@ -59,7 +60,7 @@ fn append(
             let target = fs.read_link(&walked.path)?;
             header.set_entry_type(EntryType::Symlink);
             header.set_mode(0o777);
-            builder.append_link(&mut header, name, Path::new(OsStr::from_bytes(&target)))
+            append_link(builder, &mut header, name, &target)
         }
         Kind::File => {
             let (reader, size): (Box<dyn Read>, u64) = match fs.open_walked(&walked.path)? {
@@ -76,6 +77,30 @@ fn append(
         }
     };
     written.map_err(ArchiveError::Io)
+}
+
+/// A link with its target as it is written: `Builder::append_link` would tidy `a//b` up, and the tree would be another one.
+fn append_link(
+    builder: &mut Builder<&mut dyn Write>,
+    header: &mut Header,
+    name: &Path,
+    target: &[u8],
+) -> io::Result<()> {
+    if header.set_link_name_literal(target).is_err() {
+        // Too long for its field: an entry of its own comes first and holds it, as GNU tar does it.
+        let mut long = Header::new_gnu();
+        long.set_entry_type(EntryType::GNULongLink);
+        long.set_path("././@LongLink")?;
+        long.set_mode(0o644);
+        long.set_uid(0);
+        long.set_gid(0);
+        long.set_mtime(0);
+        long.set_size(target.len() as u64 + 1);
+        long.set_cksum();
+        builder.append(&long, target.chain(&[0][..]))?;
+        header.set_link_name_literal(target.get(..LINK_NAME).unwrap_or(target))?;
+    }
+    builder.append_data(header, name, io::empty())
 }
 
 /// As many bytes as the header promised: a file that grows is cut, one that shrinks is an error and not a shifted archive.

@@ -269,6 +269,12 @@ fn exported_and_unpacked_again(fs: &mut dyn Filesystem) {
     fill(fs, &[("a.txt", "text"), ("d/e/f", ""), (&long, "long"), ("größe", "x")]);
     fs.mkdir(&path("empty"), NOW).unwrap();
     fs.symlink(&path("d/link"), b"../a.txt", NOW).unwrap();
+    // Targets are bytes, not paths to be tidied up.
+    fs.symlink(&path("d/untidy"), b"..//./a.txt", NOW).unwrap();
+    fs.symlink(&path("d/slash"), b"e/", NOW).unwrap();
+    for length in [99, 100, 101, 3_000] {
+        fs.symlink(&path(&format!("to{length}")), &b"x//".repeat(length)[..length], NOW).unwrap();
+    }
     fs.set_permission(&path("a.txt"), Permission::Executable, NOW).unwrap();
     let mut bytes = Vec::new();
     export_tar(fs, &WorkspacePath::root(), &mut bytes).unwrap();
