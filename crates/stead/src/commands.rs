@@ -1,6 +1,7 @@
 //! Every command, one file each. This page is their list.
 
 mod agent_type;
+mod apply;
 mod audit;
 mod blob;
 mod clone;
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Cp(cp::Cp),
     /// Show what changed since a session began, as a patch
     Diff(diff::Diff),
+    /// Apply what changed to a directory of this machine
+    Apply(apply::Apply),
     /// Write a session's workspace as a tar, or its changes as a patch
     Export(export::Export),
     /// Keep a session's files as they are now, or list what was kept
@@ -112,6 +115,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Tools(command) => command.run(&context),
         Command::Cp(command) => command.run(&context),
         Command::Diff(command) => command.run(&context),
+        Command::Apply(command) => command.run(&context),
         Command::Export(command) => command.run(&context),
         Command::Snapshot(command) => command.run(&context),
         Command::Restore(command) => command.run(&context),

@@ -149,3 +149,44 @@ fn the_server_takes_no_more_than_it_is_told() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.err.contains("more than 1024 bytes"), "{}", refused.err);
 }
+
+#[test]
+fn changes_are_applied_to_a_host_directory_on_request_only() {
+    let server = kit::server();
+    let home = server.home();
+    let outer = tempfile::tempdir().unwrap();
+    // Below a repository's top, where git would take paths from elsewhere.
+    let git = std::process::Command::new("git").args(["init", "--quiet"]).arg(outer.path()).status().unwrap();
+    assert!(git.success());
+    let project = outer.path().join("sub/project");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join("edit.txt"), "one\ntwo\nthree\n").unwrap();
+    fs::write(project.join("gone.txt"), "gone\n").unwrap();
+    let root = project.to_str().unwrap();
+    server.client().put("/platform", json!({"allowed_host_roots": [root]})).expect(200);
+    let mounts = json!([{"host_path": root, "mount_path": "/"}]);
+    server.agent_type("m", json!({"enabled": true, "provider": "memory", "mounts": mounts}));
+    let session = server.session(json!({"agent_type": "m"}));
+    let id = session["id"].as_str().unwrap();
+    server.tool(&session, "edit", json!({"path": "edit.txt", "old_string": "two", "new_string": "zwei"}));
+    server.tool(&session, "rm", json!({"path": "gone.txt"}));
+    server.tool(&session, "write", json!({"path": "new/file.txt", "content": "new\n"}));
+    assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "one\ntwo\nthree\n", "nothing by itself");
+
+    run(home, &["apply", id, "--to", root, "--check"]).ok();
+    assert!(project.join("gone.txt").exists(), "a check changes nothing");
+    // A directory that moved on is refused, whole.
+    fs::write(project.join("gone.txt"), "changed meanwhile\n").unwrap();
+    let refused = run(home, &["apply", id, "--to", root]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("gone.txt"), "{}", refused.err);
+    assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "one\ntwo\nthree\n");
+    fs::write(project.join("gone.txt"), "gone\n").unwrap();
+
+    let told = run(home, &["--json", "apply", id, "--to", root]).json();
+    assert_eq!(told, json!({"changed": ["edit.txt", "gone.txt", "new/file.txt"], "applied": true}));
+    assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "one\nzwei\nthree\n");
+    assert_eq!(fs::read_to_string(project.join("new/file.txt")).unwrap(), "new\n");
+    assert!(!project.join("gone.txt").exists());
+    assert_eq!(run(home, &["apply", id, "--to", "/nowhere/at/all"]).code, Some(1));
+}

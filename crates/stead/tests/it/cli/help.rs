@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "tools",
     "cp",
     "diff",
+    "apply",
     "export",
     "snapshot",
     "restore",
