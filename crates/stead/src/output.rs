@@ -51,6 +51,10 @@ impl Output {
         Self { form, terminal: io::stdout().is_terminal() }
     }
 
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
     pub(crate) fn is_json(&self) -> bool {
         self.form == Form::Json
     }

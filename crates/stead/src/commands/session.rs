@@ -96,7 +96,11 @@ impl Create {
         let path = format!("/sessions?wait={}", self.wait);
         let wait = Duration::from_secs(self.wait);
         let session = context.client()?.create(&path, &self.request.body()?, &key, wait)?;
-        context.out.either(&session, || render::session(&context.out, &session))?;
+        // In a pipe only the id: `SESSION=$(stead session create …)` is what a script wants, and a token is nobody's by accident.
+        context.out.either(&session, || match context.out.is_terminal() {
+            true => render::session(&context.out, &session),
+            false => context.out.line(&render::cell(&session["id"])),
+        })?;
         match session["status"].as_str() {
             Some("failed") => Err(failed(&session)),
             _ => Ok(()),

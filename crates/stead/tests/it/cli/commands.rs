@@ -17,7 +17,7 @@ fn a_session_from_plan_to_close() {
     };
     tell(&["plan", "--agent-type", "coder", "--branch", "main", "--pull-request", "7", "-e", "A=1"]);
     let created = tell(&["session", "create", "--agent-type", "coder", "--task-id", "t-1"]);
-    let id = created.out.lines().next().unwrap().split_whitespace().nth(1).unwrap().to_owned();
+    let id = created.out.trim().to_owned();
     tell(&["tool", "call", &id, "write", "--arg", "path=src/a.txt", "--arg", "content=one\ntwo\n"]);
     tell(&["tool", "call", &id, "read", "--arg", "path=src/a.txt"]);
     tell(&["tool", "call", &id, "read", "--args", r#"{"path":"src/a.txt"}"#, "--arg", "limit:=1"]);
