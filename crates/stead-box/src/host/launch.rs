@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -70,6 +71,8 @@ pub fn restart(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
 fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     let order = serde_json::to_vec(spec).map_err(io::Error::other).at("describe", &spec.directory)?;
     let mut child = Command::new(init)
+        // The box sees this as its first process's name; where the program is on the host is none of its business.
+        .arg0("stead-init")
         .arg("launch")
         .env_clear()
         .current_dir("/")

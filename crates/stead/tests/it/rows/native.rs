@@ -118,6 +118,8 @@ fn x5_nothing_of_the_host_is_there() {
     let address = server.client().base().rsplit(':').next().unwrap().to_owned();
     let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{address}");
     assert_ne!(bash(&server, &session, &reach)["exit_code"], 0, "the server's own port is reachable");
+    let first = bash(&server, &session, "tr '\\0' ' ' < /proc/1/cmdline")["stdout"].clone();
+    assert_eq!(first, "stead-init launch ", "where things are on the host is not told");
     let env = bash(&server, &session, "env; cat /proc/1/environ 2>/dev/null; true")["stdout"].to_string();
     let token = std::fs::read_to_string(server.home().join("token")).unwrap();
     assert!(!env.contains(token.trim()), "{env}");
