@@ -8,7 +8,7 @@ use stead_core::{SessionId, Timestamp};
 use crate::audit::{self, AuditEntry};
 use crate::chain::{self, Hash};
 use crate::error::StoreError;
-use crate::idempotency::{self, IdempotencyKey, IdempotencyRow};
+use crate::idempotency::{self, ClaimError, IdempotencyKey, IdempotencyRow};
 use crate::operation::{Failure, Operation};
 use crate::session::{read_hash, read_seq};
 use crate::sql::{Conn, values};
@@ -91,6 +91,16 @@ pub enum CommitError {
     IdempotencyMismatch(IdempotencyRow),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<ClaimError> for CommitError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Replay(row) => Self::IdempotencyReplay(row),
+            ClaimError::Mismatch(row) => Self::IdempotencyMismatch(row),
+            ClaimError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 impl Failure for CommitError {

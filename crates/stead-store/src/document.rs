@@ -6,7 +6,9 @@
 use stead_core::Timestamp;
 
 use crate::audit::{self, AuditEntry};
+use crate::commit::IdempotencyClaim;
 use crate::error::StoreError;
+use crate::idempotency::{self, ClaimError, IdempotencyRow};
 use crate::operation::{Failure, Operation};
 use crate::sql::{Conn, values};
 
@@ -62,10 +64,17 @@ pub struct DocumentWrite {
     pub expected_revision: Option<i64>,
     pub at: Timestamp,
     pub audit: Vec<AuditEntry>,
+    /// Claimed in the same transaction.
+    pub idempotency: Option<IdempotencyClaim>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
+    /// The same key, the same body: it was written before.
+    #[error("the idempotency key was used by the same request, which made {}", .0.target)]
+    IdempotencyReplay(IdempotencyRow),
+    #[error("the idempotency key was used by a different request, which made {}", .0.target)]
+    IdempotencyMismatch(IdempotencyRow),
     #[error("the document exists already, at revision {revision}")]
     Exists { revision: i64 },
     #[error("there is no such document")]
@@ -75,6 +84,16 @@ pub enum WriteError {
     Stale { expected: i64, actual: Option<i64> },
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<ClaimError> for WriteError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Replay(row) => Self::IdempotencyReplay(row),
+            ClaimError::Mismatch(row) => Self::IdempotencyMismatch(row),
+            ClaimError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 impl Failure for WriteError {
@@ -143,6 +162,9 @@ impl Operation for DocumentWrite {
     type Error = WriteError;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<Document, WriteError> {
+        if let Some(claim) = &self.idempotency {
+            idempotency::claim(conn, claim, self.at).await?;
+        }
         let stored = self.reserve(conn).await?;
         let present = (!stored.deleted).then_some(stored.revision);
         match (self.mode, present) {

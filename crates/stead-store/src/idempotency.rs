@@ -6,7 +6,7 @@
 use stead_core::Timestamp;
 
 use crate::chain::Hash;
-use crate::commit::{CommitError, IdempotencyClaim};
+use crate::commit::IdempotencyClaim;
 use crate::error::StoreError;
 use crate::operation::Operation;
 use crate::sql::{Conn, values};
@@ -40,8 +40,21 @@ pub(crate) async fn select(conn: &mut Conn<'_>, key: &IdempotencyKey) -> Result<
     Ok(Some(IdempotencyRow { body_hash, target, at: Timestamp::from_millis(at) }))
 }
 
+/// A key that somebody has.
+pub(crate) enum ClaimError {
+    Replay(IdempotencyRow),
+    Mismatch(IdempotencyRow),
+    Store(StoreError),
+}
+
+impl From<StoreError> for ClaimError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 /// Takes the key, or says who has it.
-pub(crate) async fn claim(conn: &mut Conn<'_>, claim: &IdempotencyClaim, at: Timestamp) -> Result<(), CommitError> {
+pub(crate) async fn claim(conn: &mut Conn<'_>, claim: &IdempotencyClaim, at: Timestamp) -> Result<(), ClaimError> {
     // A second round only if the row that was in the way is forgotten between the two statements.
     loop {
         let inserted = conn
@@ -56,8 +69,8 @@ pub(crate) async fn claim(conn: &mut Conn<'_>, claim: &IdempotencyClaim, at: Tim
             return Ok(());
         }
         match select(conn, &claim.key).await? {
-            Some(row) if row.body_hash == claim.body_hash => return Err(CommitError::IdempotencyReplay(row)),
-            Some(row) => return Err(CommitError::IdempotencyMismatch(row)),
+            Some(row) if row.body_hash == claim.body_hash => return Err(ClaimError::Replay(row)),
+            Some(row) => return Err(ClaimError::Mismatch(row)),
             None => {}
         }
     }

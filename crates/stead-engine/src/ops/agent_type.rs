@@ -3,8 +3,9 @@
 use stead_core::config::WorkspaceConfig;
 use stead_core::registry::{AgentType, AgentTypeDeclaration};
 use stead_core::{Actor, Name};
-use stead_store::{DocumentKind, SessionQuery, WriteMode};
+use stead_store::{DocumentKind, Hash, IdempotencyClaim, IdempotencyKey, SessionQuery, WriteMode};
 
+use super::Idempotency;
 use super::document::{Page, Shelf};
 use crate::clock;
 use crate::engine::Engine;
@@ -12,14 +13,24 @@ use crate::error::OpError;
 
 const SHELF: Shelf = Shelf { kind: DocumentKind::AgentType, what: "agent type" };
 
+/// Declares one. The same request under the same key gives the one it made, as it is now.
 pub async fn create_agent_type(
     engine: &Engine,
     actor: &Actor,
     declaration: AgentTypeDeclaration,
+    idempotency: Option<Idempotency>,
 ) -> Result<AgentType, OpError> {
-    let agent_type = declaration.at(clock::now());
-    SHELF.put(engine, actor, agent_type.id.as_str(), &agent_type, WriteMode::Create).await?;
-    Ok(agent_type)
+    let made = declaration.at(clock::now());
+    let claim = idempotency.map(|given| IdempotencyClaim {
+        key: IdempotencyKey { scope: format!("agent-types/{actor}"), key: given.key },
+        body_hash: Hash::from_bytes(given.body_hash),
+        target: made.id.to_string(),
+    });
+    let before = SHELF.put_claimed(engine, actor, made.id.as_str(), &made, WriteMode::Create, claim).await?;
+    match before {
+        Some(id) => SHELF.get(engine, &id).await,
+        None => Ok(made),
+    }
 }
 
 pub async fn agent_type(engine: &Engine, id: &Name) -> Result<AgentType, OpError> {

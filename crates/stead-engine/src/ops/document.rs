@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stead_core::Actor;
-use stead_store::{DocumentKind, DocumentWrite, WriteError, WriteMode};
+use stead_store::{DocumentKind, DocumentWrite, IdempotencyClaim, WriteError, WriteMode};
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -44,14 +44,38 @@ impl Shelf {
         value: &T,
         mode: WriteMode,
     ) -> Result<(), OpError> {
+        self.put_claimed(engine, actor, id, value, mode, None).await.map(|_| ())
+    }
+
+    /// The same with an idempotency claim; gives the target of an earlier, equal request instead of writing again.
+    pub(super) async fn put_claimed<T: Serialize>(
+        &self,
+        engine: &Engine,
+        actor: &Actor,
+        id: &str,
+        value: &T,
+        mode: WriteMode,
+        idempotency: Option<IdempotencyClaim>,
+    ) -> Result<Option<String>, OpError> {
+        let key = idempotency.as_ref().map(|claim| claim.key.key.clone()).unwrap_or_default();
         let corrupt = |source| OpError::CorruptDocument { what: self.what, id: id.to_owned(), source };
         let body = serde_json::to_string(value).map_err(corrupt)?;
         let at = clock::now();
         let audit = vec![audit::admin_change(actor, self.what, id, &body, at)];
-        let write =
-            DocumentWrite { kind: self.kind, id: id.to_owned(), body, mode, expected_revision: None, at, audit };
+        let write = DocumentWrite {
+            kind: self.kind,
+            id: id.to_owned(),
+            body,
+            mode,
+            expected_revision: None,
+            at,
+            audit,
+            idempotency,
+        };
         match engine.store().write_document(write).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(None),
+            Err(WriteError::IdempotencyReplay(row)) => Ok(Some(row.target)),
+            Err(WriteError::IdempotencyMismatch(_)) => Err(OpError::IdempotencyMismatch { key }),
             Err(WriteError::Exists { .. }) => Err(OpError::Exists { what: self.what, id: id.to_owned() }),
             Err(WriteError::Missing) => Err(OpError::NotFound { what: self.what, id: id.to_owned() }),
             Err(WriteError::Stale { .. }) => Err(OpError::Contended),

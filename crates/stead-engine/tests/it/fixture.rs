@@ -45,7 +45,7 @@ impl Fixture {
 
     pub(crate) async fn agent_type(&self, id: &str, workspace: Value) {
         let declaration = parse::read(json!({"id": id, "workspace": workspace})).unwrap();
-        ops::create_agent_type(&self.engine, &admin(), declaration).await.unwrap();
+        ops::create_agent_type(&self.engine, &admin(), declaration, None).await.unwrap();
     }
 
     pub(crate) async fn try_create(&self, body: Value) -> Result<State, OpError> {

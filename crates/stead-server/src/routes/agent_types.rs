@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::LOCATION;
 use stead_core::config::WorkspaceConfig;
 use stead_core::registry::AgentTypeDeclaration;
-use stead_engine::{OpError, ops};
+use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -33,16 +33,8 @@ pub(crate) async fn create(
     body: Json<AgentTypeDeclaration>,
 ) -> Result<Response, Problem> {
     let _turn = app.answering.begin(&actor, key.as_deref())?;
-    let created = match ops::create_agent_type(&app.engine, &actor, body.value.clone()).await {
-        // A repetition is known by its content: the same declaration under a key is the same request.
-        Err(OpError::Exists { what, id }) if key.is_some() => {
-            let there = ops::agent_type(&app.engine, &body.value.id).await?;
-            let same = body.value.at(there.created_at)
-                == stead_core::registry::AgentType { updated_at: there.created_at, ..there.clone() };
-            if same { there } else { return Err(OpError::Exists { what, id }.into()) }
-        }
-        outcome => outcome?,
-    };
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
+    let created = ops::create_agent_type(&app.engine, &actor, body.value, idempotency).await?;
     let location = format!("/api/v1/agent-types/{}", created.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], axum::Json(AgentType::from(created))).into_response())
 }

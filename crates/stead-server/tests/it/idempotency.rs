@@ -74,6 +74,6 @@ async fn a_declaration_under_a_key_can_be_repeated() {
     let again = declare("k", json!({"id": "t", "name": "T"})).await;
     assert_eq!((first.status, again.status), (201, 201));
     assert_eq!(first.json(), again.json());
-    assert_eq!(declare("k", json!({"id": "t", "name": "U"})).await.status, 409);
+    assert_eq!(declare("k", json!({"id": "t", "name": "U"})).await.status, 422);
     assert_eq!(server.post("/api/v1/agent-types", json!({"id": "t", "name": "T"})).await.status, 409);
 }

@@ -12,6 +12,7 @@ pub(crate) fn write(id: &str, mode: WriteMode, expected_revision: Option<i64>) -
         expected_revision,
         at: at(0),
         audit: vec![audit("agent_type.written", None)],
+        idempotency: None,
     }
 }
 

@@ -73,3 +73,21 @@ fn s7_fifty_at_once_make_one() {
     assert_eq!(ids.len(), 1);
     assert_eq!(server.client().get("/sessions").expect(200)["items"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn agent_types_are_made_once_per_key() {
+    let mut server = server();
+    let make = |server: &TestServer, key: &str, body: &Value| {
+        server.client().send("POST", "/agent-types", &[("idempotency-key", key)], Some(body.to_string()))
+    };
+    let body = json!({"id": "a", "workspace": {"enabled": true}});
+    make(&server, "k", &body).expect(201);
+    assert_eq!(make(&server, "k", &body).expect(201)["id"], "a");
+    make(&server, "k", &json!({"id": "a"})).problem(422, "idempotency_mismatch");
+    make(&server, "k", &json!({"id": "b", "workspace": {"enabled": true}})).problem(422, "idempotency_mismatch");
+    make(&server, "other", &body).problem(409, "conflict");
+    server.client().post("/agent-types", body.clone()).problem(409, "conflict");
+    server.restart(None);
+    assert_eq!(make(&server, "k", &body).expect(201)["id"], "a");
+    server.client().get("/agent-types/b").problem(404, "not_found");
+}
