@@ -98,3 +98,49 @@ fn wait_settled(server: &stead_testkit::TestServer, id: &str) -> serde_json::Val
     }
     panic!("never settles");
 }
+
+/// A disk that is full for moments: some writes are refused, none is half done, nothing stays stuck once it works again.
+#[test]
+fn s9_a_store_that_fails_now_and_then_wedges_nothing() {
+    let server = server_with(ServerOptions::default().failpoints("store.commit.before=12*off->25%40*return"));
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let mut sessions = Vec::new();
+    let mut refused = 0;
+    for number in 0..20 {
+        let key = format!("k{number}");
+        let create = || {
+            let body = json!({"agent_type": "a"}).to_string();
+            server.client().send("POST", "/sessions?wait=20", &[("idempotency-key", &key)], Some(body))
+        };
+        let mut reply = create();
+        for _ in 0..50 {
+            if reply.status == 201 {
+                break;
+            }
+            refused += 1;
+            reply.problem(503, "unavailable");
+            reply = create();
+        }
+        let session = reply.expect(201);
+        let id = session["id"].as_str().unwrap();
+        let written =
+            server.client().post(&format!("/sessions/{id}/tools/write"), json!({"path": "a", "content": "x"}));
+        assert!([200, 503].contains(&written.status), "{}", written.text);
+        refused += u32::from(written.status == 503);
+        let read = server.client().post(&format!("/sessions/{id}/tools/read"), json!({"path": "a"}));
+        if (written.status, read.status) == (200, 200) {
+            assert_eq!(read.json()["result"]["content"], "x", "an acknowledged write is there");
+        }
+        sessions.push(id.to_owned());
+    }
+    assert!(refused > 0, "nothing was ever refused");
+    for id in &sessions {
+        let settled = wait_settled(&server, id);
+        assert_eq!((&settled["status"], &settled["degraded"]), (&json!("active"), &json!(false)), "{settled}");
+    }
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    for id in &sessions {
+        let state = server.client().get(&format!("/sessions/{id}/state")).expect(200);
+        assert_eq!(state["state"]["open_calls"], json!({}), "a call without an outcome");
+    }
+}
