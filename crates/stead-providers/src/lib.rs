@@ -6,6 +6,7 @@
 
 pub mod conformance;
 mod error;
+mod fill;
 mod memory;
 mod native;
 mod provider;
