@@ -197,3 +197,33 @@ fn the_agent_of_an_empty_workspace_cannot_read_what_it_must_not_know() {
         assert!(reply.text.contains("kept") || path.is_empty(), "{path}: {}", reply.text);
     }
 }
+
+#[test]
+fn one_unreadable_journal_is_named_and_hides_no_other() {
+    let mut server = server();
+    memory(&server);
+    server.agent_type("brief", json!({"enabled": true, "provider": "memory", "ttl_seconds": 3}));
+    let broken = server.session(json!({"agent_type": "brief"}));
+    let (whole, brief) = (server.session(json!({"agent_type": "a"})), server.session(json!({"agent_type": "brief"})));
+    let id = |session: &Value| session["id"].as_str().unwrap().to_owned();
+    server.kill();
+    let sql = format!("UPDATE events SET payload = 'garbage' WHERE session = '{}' AND seq = 2", id(&broken));
+    let edit = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()";
+    let database = server.home().join("stead.db");
+    let edited = std::process::Command::new("python3").args(["-c", edit]).arg(database).arg(sql).status().unwrap();
+    assert!(edited.success());
+    server.broken_on_purpose();
+    server.restart(None);
+
+    let listed: Vec<String> = sessions(&server).iter().map(id).collect();
+    assert!(listed.contains(&id(&whole)) && listed.contains(&id(&brief)), "{listed:?}");
+    assert_eq!(server.tool(&whole, "ls", json!({}))["ok"], true);
+    let replay = server.client().get(&format!("/sessions/{}/replay", id(&broken))).expect(200);
+    assert_eq!((&replay["identical"], &replay["difference"]["seq"]), (&json!(false), &json!(2)), "{replay}");
+    // The reaper goes on past it: it is due as well, and first.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while server.client().get(&format!("/sessions/{}", id(&brief))).expect(200)["status"] != "closed" {
+        assert!(Instant::now() < deadline, "a session past its time is not closed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
