@@ -4,6 +4,7 @@
 //! calls. Each method's promises are written on the trait, [`conformance`] tests them, and every provider must pass.
 //! Nobody asks which provider it is: what one can do is data ([`stead_core::capability::ProviderCapabilities`]).
 
+mod boxed;
 pub mod conformance;
 mod error;
 mod fill;

@@ -1,15 +1,11 @@
 //! The native provider: boxes of this host's own kernel, no daemon, no image, as root and as an ordinary user.
 //!
 //! Everything of a workspace is in one directory, `boxes/<id>`: the box's record, its volume, its snapshots. So removing that directory
-//! by `stead_box::remove` removes the workspace, and listing the directories lists the workspaces. Files are never touched from
-//! outside by path: `stead-init` does what is to be done, inside the box.
+//! by `stead_box::remove` removes the workspace, and listing the directories lists the workspaces. What happens in a box is
+//! [`crate::boxed`].
 
-mod arguments;
-mod command;
-mod fill;
+mod home;
 mod place;
-mod reply;
-mod workspace;
 
 use std::sync::Arc;
 
@@ -23,12 +19,13 @@ use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 use stead_core::tool::ToolName;
 
+use crate::boxed::{BoxedWorkspace, off_thread};
 use crate::error::ProviderError;
 use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
+use home::NativeHome;
 pub use place::NativeConfig;
 use place::Place;
-use workspace::NativeWorkspace;
 
 pub struct NativeProvider {
     place: Arc<Place>,
@@ -41,16 +38,8 @@ impl NativeProvider {
     }
 
     fn workspace(&self, id: WorkspaceId, running: RunningBox) -> Arc<dyn Workspace> {
-        Arc::new(NativeWorkspace::new(id, running, self.place.clone()))
+        Arc::new(BoxedWorkspace::new(NativeHome { id, running, place: self.place.clone() }))
     }
-}
-
-/// Runs what waits for the kernel or for a box where it holds up nobody.
-async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ProviderError> + Send + 'static,
-) -> Result<T, ProviderError> {
-    // It panicked, or the server is going down: there is no outcome to report but this.
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ProviderError::Interrupted))
 }
 
 fn limits(held: Held) -> Vec<LimitKind> {

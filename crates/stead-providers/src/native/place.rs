@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use stead_box::{BoxError, BoxSpec, Ids, Limits, OwnerRecord, RunningBox, UidRanges, Volume};
 use stead_core::command::CreateOrder;
 use stead_core::{SnapshotId, WorkspaceId};
 
+use crate::boxed::Scratch;
 use crate::error::ProviderError;
 
 /// What a server tells its native provider.
@@ -25,13 +25,15 @@ pub struct NativeConfig {
 pub(super) struct Place {
     config: NativeConfig,
     ranges: UidRanges,
+    scratch: Scratch,
     root: bool,
 }
 
 impl Place {
     pub(super) fn new(config: NativeConfig) -> Self {
         let ranges = UidRanges::new(config.home.join("uids"));
-        Self { config, ranges, root: stead_box::runs_as_root() }
+        let scratch = Scratch::new(config.home.join("spool"));
+        Self { config, ranges, scratch, root: stead_box::runs_as_root() }
     }
 
     /// Whether boxes can be made, as far as that can be told without making one.
@@ -136,26 +138,8 @@ impl Place {
         Ok(found)
     }
 
-    /// A file of the server's that has no name and goes when it is closed.
-    pub(super) fn scratch_file(&self) -> io::Result<File> {
-        let path = self.scratch_name()?;
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-        fs::remove_file(path)?;
-        Ok(file)
-    }
-
-    /// A directory of the server's, gone when it is dropped.
-    pub(super) fn scratch_directory(&self) -> io::Result<ScratchDirectory> {
-        let path = self.scratch_name()?;
-        fs::create_dir(&path)?;
-        Ok(ScratchDirectory(path))
-    }
-
-    fn scratch_name(&self) -> io::Result<PathBuf> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let directory = self.config.home.join("spool");
-        fs::create_dir_all(&directory)?;
-        Ok(directory.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
+    pub(super) fn scratch(&self) -> &Scratch {
+        &self.scratch
     }
 
     /// Where a workspace's snapshot is kept: with the box, and so gone with it.
@@ -175,20 +159,6 @@ impl Place {
             }
         }
         Ok(None)
-    }
-}
-
-pub(super) struct ScratchDirectory(PathBuf);
-
-impl ScratchDirectory {
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for ScratchDirectory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,4 +1,4 @@
-//! One native workspace: a box, spoken to over its socket, each call on a connection of its own.
+//! One workspace in a box, spoken to over its socket, each call on a connection of its own.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -6,24 +6,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::json;
+use stead_box::BoxError;
 use stead_box::protocol::{
     Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, PatchText, ToolCall, ToolLimits,
 };
-use stead_box::{BoxError, RunningBox};
 use stead_core::capability::LimitKind;
-use stead_core::config::ProviderName;
 use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
-use stead_core::{SnapshotId, Timestamp, WorkspaceId};
+use stead_core::{SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
 use stead_fs::{Content, DiskFs, Entry, FsError, Listing, WorkspacePath};
 
-use super::place::Place;
+use super::home::BoxHome;
 use super::reply::{broken, failed, fs_error, operate_error};
-use super::{arguments, command, fill, limits, off_thread};
+use super::{arguments, command, fill, off_thread};
 use crate::error::{OperateError, ProviderError};
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace};
 
@@ -36,19 +35,17 @@ const TOOL_TIMEOUT_MS: u64 = 60_000;
 /// The name of the snapshot a diff compares with.
 const BASE: &str = "base";
 
-pub(super) struct NativeWorkspace {
+pub(crate) struct BoxedWorkspace {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    id: WorkspaceId,
-    running: RunningBox,
-    place: Arc<Place>,
+    home: Box<dyn BoxHome>,
 }
 
-impl NativeWorkspace {
-    pub(super) fn new(id: WorkspaceId, running: RunningBox, place: Arc<Place>) -> Self {
-        Self { inner: Arc::new(Inner { id, running, place }) }
+impl BoxedWorkspace {
+    pub(crate) fn new(home: impl BoxHome) -> Self {
+        Self { inner: Arc::new(Inner { home: Box::new(home) }) }
     }
 
     async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
@@ -59,27 +56,24 @@ impl NativeWorkspace {
 
 impl Inner {
     fn files(&self, ask: FileAsk, file: Option<&File>) -> Result<(BoxAnswer, Vec<u8>), BoxError> {
-        self.running.connect()?.files(ask, file)
+        self.home.connect()?.files(ask, file)
     }
 
-    /// Writes the whole workspace to a file of the server's, under its name only when it is complete.
+    /// Keeps the whole workspace under a name.
     fn keep(&self, name: &str) -> Result<(), BoxError> {
-        let path = self.place.snapshot(self.id, name).map_err(BoxError::Lost)?;
-        let new = path.with_extension("tar.new");
-        let file = File::create(&new).map_err(BoxError::Lost)?;
-        self.files(FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES }, Some(&file))?;
-        file.sync_all().and_then(|()| std::fs::rename(&new, &path)).map_err(BoxError::Lost)
+        let ask = || FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES };
+        self.home.keep(name, &mut |file| self.files(ask(), Some(file)).map(drop))
     }
 
     fn put_back(&self, snapshot: SnapshotId) -> Result<bool, BoxError> {
-        match self.place.find_snapshot(snapshot).map_err(BoxError::Lost)? {
+        match self.home.find_snapshot(snapshot).map_err(BoxError::Lost)? {
             Some(file) => self.files(FileAsk::Restore, Some(&file)).map(|_| true),
             None => Ok(false),
         }
     }
 
     fn put(&self, path: &str, content: &[u8]) -> Result<(), BoxError> {
-        let mut file = self.place.scratch_file().map_err(BoxError::Lost)?;
+        let mut file = self.home.scratch().file().map_err(BoxError::Lost)?;
         std::io::Write::write_all(&mut file, content).map_err(BoxError::Lost)?;
         let path = path.to_owned();
         let ask = FileAsk::Put { path, if_match: None, existing: IfThere::Replace, parents: IfMissing::Make };
@@ -97,7 +91,7 @@ impl Inner {
                 self.put(TASK_CONTEXT_PATH, format!("{fields:#}\n").as_bytes())?;
             }
             Action::RunSetupCommand { number, command, timeout_seconds } => {
-                command::set_up(&self.running, number, &command, timeout_seconds, &order.env)?;
+                command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
             }
             Action::RestoreSnapshot { snapshot, .. } => {
                 if !self.put_back(snapshot)? {
@@ -105,14 +99,14 @@ impl Inner {
                 }
             }
             Action::HydrateMounts { mounts, allowed_host_roots } => {
-                return fill::mounts(&self.place, &self.running, mounts, &allowed_host_roots);
+                return fill::mounts(&*self.home, mounts, &allowed_host_roots);
             }
             Action::UnpackBundle { digest, .. } => {
                 let bundle = order.bundle.ok_or(ProviderError::BundleFormat)?;
-                return fill::bundle(&self.place, &self.running, bundle, digest);
+                return fill::bundle(&*self.home, bundle, digest);
             }
             unsupported => {
-                let (provider, action) = (ProviderName::Native, unsupported.name());
+                let (provider, action) = (self.home.provider(), unsupported.name());
                 return Err(ProviderError::Unsupported { provider, action });
             }
         }
@@ -164,7 +158,7 @@ impl Inner {
         let read = archive.rewind().and_then(|()| archive.take(512).read_to_end(&mut start));
         read.map_err(ArchiveError::from)?;
         let format = ArchiveFormat::of_content(&start).ok_or(OperateError::ArchiveFormat)?;
-        let scratch = self.place.scratch_directory().map_err(ArchiveError::from)?;
+        let scratch = self.home.scratch().directory().map_err(ArchiveError::from)?;
         let mut files = DiskFs::open(scratch.path()).map_err(ArchiveError::from)?;
         let (limits, root) = (ArchiveLimits::default(), WorkspacePath::root());
         archive::unpack(archive, format, None, &limits, &mut files, &root, 0)?;
@@ -172,7 +166,7 @@ impl Inner {
     }
 
     fn open(&self, path: &str) -> Result<OpenFile, BoxError> {
-        let mut copy = self.place.scratch_file().map_err(BoxError::Lost)?;
+        let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
         let ask = FileAsk::Open { path: path.to_owned(), most_bytes: MOST_BYTES };
         let (BoxAnswer::Opened { stat, hash }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
         let hash = hash.parse().map_err(|_| nonsense())?;
@@ -194,7 +188,7 @@ impl Inner {
     }
 
     fn diff(&self) -> Result<Patch, BoxError> {
-        let base = self.place.snapshot(self.id, BASE).and_then(File::open).map_err(BoxError::Lost)?;
+        let base = self.home.kept(BASE).map_err(BoxError::Lost)?;
         let (BoxAnswer::Patch, body) = self.files(FileAsk::Diff, Some(&base))? else { return Err(nonsense()) };
         let PatchText { text, changed, unshown } = serde_json::from_slice(&body).map_err(|_| nonsense())?;
         Ok(Patch { text, changed, unshown })
@@ -206,12 +200,12 @@ impl Inner {
             ToolName::Python => arguments::python(&order.arguments, &order.limits),
             tool if tool.as_str().parse::<FileTool>().is_ok() => return self.file_tool(order),
             tool => {
-                let message = format!("Tool '{tool}' is not offered by native workspaces yet.");
+                let message = format!("Tool '{tool}' is not offered by {} workspaces yet.", self.home.provider());
                 return failed("tool_unavailable", message, None);
             }
         };
         match parsed {
-            Ok(command) => command::run(&self.running, order.call.to_string(), command, &order.limits),
+            Ok(command) => command::run(&*self.home, order.call.to_string(), command, &order.limits),
             Err(message) => failed("invalid_argument", message, None),
         }
     }
@@ -224,7 +218,7 @@ impl Inner {
         };
         let (tool, now_millis) = (order.tool.as_str().to_owned(), order.now.millis());
         let call = ToolCall { tool, arguments: order.arguments, limits, now_millis, timeout_ms: TOOL_TIMEOUT_MS };
-        let reply = match self.running.connect().and_then(|mut connection| connection.tool(call)) {
+        let reply = match self.home.connect().and_then(|mut connection| connection.tool(call)) {
             Ok(reply) => reply,
             Err(error) => return broken(&error),
         };
@@ -252,9 +246,9 @@ fn interrupted() -> BoxError {
 }
 
 #[async_trait]
-impl Workspace for NativeWorkspace {
+impl Workspace for BoxedWorkspace {
     fn enforced_limits(&self) -> Vec<LimitKind> {
-        limits(self.inner.running.held())
+        self.inner.home.enforced_limits()
     }
 
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {

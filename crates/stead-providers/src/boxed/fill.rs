@@ -5,51 +5,43 @@
 
 use std::fs::File;
 
-use stead_box::RunningBox;
 use stead_box::protocol::FileAsk;
 use stead_core::config::HostMount;
 use stead_core::event::StepReport;
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::{DiskFs, WorkspacePath};
 
-use super::place::Place;
+use super::home::BoxHome;
 use crate::error::ProviderError;
 use crate::fill;
 
 pub(super) fn mounts(
-    place: &Place,
-    running: &RunningBox,
+    home: &dyn BoxHome,
     mounts: Vec<HostMount>,
     roots: &[String],
 ) -> Result<StepReport, ProviderError> {
-    filled(place, running, |files| fill::mounts(files, mounts, roots, 0))
+    filled(home, |files| fill::mounts(files, mounts, roots, 0))
 }
 
-pub(super) fn bundle(
-    place: &Place,
-    running: &RunningBox,
-    bundle: File,
-    digest: Option<String>,
-) -> Result<StepReport, ProviderError> {
-    filled(place, running, |files| fill::bundle(files, bundle, digest, 0))
+pub(super) fn bundle(home: &dyn BoxHome, bundle: File, digest: Option<String>) -> Result<StepReport, ProviderError> {
+    filled(home, |files| fill::bundle(files, bundle, digest, 0))
 }
 
 fn filled(
-    place: &Place,
-    running: &RunningBox,
+    home: &dyn BoxHome,
     fill: impl FnOnce(&mut DiskFs) -> Result<StepReport, ProviderError>,
 ) -> Result<StepReport, ProviderError> {
-    let scratch = place.scratch_directory().map_err(spool)?;
+    let scratch = home.scratch().directory().map_err(spool)?;
     let mut files = DiskFs::open(scratch.path()).map_err(spool)?;
     let report = fill(&mut files)?;
-    send(place, running, &files)?;
+    send(home, &files)?;
     Ok(report)
 }
 
-fn send(place: &Place, running: &RunningBox, files: &DiskFs) -> Result<(), ProviderError> {
-    let mut tar = place.scratch_file().map_err(spool)?;
+fn send(home: &dyn BoxHome, files: &DiskFs) -> Result<(), ProviderError> {
+    let mut tar = home.scratch().file().map_err(spool)?;
     archive::export_tar(files, &WorkspacePath::root(), &mut tar).map_err(|source| ProviderError::Bundle { source })?;
-    running.connect()?.files(FileAsk::Unpack { path: String::new() }, Some(&tar))?;
+    home.connect()?.files(FileAsk::Unpack { path: String::new() }, Some(&tar))?;
     Ok(())
 }
 

@@ -2,12 +2,13 @@
 
 use serde_json::json;
 use stead_box::protocol::{ExecOrder, Input, Kept, OutputLimits};
-use stead_box::{BoxError, Finished, RunningBox};
+use stead_box::{BoxError, Finished};
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
 use stead_core::plan::WORKSPACE_ROOT;
 
 use super::arguments::{Capture, Command};
+use super::home::BoxHome;
 use super::reply::{answered, broken};
 use crate::error::ProviderError;
 use crate::workspace::ToolDone;
@@ -16,7 +17,7 @@ use crate::workspace::ToolDone;
 const SETUP_TAIL_BYTES: usize = 2_048;
 
 /// Runs the command of a tool call. One that fails is a result; only a box that fails is an error.
-pub(super) fn run(running: &RunningBox, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
+pub(super) fn run(home: &dyn BoxHome, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
     let kept_bytes = match command.capture {
         Capture::Kept => limits.output_bytes,
         Capture::Dropped => 0,
@@ -33,7 +34,7 @@ pub(super) fn run(running: &RunningBox, exec: String, command: Command, limits: 
         output: OutputLimits { kept_bytes, ring_bytes: 0 },
     };
     let input = command.stdin.unwrap_or_default();
-    let finished = running.connect().and_then(|mut connection| connection.run(order, input.as_bytes()));
+    let finished = home.connect().and_then(|mut connection| connection.run(order, input.as_bytes()));
     let finished = match finished {
         Ok(finished) => finished,
         Err(error) => return broken(&error),
@@ -82,7 +83,7 @@ fn shown(bytes: &[u8], kept: Kept) -> String {
 
 /// Runs a setup command; one that fails is an error that names it.
 pub(super) fn set_up(
-    running: &RunningBox,
+    home: &dyn BoxHome,
     number: u64,
     command: &str,
     timeout_seconds: u64,
@@ -98,7 +99,7 @@ pub(super) fn set_up(
         terminal: None,
         output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0 },
     };
-    let finished = running.connect().and_then(|mut connection| connection.run(order, &[]));
+    let finished = home.connect().and_then(|mut connection| connection.run(order, &[]));
     let Finished { result, stderr, .. } = match finished {
         Ok(finished) => finished,
         Err(BoxError::Answer { message, .. }) => {

@@ -1,0 +1,26 @@
+//! Workspaces whose files and processes are in a box with `stead-init` as its first process, whoever made the box.
+//!
+//! A provider says how its boxes are reached and where the server keeps what belongs to them ([`BoxHome`]); everything a workspace promises
+//! is then here, once. Files are never touched from outside by path: `stead-init` does what is to be done, inside the box.
+
+mod arguments;
+mod command;
+mod fill;
+mod home;
+mod reply;
+mod scratch;
+mod workspace;
+
+pub(crate) use home::BoxHome;
+pub(crate) use scratch::Scratch;
+pub(crate) use workspace::BoxedWorkspace;
+
+use crate::error::ProviderError;
+
+/// Runs what waits for the kernel or for a box where it holds up nobody.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProviderError> + Send + 'static,
+) -> Result<T, ProviderError> {
+    // It panicked, or the server is going down: there is no outcome to report but this.
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ProviderError::Interrupted))
+}
