@@ -108,7 +108,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 let gone = || ProviderError::Gone { workspace }.to_failure();
                 let workspace = session.workspace().ok_or_else(gone)?;
                 let bundle = bundle::open(engine, session.id(), &action).await?;
-                let order = ActionOrder { action, env, bundle, now: at };
+                let order = ActionOrder { action, env, bundle, tree: None, now: at };
                 workspace.perform(order).await.map_err(|error| error.to_failure())
             };
             let performed = tokio::select! {

@@ -56,6 +56,6 @@ pub use filesystem::{
 };
 pub use limits::Limits;
 pub use memory::MemoryFs;
-pub use mirror::mirror;
+pub use mirror::{lay, mirror};
 pub use path::{PathError, PathRules, WorkspacePath};
 pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};

@@ -24,7 +24,32 @@ pub fn mirror(from: &dyn Filesystem, to: &mut dyn Filesystem, at_millis: i64) ->
             touched.push(path);
         }
     }
+    copy_all(from, to, &wanted, at_millis, &mut touched)?;
+    touched.sort_unstable();
+    touched.dedup();
+    Ok(touched)
+}
+
+/// Copies what `from` holds over what `to` holds: a path of both is then as in `from`, a path of `to` alone stays.
+pub fn lay(from: &dyn Filesystem, to: &mut dyn Filesystem, at_millis: i64) -> Result<(), FsError> {
+    let wanted = inventory(from)?;
     for (path, kind) in &wanted {
+        let other = to.stat_entry(path).is_ok_and(|there| there.kind != *kind);
+        if other && *kind != Kind::Special {
+            to.delete(path, Recursion::Recursive)?;
+        }
+    }
+    copy_all(from, to, &wanted, at_millis, &mut Vec::new())
+}
+
+fn copy_all(
+    from: &dyn Filesystem,
+    to: &mut dyn Filesystem,
+    wanted: &BTreeMap<WorkspacePath, Kind>,
+    at_millis: i64,
+    touched: &mut Vec<WorkspacePath>,
+) -> Result<(), FsError> {
+    for (path, kind) in wanted {
         let changed = match kind {
             Kind::Directory => make_directory(to, path, at_millis)?,
             Kind::File => copy_file(from, to, path, at_millis)?,
@@ -35,9 +60,7 @@ pub fn mirror(from: &dyn Filesystem, to: &mut dyn Filesystem, at_millis: i64) ->
             touched.push(path.clone());
         }
     }
-    touched.sort_unstable();
-    touched.dedup();
-    Ok(touched)
+    Ok(())
 }
 
 fn inventory(fs: &dyn Filesystem) -> Result<BTreeMap<WorkspacePath, Kind>, FsError> {

@@ -204,7 +204,7 @@ impl Suite<'_> {
 }
 
 fn action(action: Action) -> ActionOrder {
-    ActionOrder { action, env: Env::default(), bundle: None, now: now() }
+    ActionOrder { action, env: Env::default(), bundle: None, tree: None, now: now() }
 }
 
 fn now() -> Timestamp {

@@ -45,6 +45,11 @@ pub enum ProviderError {
     BaseImage { reason: String },
     #[error("setup command {number} failed with exit code {exit_code}: {tail}")]
     Setup { number: u64, exit_code: i32, tail: String },
+    /// What was to be put into the workspace could not be had: a clone that failed, with its own code and reason.
+    #[error("{}", .0.message)]
+    Source(Failure),
+    #[error("the layer {key} is not there")]
+    NoLayer { key: crate::LayerKey },
     #[error("cannot write the workspace's files")]
     Files {
         #[source]
@@ -93,7 +98,7 @@ impl OperateError {
 
 impl ProviderError {
     /// Stable, for machines.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> &str {
         match self {
             Self::Absent { .. } => "provider_absent",
             Self::Unhealthy { .. } => "provider_unhealthy",
@@ -107,6 +112,8 @@ impl ProviderError {
             Self::Box { .. } => "box_failed",
             Self::BaseImage { .. } => "base_image_refused",
             Self::Setup { .. } => "setup_failed",
+            Self::Source(failure) => &failure.code,
+            Self::NoLayer { .. } => "no_layer",
             Self::Files { .. } => "files_failed",
         }
     }

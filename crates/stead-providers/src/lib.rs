@@ -8,12 +8,14 @@ mod boxed;
 pub mod conformance;
 mod error;
 mod fill;
+mod layers;
 mod memory;
 mod native;
 mod provider;
 mod workspace;
 
 pub use error::{OperateError, ProviderError};
+pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};
 pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers};

@@ -16,6 +16,7 @@ use stead_fs::patch::Patch;
 use stead_fs::{Content, Digest, FsError, Listing, Stat};
 
 use crate::error::{OperateError, ProviderError};
+use crate::layers::TreeSource;
 
 /// A tool call, complete.
 #[derive(Debug, Clone)]
@@ -89,6 +90,8 @@ pub struct ActionOrder {
     pub env: Env,
     /// The bytes of the bundle an `unpack_bundle` is about.
     pub bundle: Option<File>,
+    /// The tree the action puts at the workspace's root, for a `clone_repository`.
+    pub tree: Option<TreeSource>,
     pub now: Timestamp,
 }
 

@@ -14,6 +14,7 @@ use stead_fs::{DiskFs, WorkspacePath};
 use super::home::BoxHome;
 use crate::error::ProviderError;
 use crate::fill;
+use crate::layers::TreeSource;
 
 pub(super) fn mounts(
     home: &dyn BoxHome,
@@ -25,6 +26,14 @@ pub(super) fn mounts(
 
 pub(super) fn bundle(home: &dyn BoxHome, bundle: File, digest: Option<String>) -> Result<StepReport, ProviderError> {
     filled(home, |files| fill::bundle(files, bundle, digest, 0))
+}
+
+/// Puts a whole tree at the root.
+pub(super) fn tree(home: &dyn BoxHome, source: TreeSource) -> Result<StepReport, ProviderError> {
+    let scratch = home.scratch().directory().map_err(spool)?;
+    (source.write)(scratch.path())?;
+    send(home, &DiskFs::open(scratch.path()).map_err(spool)?)?;
+    Ok(StepReport::default())
 }
 
 fn filled(

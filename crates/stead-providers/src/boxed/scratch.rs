@@ -1,7 +1,8 @@
 //! The server's own place for what is on its way: no box can see it.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,14 +27,14 @@ impl Scratch {
     /// A directory that is gone when it is dropped.
     pub(crate) fn directory(&self) -> io::Result<ScratchDirectory> {
         let path = self.name()?;
-        fs::create_dir(&path)?;
+        DirBuilder::new().mode(0o700).create(&path)?;
         Ok(ScratchDirectory(path))
     }
 
     fn name(&self) -> io::Result<PathBuf> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         fs::create_dir_all(&self.directory)?;
-        Ok(self.directory.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
+        Ok(self.directory.join(format!("stead-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
     }
 }
 

@@ -81,6 +81,9 @@ impl Inner {
     }
 
     fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {
+        if let Some(tree) = order.tree {
+            return fill::tree(&*self.home, tree);
+        }
         match order.action {
             Action::CreateWorkspace => {}
             Action::WriteTaskContext { context } => {

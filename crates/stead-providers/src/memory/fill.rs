@@ -5,10 +5,13 @@ use std::fs::File;
 use stead_core::Timestamp;
 use stead_core::config::HostMount;
 use stead_core::event::StepReport;
-use stead_fs::MemoryFs;
+use stead_fs::archive::ArchiveError;
+use stead_fs::{DiskFs, MemoryFs};
 
+use crate::boxed::Scratch;
 use crate::error::ProviderError;
 use crate::fill;
+use crate::layers::TreeSource;
 
 type Filled = Result<(MemoryFs, StepReport), ProviderError>;
 
@@ -26,6 +29,19 @@ pub(super) async fn bundle(mut files: MemoryFs, bundle: File, digest: Option<Str
         Ok((files, report))
     })
     .await
+}
+
+/// Reads a tree in, over what is there. It is written to a directory first, whoever writes it.
+pub(super) async fn tree(mut files: MemoryFs, source: TreeSource, now: Timestamp) -> Result<MemoryFs, ProviderError> {
+    let read = off_thread(move || {
+        let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
+        let scratch = Scratch::new(std::env::temp_dir()).directory().map_err(spool)?;
+        (source.write)(scratch.path())?;
+        let disk = DiskFs::open(scratch.path()).map_err(spool)?;
+        stead_fs::lay(&disk, &mut files, now.millis()).map_err(|source| ProviderError::Files { source })?;
+        Ok((files, StepReport::default()))
+    });
+    Ok(read.await?.0)
 }
 
 async fn off_thread(work: impl FnOnce() -> Filled + Send + 'static) -> Filled {

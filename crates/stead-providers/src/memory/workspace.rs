@@ -76,7 +76,13 @@ impl Workspace for MemoryWorkspace {
         let now = order.now;
         let mut report = StepReport::default();
         let mut files = current.files.clone();
-        match order.action {
+        let (action, tree) = (order.action, order.tree);
+        if let Some(tree) = tree {
+            let files = fill::tree(files, tree, now).await?;
+            let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
+            return Ok(Performed { done: stage(current, files, changes), report });
+        }
+        match action {
             Action::CreateWorkspace => return Ok(Performed { done: Done::nothing(), report }),
             Action::WriteTaskContext { context } => {
                 let change = write_task_context(&context)?;

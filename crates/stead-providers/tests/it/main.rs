@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod layers;
 mod native;
 
 use stead_providers::{MemoryProvider, conformance};

@@ -70,7 +70,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-fn order(number: u128) -> CreateOrder {
+pub(crate) fn order(number: u128) -> CreateOrder {
     let limits = ResourceLimits {
         cpu: Some("1".parse().unwrap()),
         memory: Some("256M".parse().unwrap()),
@@ -99,7 +99,7 @@ async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) 
 fn action(action: Action) -> ActionOrder {
     let mut env = Env::default();
     env.set("OF_THE_PLAN", "plan");
-    ActionOrder { action, env, bundle: None, now: Timestamp::from_millis(0) }
+    ActionOrder { action, env, bundle: None, tree: None, now: Timestamp::from_millis(0) }
 }
 
 fn setup(number: u64, command: &str, timeout_seconds: u64) -> ActionOrder {

@@ -1,0 +1,16 @@
+//! Layers: read-only trees that many workspaces share.
+//!
+//! A git checkout at a commit, an unpacked bundle, a copied mount is a layer: made once per [`LayerKey`], shown to any number of boxes as the
+//! lower part of an overlay, and collected when nobody holds it any more. The invariants: a layer under its name is complete and never
+//! changes again; a layer that somebody holds is never collected; a crash leaves at most something in `.making`, which the next
+//! start removes. One server owns a store: `STEAD_HOME` is locked.
+
+mod collect;
+mod holders;
+mod key;
+mod make;
+mod store;
+
+pub use collect::{Retention, Usage};
+pub use key::{LayerKey, Note, TreeSource};
+pub use store::{Layer, LayerStore};

@@ -1,0 +1,93 @@
+//! What a layer is known by, and who can make it.
+
+use std::fmt;
+use std::path::Path;
+
+use serde_json::Value;
+use stead_fs::Digest;
+
+use crate::error::ProviderError;
+
+/// A name for the content of a layer: equal keys, equal trees. It is the layer's directory name too.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayerKey(String);
+
+impl LayerKey {
+    /// `kind` is a short word of lower-case letters for people (`git`, `bundle`); the parts are everything the tree depends on.
+    pub fn of(kind: &'static str, parts: &[&[u8]]) -> Self {
+        let mut bytes = Vec::new();
+        for part in std::iter::once(kind.as_bytes()).chain(parts.iter().copied()) {
+            // With its length, so that no two lists of parts are the same bytes.
+            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+        let digest = Digest::of(&bytes).to_string();
+        Self(format!("{kind}-{}", digest.trim_start_matches("sha256:")))
+    }
+
+    /// A name read back from the store's own files; `None` if it is no such name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (kind, hex) = name.rsplit_once('-')?;
+        let plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase());
+        let digest = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (plain && digest).then(|| Self(name.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The word it was made with.
+    pub fn kind(&self) -> &str {
+        self.0.split('-').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for LayerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What its maker wants to be told again whenever the layer is used: a step report, a commit. Small, and no secret.
+pub type Note = Value;
+
+type Write = Box<dyn FnOnce(&Path) -> Result<Note, ProviderError> + Send>;
+
+/// A tree to be put at the root of a workspace.
+pub struct TreeSource {
+    pub key: LayerKey,
+    /// Writes the tree into this empty directory, all of it or an error. Called only when there is no layer with the key. Plain files,
+    /// directories and links, owned by the caller; blocking is fine.
+    pub write: Write,
+}
+
+impl TreeSource {
+    pub fn new(key: LayerKey, write: impl FnOnce(&Path) -> Result<Note, ProviderError> + Send + 'static) -> Self {
+        Self { key, write: Box::new(write) }
+    }
+}
+
+impl fmt::Debug for TreeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeSource").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_its_parts_and_nothing_else() {
+        let key = |parts: &[&[u8]]| LayerKey::of("git", parts);
+        assert_eq!(key(&[b"a", b"b"]), key(&[b"a", b"b"]));
+        assert_ne!(key(&[b"ab"]), key(&[b"a", b"b"]));
+        assert_ne!(key(&[b"a", b""]), key(&[b"a"]));
+        assert_ne!(LayerKey::of("bundle", &[b"a"]), key(&[b"a"]));
+        assert_eq!(LayerKey::parse(key(&[b"a"]).as_str()), Some(key(&[b"a"])));
+        for wrong in ["", "git", "git-", "../x-00", "git-zz", ".making", ".holders"] {
+            assert_eq!(LayerKey::parse(wrong), None, "{wrong}");
+        }
+    }
+}
