@@ -30,7 +30,13 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::PUT, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::DELETE, "/api/v1/sessions/{id}/files/{*path}"),
+    (Method::GET, "/mcp"),
+    (Method::POST, "/mcp"),
+    (Method::DELETE, "/mcp"),
 ];
+
+/// The routes that find the session by its token alone.
+const OWN: &[&str] = &["/mcp"];
 
 /// The authenticated party, for handlers and for the log.
 #[derive(Debug, Clone)]
@@ -103,12 +109,17 @@ async fn confine(caller: &Caller, parts: &mut Parts) -> Result<(), Problem> {
     let Caller(Actor::Session { session }) = caller else { return Ok(()) };
     let route = parts.extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let method = if parts.method == Method::HEAD { Method::GET } else { parts.method.clone() };
-    let listed = route.is_some_and(|route| SESSION_MAY.iter().any(|entry| *entry == (method.clone(), route.as_str())));
+    let named = route.as_deref();
+    let listed = named.is_some_and(|route| SESSION_MAY.iter().any(|entry| *entry == (method.clone(), route)));
     if !listed {
         return Err(Problem::new(
             Code::Forbidden,
             "a session token is good for that session's tools, files and events only",
         ));
+    }
+    // No id in the path: what is there is the holder's own session's.
+    if OWN.contains(&route.as_deref().unwrap_or_default()) {
+        return Ok(());
     }
     let params = RawPathParams::from_request_parts(parts, &()).await.ok();
     let asked = params.iter().flatten().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned());

@@ -76,6 +76,20 @@ pub(crate) fn spooled(file: std::fs::File) -> io::Result<Content> {
     Ok(Content::Stream { reader: Box::new(file), size })
 }
 
+/// All of it, for what must be one message; the caller has looked at the size.
+pub(crate) async fn collect(content: Content) -> io::Result<Vec<u8>> {
+    match content {
+        Content::Bytes(bytes) => Ok(bytes.to_vec()),
+        Content::Stream { mut reader, .. } => {
+            let read = tokio::task::spawn_blocking(move || {
+                let mut bytes = Vec::new();
+                reader.read_to_end(&mut bytes).map(|_| bytes)
+            });
+            read.await.map_err(io::Error::other)?
+        }
+    }
+}
+
 fn size_of(content: &Content) -> u64 {
     match content {
         Content::Bytes(bytes) => bytes.len() as u64,

@@ -17,6 +17,7 @@ mod download;
 mod headers;
 mod host;
 mod json;
+mod mcp;
 mod metrics;
 mod openapi;
 mod path;

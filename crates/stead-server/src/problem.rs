@@ -121,6 +121,22 @@ impl Problem {
         self
     }
 
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// What is wrong and what to do about it.
+    pub(crate) fn sentence(&self) -> String {
+        match self.hint {
+            Some(hint) => format!("{} ({hint})", self.detail),
+            None => self.detail.clone(),
+        }
+    }
+
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self

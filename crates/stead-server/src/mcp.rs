@@ -1,0 +1,146 @@
+//! The Model Context Protocol: a session's tools, files, changes and prompts for any agent that speaks it.
+//!
+//! One tower service at `/mcp`, behind the same door and the same tokens as everything else. The protocol's own sessions hold nothing but a transport: which Stead
+//! session a request is about, and what its sender may do there, is read from the request itself each time, so a stolen protocol session opens nothing
+//! ([`owner`]). Every tool call goes through the one operation that HTTP uses, with the same gate and the same record.
+
+mod call;
+mod catalog;
+mod changes;
+mod chosen;
+mod owner;
+mod resources;
+mod text;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+
+use crate::app::App;
+use chosen::Chosen;
+
+const INSTRUCTIONS: &str = "The tools work on one Stead session: an isolated workspace whose files are under /workspace. \
+    Every call is recorded. What a tool may not do here it says; nothing reaches the host.";
+
+/// The revisions served: the current one, and those before it that agents in use still speak.
+static REVISIONS: &[ProtocolVersion] =
+    &[ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_03_26];
+
+/// `/mcp`, for all of its methods.
+pub(crate) fn router(app: &App) -> Router<App> {
+    let sessions = Arc::new(LocalSessionManager::default());
+    let owners = owner::Owners::new(sessions.clone());
+    // Host and Origin are checked for every route alike, in `crate::host`.
+    let config = StreamableHttpServerConfig::default()
+        .disable_allowed_hosts()
+        .disable_allowed_origins()
+        .with_sse_keep_alive(Some(app.config.heartbeat))
+        .with_max_request_body_bytes(app.config.max_tool_body_bytes);
+    let door = Door { app: app.clone() };
+    let service = StreamableHttpService::new(move || Ok(door.clone()), sessions, config.clone());
+    stop_with(app, config.cancellation_token);
+    Router::new().route_service("/mcp", service).layer(from_fn_with_state(owners, owner::check))
+}
+
+/// Ends what is open on `/mcp` when the server stops: streams have no end of their own.
+fn stop_with(app: &App, token: tokio_util::sync::CancellationToken) {
+    let mut stopping = app.stopping.clone();
+    tokio::spawn(async move {
+        // An error means the server is gone already.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+        token.cancel();
+    });
+}
+
+/// What the protocol's library asks; each answer is in the module named after the question.
+#[derive(Clone)]
+struct Door {
+    app: App,
+}
+
+impl rmcp::ServerHandler for Door {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_resources()
+            .build();
+        let own = Implementation::new("stead", env!("CARGO_PKG_VERSION")).with_title("Stead");
+        ServerConfig::new(capabilities).with_server_info(own).with_instructions(INSTRUCTIONS)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(REVISIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        Ok(ListToolsResult::with_all_items(catalog::tools(&chosen).await?))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        call::call(&chosen, request, &context).await.map(CallToolResponse::from)
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        resources::list(&chosen, request.and_then(|request| request.cursor)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        resources::read(&chosen, &request.uri).await.map(ReadResourceResponse::from)
+    }
+
+    /// A client of an older revision hears of changes on its own stream, from its first moment.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if let Ok(chosen) = Chosen::of(&self.app, &context.extensions) {
+            tokio::spawn(changes::tell(chosen, context.peer));
+        }
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let chosen = Chosen::of(&self.app, &context.request_context().extensions)?;
+        changes::follow(&chosen, &context).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! What can be read without a tool: the workspace's files, and what changed in it.
+
+use base64::Engine as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use stead_engine::ops::{self, Opened};
+use stead_fs::Kind;
+
+use super::call::refusal;
+use super::chosen::Chosen;
+use crate::problem::{Code, Problem};
+
+const FILES: &str = "stead://workspace/";
+const DIFF: &str = "stead://diff";
+/// What stands for itself in an address: letters, digits, and these.
+const SPECIAL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_').remove(b'~');
+/// A resource is one message; what is larger is for the tools, which read in pages.
+const MOST_BYTES: u64 = 4 << 20;
+
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    vec![
+        ResourceTemplate::new(format!("{FILES}{{+path}}"), "workspace file")
+            .with_description("A file of the workspace by its path; a directory gives its listing."),
+    ]
+}
+
+/// The changes and the files at the top; the rest is found through directories.
+pub(super) async fn list(chosen: &Chosen, _: Option<String>) -> Result<ListResourcesResult, ErrorData> {
+    let mut resources = vec![
+        Resource::new(DIFF, "diff")
+            .with_title("Changes")
+            .with_description("What changed in the workspace since the session began, as a patch.")
+            .with_mime_type("text/x-diff"),
+    ];
+    if let Opened::Directory(listing) = open(chosen, "/").await? {
+        for entry in listing.entries.iter().filter(|entry| entry.stat.kind == Kind::File) {
+            let path = entry.path.to_string();
+            resources.push(Resource::new(address(&path), path).with_size(entry.stat.size));
+        }
+    }
+    Ok(ListResourcesResult::with_all_items(resources))
+}
+
+pub(super) async fn read(chosen: &Chosen, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    if uri == DIFF {
+        let patch = ops::diff(&chosen.app.engine, &chosen.actor, chosen.session).await.map_err(refuse)?;
+        return Ok(whole(ResourceContents::text(patch.text, uri).with_mime_type("text/x-diff")));
+    }
+    let missing = || ErrorData::resource_not_found(format!("there is no resource {uri:.200}"), None);
+    let path = uri.strip_prefix(FILES).and_then(decode).ok_or_else(missing)?;
+    match open(chosen, if path.is_empty() { "/" } else { &path }).await? {
+        Opened::Directory(listing) => {
+            let lines: Vec<String> = listing.entries.iter().map(|entry| entry.path.to_string()).collect();
+            Ok(whole(ResourceContents::text(lines.join("\n"), uri)))
+        }
+        Opened::File(file) if file.stat.size > MOST_BYTES => Err(ErrorData::invalid_params(
+            format!("{path} has {} bytes; a resource has at most {MOST_BYTES}. Use the read tool.", file.stat.size),
+            None,
+        )),
+        Opened::File(file) => {
+            let bytes = crate::download::collect(file.content).await.map_err(|error| refusal(&Problem::internal(&error)))?;
+            Ok(whole(match String::from_utf8(bytes) {
+                Ok(text) => ResourceContents::text(text, uri),
+                Err(error) => ResourceContents::blob(base64::prelude::BASE64_STANDARD.encode(error.as_bytes()), uri).with_mime_type("application/octet-stream"),
+            }))
+        }
+    }
+}
+
+async fn open(chosen: &Chosen, path: &str) -> Result<Opened, ErrorData> {
+    ops::open_path(&chosen.app.engine, &chosen.actor, chosen.session, path).await.map_err(refuse)
+}
+
+fn refuse(error: stead_engine::OpError) -> ErrorData {
+    let problem = Problem::from(error);
+    match problem.code() {
+        Code::NotFound => ErrorData::resource_not_found(problem.sentence(), None),
+        _ => refusal(&problem),
+    }
+}
+
+fn whole(contents: ResourceContents) -> ReadResourceResult {
+    ReadResourceResult::new(vec![contents])
+}
+
+/// Every byte that could mean something in an address is written as a number.
+fn address(path: &str) -> String {
+    format!("{FILES}{}", percent_encoding::utf8_percent_encode(path, SPECIAL))
+}
+
+fn decode(path: &str) -> Option<String> {
+    Some(percent_encoding::percent_decode_str(path).decode_utf8().ok()?.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leads_back_to_its_path() {
+        for path in ["a.txt", "src/a b.rs", "100%/x#y?.md", "ä/ö"] {
+            assert_eq!(address(path).strip_prefix(FILES).and_then(decode).as_deref(), Some(path));
+        }
+        assert_eq!(decode("%ff"), None);
+    }
+}
