@@ -23,7 +23,7 @@ mod snapshot;
 pub use agent_type::{agent_type, agent_types, create_agent_type, delete_agent_type, set_workspace_config};
 pub use audit::audit;
 pub use blob::{open_blob, put_blob};
-pub use call_tool::{ToolReply, call_tool};
+pub use call_tool::{ToolReply, call_tool, call_tool_until};
 pub use clone_session::{Isolation, clone_session};
 pub use close_session::close_session;
 pub use create_session::{Idempotency, create_session};

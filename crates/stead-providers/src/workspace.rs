@@ -175,4 +175,8 @@ pub trait Workspace: Send + Sync {
 
     /// Runs a tool. A tool that fails is an answer with an error and no change, never an `Err` of this method.
     async fn call(&self, order: ToolOrder) -> ToolDone;
+
+    /// Ends a call that runs a command, with every process of it, so that [`Workspace::call`] returns. A call that is not there, is over or ends by itself
+    /// soon (the file tools) is left alone.
+    async fn cancel(&self, _call: CallId) {}
 }

@@ -1,12 +1,13 @@
 //! Call a tool of a session.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stead_core::event::{Answer, ToolFailure};
 use stead_core::tool::ToolName;
 use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId, Status};
-use stead_providers::{Done, ToolDone, ToolOrder};
+use stead_providers::{Done, ToolDone, ToolOrder, Workspace};
+use tokio_util::sync::CancellationToken;
 
 use super::operate_files::refuse;
 use crate::engine::Engine;
@@ -15,6 +16,8 @@ use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 use crate::{clock, files};
+
+const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
 /// What a tool answered, and where in the journal that stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +36,20 @@ pub async fn call_tool(
     tool: ToolName,
     arguments: Value,
 ) -> Result<ToolReply, OpError> {
+    call_tool_until(engine, actor, id, tool, arguments, CancellationToken::new()).await
+}
+
+/// As [`call_tool`]; when `cancelled` fires, what the call started is ended, and what it came to is recorded.
+pub async fn call_tool_until(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    tool: ToolName,
+    arguments: Value,
+    cancelled: CancellationToken,
+) -> Result<ToolReply, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, tool, arguments).await }).await
+    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, tool, arguments, cancelled).await }).await
 }
 
 async fn decide_and_perform(
@@ -43,12 +58,13 @@ async fn decide_and_perform(
     id: SessionId,
     tool: ToolName,
     arguments: Value,
+    cancelled: CancellationToken,
 ) -> Result<ToolReply, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let call = CallId::from_bits(clock::id_bits());
     match session.commit(Command::CallTool { call, tool, arguments }, actor).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
-        Ok(intent) => match perform(engine, &session, intent).await {
+        Ok(intent) => match perform(engine, &session, intent, cancelled).await {
             Err(error) => Err(abandon(engine, session, call, error)),
             reply => reply,
         },
@@ -63,7 +79,12 @@ pub(super) fn abandon(engine: &Engine, session: OpenSession, call: CallId, error
     error
 }
 
-async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<ToolReply, OpError> {
+async fn perform(
+    engine: &Engine,
+    session: &OpenSession,
+    intent: Intent,
+    cancelled: CancellationToken,
+) -> Result<ToolReply, OpError> {
     let Some(Effect::CallTool { call, tool, arguments, limits }) = intent.effect else {
         return Err(OpError::Contended);
     };
@@ -71,7 +92,7 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
     let started = Instant::now();
     let order = ToolOrder { call, tool, arguments, limits, now: intent.at };
     let ToolDone { answer, done } = match session.workspace() {
-        Some(workspace) => workspace.call(order).await,
+        Some(workspace) => call_or_cancel(&*workspace, order, cancelled).await,
         None => vanished(),
     };
     let duration_ms = millis(started);
@@ -84,6 +105,22 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
             Ok(ToolReply { call, seq, tool, answer })
         }
         None => Err(ended(session).await),
+    }
+}
+
+/// The call's own end, or the one that cancelling gives it. A call may be cancelled before its command runs, so it is said until it is heard.
+async fn call_or_cancel(workspace: &dyn Workspace, order: ToolOrder, cancelled: CancellationToken) -> ToolDone {
+    let call = order.call;
+    let mut called = workspace.call(order);
+    tokio::select! {
+        done = &mut called => return done,
+        () = cancelled.cancelled() => {}
+    }
+    loop {
+        workspace.cancel(call).await;
+        if let Ok(done) = tokio::time::timeout(CANCEL_AGAIN, &mut called).await {
+            return done;
+        }
     }
 }
 

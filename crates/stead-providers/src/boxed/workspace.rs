@@ -14,7 +14,7 @@ use stead_core::capability::LimitKind;
 use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
-use stead_core::{SnapshotId, Timestamp};
+use stead_core::{CallId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
@@ -296,5 +296,10 @@ impl Workspace for BoxedWorkspace {
     async fn call(&self, order: ToolOrder) -> ToolDone {
         let done = self.with(|inner| inner.call(order)).await;
         done.unwrap_or_else(|| broken(&interrupted()))
+    }
+
+    async fn cancel(&self, call: CallId) {
+        // A command that is not there has ended, or the box has: either way the call returns.
+        let _ = self.with(move |inner| inner.home.connect()?.kill(&call.to_string())).await;
     }
 }
