@@ -33,10 +33,11 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/mcp"),
     (Method::POST, "/mcp"),
     (Method::DELETE, "/mcp"),
+    (Method::GET, "/mcp/line"),
 ];
 
 /// The routes that find the session by its token alone.
-const OWN: &[&str] = &["/mcp"];
+const OWN: &[&str] = &["/mcp", "/mcp/line"];
 
 /// The authenticated party, for handlers and for the log.
 #[derive(Debug, Clone)]

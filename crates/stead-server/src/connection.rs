@@ -49,7 +49,8 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App) {
         .header_read_timeout(app.config.idle_timeout.max(app.config.header_timeout))
         .max_header_size(app.config.max_header_bytes)
         .max_buf_size(app.config.max_header_bytes.max(8192))
-        .serve_connection(TokioIo::new(Watched { stream, clocks: clocks.clone() }), service);
+        .serve_connection(TokioIo::new(Watched { stream, clocks: clocks.clone() }), service)
+        .with_upgrades();
     let mut connection = pin!(connection);
     let mut stopping = app.stopping.clone();
     let mut tick = tokio::time::interval(pace(&app.config));

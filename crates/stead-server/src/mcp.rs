@@ -8,6 +8,7 @@ mod call;
 mod catalog;
 mod changes;
 mod chosen;
+mod line;
 mod owner;
 mod resources;
 mod text;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
@@ -27,14 +29,18 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::app::App;
-use chosen::Chosen;
+use chosen::{Caller, Chosen};
 
 const INSTRUCTIONS: &str = "The tools work on one Stead session: an isolated workspace whose files are under /workspace. \
     Every call is recorded. What a tool may not do here it says; nothing reaches the host.";
 
 /// The revisions served: the current one, and those before it that agents in use still speak.
-static REVISIONS: &[ProtocolVersion] =
-    &[ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_03_26];
+static REVISIONS: &[ProtocolVersion] = &[
+    ProtocolVersion::V_2026_07_28,
+    ProtocolVersion::V_2025_11_25,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_03_26,
+];
 
 /// `/mcp`, for all of its methods.
 pub(crate) fn router(app: &App) -> Router<App> {
@@ -46,10 +52,11 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .disable_allowed_origins()
         .with_sse_keep_alive(Some(app.config.heartbeat))
         .with_max_request_body_bytes(app.config.max_tool_body_bytes);
-    let door = Door { app: app.clone() };
+    let door = Door { app: app.clone(), caller: None };
     let service = StreamableHttpService::new(move || Ok(door.clone()), sessions, config.clone());
     stop_with(app, config.cancellation_token);
-    Router::new().route_service("/mcp", service).layer(from_fn_with_state(owners, owner::check))
+    let lines = Router::new().route("/mcp/line", get(line::upgrade)).with_state(line::Lines::new(app.clone()));
+    Router::new().route_service("/mcp", service).layer(from_fn_with_state(owners, owner::check)).merge(lines)
 }
 
 /// Ends what is open on `/mcp` when the server stops: streams have no end of their own.
@@ -66,15 +73,14 @@ fn stop_with(app: &App, token: tokio_util::sync::CancellationToken) {
 #[derive(Clone)]
 struct Door {
     app: App,
+    /// Of a connection that is one caller's; over HTTP each request tells.
+    caller: Option<Caller>,
 }
 
 impl rmcp::ServerHandler for Door {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_tool_list_changed()
-            .enable_resources()
-            .build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_resources().build();
         let own = Implementation::new("stead", env!("CARGO_PKG_VERSION")).with_title("Stead");
         ServerConfig::new(capabilities).with_server_info(own).with_instructions(INSTRUCTIONS)
     }
@@ -88,7 +94,7 @@ impl rmcp::ServerHandler for Door {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        let chosen = Chosen::of(self, &context.extensions)?;
         Ok(ListToolsResult::with_all_items(catalog::tools(&chosen).await?))
     }
 
@@ -97,7 +103,7 @@ impl rmcp::ServerHandler for Door {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        let chosen = Chosen::of(self, &context.extensions)?;
         call::call(&chosen, request, &context).await.map(CallToolResponse::from)
     }
 
@@ -106,7 +112,7 @@ impl rmcp::ServerHandler for Door {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        let chosen = Chosen::of(self, &context.extensions)?;
         resources::list(&chosen, request.and_then(|request| request.cursor)).await
     }
 
@@ -123,13 +129,13 @@ impl rmcp::ServerHandler for Door {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let chosen = Chosen::of(&self.app, &context.extensions)?;
+        let chosen = Chosen::of(self, &context.extensions)?;
         resources::read(&chosen, &request.uri).await.map(ReadResourceResponse::from)
     }
 
     /// A client of an older revision hears of changes on its own stream, from its first moment.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        if let Ok(chosen) = Chosen::of(&self.app, &context.extensions) {
+        if let Ok(chosen) = Chosen::of(self, &context.extensions) {
             tokio::spawn(changes::tell(chosen, context.peer));
         }
     }
@@ -139,7 +145,7 @@ impl rmcp::ServerHandler for Door {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let chosen = Chosen::of(&self.app, &context.request_context().extensions)?;
+        let chosen = Chosen::of(self, &context.request_context().extensions)?;
         changes::follow(&chosen, &context).await;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod diff;
 mod doctor;
 mod events;
 mod export;
+mod mcp;
 mod openapi;
 mod plan;
 mod platform;
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Snapshot(snapshot::Snapshot),
     /// Put a session's files back as a snapshot kept them
     Restore(restore::Restore),
+    /// Give an agent a session over the Model Context Protocol, or set the agent up for it
+    Mcp(mcp::Mcp),
     /// Store bytes under their digest, for bundles
     #[command(subcommand)]
     Blob(blob::BlobCommand),
@@ -119,6 +122,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Export(command) => command.run(&context),
         Command::Snapshot(command) => command.run(&context),
         Command::Restore(command) => command.run(&context),
+        Command::Mcp(command) => command.run(&context),
         Command::Blob(command) => command.run(&context),
         Command::Plan(command) => command.run(&context),
         Command::AgentType(command) => command.run(&context),

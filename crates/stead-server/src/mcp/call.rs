@@ -29,8 +29,7 @@ pub(super) async fn call(
         .ok_or_else(|| ErrorData::invalid_params(format!("Unknown tool: {}", shown(&request.name)), None))?;
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let cancelled = context.ct.clone();
-    let called =
-        ops::call_tool_until(&chosen.app.engine, &chosen.actor, chosen.session, tool, arguments, cancelled);
+    let called = ops::call_tool_until(&chosen.app.engine, &chosen.actor, chosen.session, tool, arguments, cancelled);
     Ok(match with_progress(called, context).await {
         Ok(reply) => result(reply),
         Err(error) => refused(&Problem::from(error)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
+use stead_core::Actor;
 use stead_core::decide::may_use;
 use stead_core::tool::ToolName;
 use stead_engine::ops;
@@ -15,10 +16,13 @@ use crate::tools;
 
 /// Every tool the session may use now, in the order the agent type names them.
 pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
-    let state = ops::session(&chosen.app.engine, chosen.session).await.map_err(|error| refusal(&Problem::from(error)))?;
+    let state =
+        ops::session(&chosen.app.engine, chosen.session).await.map_err(|error| refusal(&Problem::from(error)))?;
     let Some(session) = state.session else { return Ok(Vec::new()) };
+    // Whoever asks: what is listed is what the session's agent may call.
+    let agent = Actor::Session { session: chosen.session };
     let described = tools::all().into_iter();
-    Ok(described.filter(|tool| may_use(&session, tool.name, &chosen.actor).is_ok()).map(describe).collect())
+    Ok(described.filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe).collect())
 }
 
 fn describe(tool: crate::wire::tool::Tool) -> Tool {
@@ -58,9 +62,13 @@ fn output(tool: ToolName) -> Value {
             }),
         ),
         ToolName::Write => (vec!["path", "hash"], json!({"path": text, "bytes": whole, "hash": text})),
-        ToolName::Edit => (vec!["path", "replacements", "hash"], json!({"path": text, "replacements": whole, "hash": text})),
+        ToolName::Edit => {
+            (vec!["path", "replacements", "hash"], json!({"path": text, "replacements": whole, "hash": text}))
+        }
         ToolName::Glob => (vec!["paths", "truncated"], json!({"paths": list(text), "truncated": yes})),
-        ToolName::Grep => (vec!["matches", "truncated"], json!({"matches": list(json!({"type": "object"})), "truncated": yes})),
+        ToolName::Grep => {
+            (vec!["matches", "truncated"], json!({"matches": list(json!({"type": "object"})), "truncated": yes}))
+        }
         ToolName::Rm => (vec!["removed"], json!({"removed": {}})),
         ToolName::Bash | ToolName::Python => (vec!["exit_code", "timed_out"], command),
         ToolName::Git => (vec!["exit_code"], json!({"exit_code": whole, "output": text})),

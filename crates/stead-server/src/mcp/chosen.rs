@@ -5,9 +5,28 @@
 use rmcp::model::{ErrorData, Extensions};
 use stead_core::{Actor, SessionId};
 
+use super::Door;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth;
 
+/// Who asks about which session.
+#[derive(Clone)]
+pub(super) struct Caller {
+    actor: Actor,
+    session: SessionId,
+}
+
+impl Caller {
+    pub(super) fn new(actor: Actor, query: Option<&str>) -> Result<Self, ErrorData> {
+        let session = match &actor {
+            Actor::Session { session } => *session,
+            _ => named(query)?,
+        };
+        Ok(Self { actor, session })
+    }
+}
+
+/// A caller, and the server to answer with.
 pub(super) struct Chosen {
     pub(super) app: App,
     pub(super) actor: Actor,
@@ -15,18 +34,22 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn of(app: &App, extensions: &Extensions) -> Result<Self, ErrorData> {
-        let parts = extensions.get::<http::request::Parts>();
-        let Caller(actor) = parts
-            .and_then(|parts| parts.extensions.get::<Caller>())
-            .cloned()
-            .ok_or_else(|| ErrorData::invalid_request("this request carries no valid token", None))?;
-        let session = match &actor {
-            Actor::Session { session } => *session,
-            _ => named(parts.and_then(|parts| parts.uri.query()))?,
+    /// From the connection if it is one caller's, else from the request.
+    pub(super) fn of(door: &Door, extensions: &Extensions) -> Result<Self, ErrorData> {
+        let Caller { actor, session } = match &door.caller {
+            Some(caller) => caller.clone(),
+            None => from_request(extensions)?,
         };
-        Ok(Self { app: app.clone(), actor, session })
+        Ok(Self { app: door.app.clone(), actor, session })
     }
+}
+
+fn from_request(extensions: &Extensions) -> Result<Caller, ErrorData> {
+    let parts = extensions.get::<http::request::Parts>();
+    let caller = parts.and_then(|parts| parts.extensions.get::<auth::Caller>()).cloned();
+    let no_token = || ErrorData::invalid_request("this request carries no valid token", None);
+    let auth::Caller(actor) = caller.ok_or_else(no_token)?;
+    Caller::new(actor, parts.and_then(|parts| parts.uri.query()))
 }
 
 fn named(query: Option<&str>) -> Result<SessionId, ErrorData> {
