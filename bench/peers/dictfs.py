@@ -1,7 +1,7 @@
 """A straightforward in-memory filesystem: a dict from path to file, the same tools, limits and results as stead-fs.
 
 The peer of the row "memory backend". Written as one would write it first: no tricks, nothing left out.
-Usage: dictfs.py OPERATIONS RESULTS. OPERATIONS has one JSON array [tool, arguments] per line; RESULTS gets what each call
+Usage: dictfs.py OPERATIONS RESULTS, or dictfs.py WORK for the single operations. OPERATIONS has one JSON array [tool, arguments] per line; RESULTS gets what each call
 returned, and the seconds each tool took in all are printed as JSON. Reading and writing those files is not measured.
 """
 
@@ -30,7 +30,7 @@ class ToolError(Exception):
         self.code = code
 
 
-@dataclass
+@dataclass(frozen=True)
 class File:
     text: str
     version: int
@@ -115,6 +115,24 @@ class DictFs:
         prefix = path + "/" if path else ""
         return [name for name in sorted(self.files) if name.startswith(prefix)]
 
+    def change(self, path, old, text):
+        """Files are replaced, not changed, so that a snapshot is a copy of the dict and not of every file."""
+        self.files[path] = File(text, old.version + 1, old.created_at, NOW_MILLIS)
+
+    def snapshot(self):
+        return dict(self.files)
+
+    def restore(self, snapshot):
+        self.files = dict(snapshot)
+
+    def clone(self):
+        other = DictFs()
+        other.files = dict(self.files)
+        return other
+
+    def read_text(self, path):
+        return self.find(path)[1].text
+
     def write(self, path, content, mode="create"):
         path = parse(path)
         if len(content) > WRITE_CHARS:
@@ -134,9 +152,7 @@ class DictFs:
         elif mode == "create":
             raise ToolError("exists", "File already exists; use edit_file to modify existing content.")
         else:
-            old.text = old.text + content if mode == "append" else content
-            old.version += 1
-            old.updated_at = NOW_MILLIS
+            self.change(path, old, old.text + content if mode == "append" else content)
         file = self.files[path]
         return {"path": path, "bytes": len(content.encode()), "hash": digest(file.text), "version": file.version}
 
@@ -165,10 +181,9 @@ class DictFs:
             raise ToolError("not_found", "old_string not found in the target file.")
         if count > 1 and not replace_all:
             raise ToolError("ambiguous", "old_string must match exactly once unless replace_all is true.")
-        file.text = file.text.replace(old_string, new_string)
-        file.version += 1
-        file.updated_at = NOW_MILLIS
-        return {"path": path, "replacements": count, "hash": digest(file.text)}
+        text = file.text.replace(old_string, new_string)
+        self.change(path, file, text)
+        return {"path": path, "replacements": count, "hash": digest(text)}
 
     def ls(self, path="/"):
         path = parse(path)
@@ -231,7 +246,51 @@ class DictFs:
         return {"removed": len(gone) + len(directories)}
 
 
+def repeat(count, call):
+    """Seconds one call takes, and what the last one gave."""
+    begun = time.perf_counter()
+    for turn in range(count):
+        result = call(turn)
+    return (time.perf_counter() - begun) / count, result
+
+
+def single_operations(work):
+    """Each operation by itself: {"files": [[path, text]], "calls": {name: count}} gives {name: [seconds, check]}."""
+    fs = DictFs()
+    files = work["files"]
+    for path, text in files:
+        fs.write(path, text)
+    paths = [path for path, _ in files]
+    texts = [text for _, text in files]
+    kept = fs.snapshot()
+
+    def edit(turn):
+        old, new = ("compute", "comxute") if turn // len(paths) % 2 == 0 else ("comxute", "compute")
+        return fs.edit(paths[turn % len(paths)], old + work["marks"][turn % len(paths)], new + work["marks"][turn % len(paths)])
+
+    operations = {
+        "read": (lambda turn: fs.read_text(paths[turn % len(paths)]), len),
+        "write": (lambda turn: fs.write(paths[turn % len(paths)], texts[turn % len(paths)], "overwrite"), lambda done: done["hash"]),
+        "edit": (edit, lambda done: done["hash"]),
+        "list": (lambda turn: fs.ls(work["directory"])["entries"], len),
+        "glob": (lambda turn: fs.glob(work["glob"])["paths"], len),
+        "grep": (lambda turn: fs.grep(work["grep"][turn % len(work["grep"])])["matches"], len),
+        "snapshot": (lambda turn: fs.snapshot(), len),
+        "restore": (lambda turn: fs.restore(kept), lambda _: 0),
+        "clone": (lambda turn: fs.clone().files, len),
+    }
+    answer = {}
+    for name, count in work["calls"].items():
+        call, check = operations[name]
+        seconds, result = repeat(count, call)
+        answer[name] = [seconds, check(result)]
+    print(json.dumps(answer))
+
+
 def main():
+    if len(sys.argv) == 2:
+        with open(sys.argv[1], encoding="utf-8") as work:
+            return single_operations(json.load(work))
     with open(sys.argv[1], encoding="utf-8") as lines:
         operations = [json.loads(line) for line in lines]
     fs = DictFs()

@@ -22,6 +22,7 @@ const ROWS: &[(&str, Rows)] = &[
     ("tool_calls", rows::tool_calls::run),
     ("search", rows::search::run),
     ("memory", rows::memory::run),
+    ("memory_operations", rows::memory_operations::run),
     ("snapshots", rows::snapshots::run),
     ("huge_file", rows::huge_file::run),
     ("boxes", rows::boxes::run),

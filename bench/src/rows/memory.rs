@@ -14,7 +14,7 @@ use crate::table::Table;
 
 /// 2026-11-15T09:30:00Z, as the peer has it.
 const NOW_MILLIS: i64 = 1_794_735_000_000;
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/dictfs.py");
+pub(super) const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/dictfs.py");
 const FILES: usize = 1_000;
 
 type Seconds = BTreeMap<String, f64>;
@@ -27,14 +27,20 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let each: Vec<String> =
         theirs.iter().map(|(tool, seconds)| format!("{tool} {:.1}×", seconds / mine[tool])).collect();
     let ratio = total(&theirs) / total(&mine);
+    let mean = geometric_mean(theirs.iter().map(|(tool, seconds)| seconds / mine[tool]));
     table.row(
-        &format!("memory backend, {} mixed tool calls on {FILES} files, library", operations.len()),
-        format!("{:.0} ms; {ratio:.1}× as fast", total(&mine) * 1000.0),
+        &format!("memory backend, {} mixed tool calls on {FILES} files, JSON in and out", operations.len()),
+        format!("{:.0} ms; {ratio:.1}× as fast, geometric mean of the tools {mean:.1}×", total(&mine) * 1000.0),
         format!("a dict in Python, same answers: {:.0} ms; {}", total(&theirs) * 1000.0, each.join(", ")),
         "≥ 50×",
-        json!({"seconds": mine, "peer_seconds": theirs, "ratio": ratio, "calls": operations.len()}),
+        json!({"seconds": mine, "peer_seconds": theirs, "ratio": ratio, "geometric_mean": mean, "calls": operations.len()}),
     );
     Ok(())
+}
+
+pub(super) fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = ratios.len() as f64;
+    (ratios.map(f64::ln).sum::<f64>() / count).exp()
 }
 
 /// What an agent does all day, the same every time.

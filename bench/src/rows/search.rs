@@ -1,7 +1,6 @@
-//! The grep and glob tools beside `rg` and `fd` as commands, on one tree: over HTTP on files in memory, and as a library on disk.
+//! The grep and glob tools beside `rg` and `fd` as commands, on one tree: over HTTP in memory and in a box, and as a library on disk.
 //!
-//! Over HTTP the tree is mounted into a session of the memory provider, so the call reads no disk but pays for the request and
-//! its journal entries. `rg` and `fd` read from the page cache and pay for their start. The disk rows are what runs in a box.
+//! Over HTTP the tree is mounted into a session, so the call pays for the request, its journal entries and, on native, the way into the box. `rg` and `fd` read from the page cache and pay for their start. The disk rows are what runs in a box.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,7 +61,12 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let tree = SourceTree::copy(FILES)?;
     let samples = effort.samples(100);
     on_disk(&tree, samples, table)?;
-    over_http(&tree, samples, table)
+    let server = Server::start()?;
+    let caller = Caller::new(&server.url, &server.token);
+    for provider in ["memory", "native"] {
+        over_http(&tree, &caller, provider, samples, table)?;
+    }
+    Ok(())
 }
 
 fn on_disk(tree: &SourceTree, samples: usize, table: &mut Table) -> Result<()> {
@@ -80,21 +84,19 @@ fn on_disk(tree: &SourceTree, samples: usize, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-fn over_http(tree: &SourceTree, samples: usize, table: &mut Table) -> Result<()> {
-    let server = Server::start()?;
-    let caller = Caller::new(&server.url, &server.token);
+fn over_http(tree: &SourceTree, caller: &Caller, provider: &str, samples: usize, table: &mut Table) -> Result<()> {
     let host = tree.path().to_str().context("the temporary directory has no name in text")?;
     caller.json("PUT", "/api/v1/platform", Some(json!({"allowed_host_roots": [host]})))?;
     let workspace = json!({
-        "enabled": true, "provider": "memory", "workspace_policy": "empty",
+        "enabled": true, "provider": provider, "workspace_policy": "empty",
         "mounts": [{"host_path": host, "mount_path": "/"}],
     });
-    caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "bench", "workspace": workspace})))?;
+    caller.json("POST", "/api/v1/agent-types", Some(json!({"id": provider, "workspace": workspace})))?;
     let begun = Instant::now();
-    let session = ready(&caller)?;
+    let session = ready(caller, provider)?;
     let mounted = begun.elapsed();
     table.row(
-        &format!("session create with a mount, memory, {}", tree.described()),
+        &format!("session create with a mount, {provider}, {}", tree.described()),
         format!("{:.1} s", mounted.as_secs_f64()),
         "–".to_owned(),
         "–",
@@ -107,14 +109,14 @@ fn over_http(tree: &SourceTree, samples: usize, table: &mut Table) -> Result<()>
             ensure!(answer["ok"] == true, "{answer}");
             Ok(answer["result"][search.found].as_array().map_or(0, Vec::len))
         };
-        compare(&search, &format!("over HTTP, memory, {}", tree.described()), tree, samples, ours, table)?;
+        compare(&search, &format!("over HTTP, {provider}, {}", tree.described()), tree, samples, ours, table)?;
     }
     Ok(())
 }
 
 /// A session whose mount has been copied.
-fn ready(caller: &Caller) -> Result<String> {
-    let mut session = caller.json("POST", "/api/v1/sessions?wait=10", Some(json!({"agent_type": "bench"})))?;
+fn ready(caller: &Caller, agent_type: &str) -> Result<String> {
+    let mut session = caller.json("POST", "/api/v1/sessions?wait=10", Some(json!({"agent_type": agent_type})))?;
     let id = session["id"].as_str().context("no id")?.to_owned();
     let deadline = Instant::now() + Duration::from_secs(300);
     while session["status"] != "active" {

@@ -123,6 +123,16 @@ pub trait Filesystem: Send + Sync {
         &self,
         path: &WorkspacePath,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
+    ) -> Result<(), FsError> {
+        self.walk_named(path, &|_, _| true, visit)
+    }
+
+    /// [`Self::walk`] that leaves out entries whose name is not wanted; of a directory, with all that is in it.
+    fn walk_named(
+        &self,
+        path: &WorkspacePath,
+        wants: &dyn Fn(&[u8], Kind) -> bool,
+        visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError>;
 
     /// Files whose path below `query.path` matches, sorted, capped and said so.

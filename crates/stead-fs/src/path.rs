@@ -96,11 +96,9 @@ impl WorkspacePath {
         if self.is_root() {
             return Self(Arc::from(name));
         }
-        let mut path = Vec::with_capacity(self.0.len() + 1 + name.len());
-        path.extend_from_slice(&self.0);
-        path.push(b'/');
-        path.extend_from_slice(name);
-        Self(path.into())
+        let parts = [&*self.0, b"/", name];
+        // Of a known length, so that it is allocated once.
+        Self(parts[0].iter().chain(parts[1]).chain(parts[2]).copied().collect())
     }
 
     /// The path with these bytes, joined from names that a filesystem holds.
@@ -126,16 +124,25 @@ impl WorkspacePath {
     }
 
     pub fn segments(&self) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
-        self.0.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty())
+        segments(&self.0)
+    }
+
+    /// The bytes of the directory this is in, and the last segment; the root has neither.
+    pub(crate) fn split_name(&self) -> Option<(&[u8], &[u8])> {
+        match memchr::memrchr(b'/', &self.0) {
+            Some(slash) => Some((&self.0[..slash], &self.0[slash + 1..])),
+            None if self.is_root() => None,
+            None => Some((&[], &self.0)),
+        }
     }
 
     pub fn depth(&self) -> usize {
-        self.segments().count()
+        if self.is_root() { 0 } else { memchr::memchr_iter(b'/', &self.0).count() + 1 }
     }
 
     /// The last segment; the root has none.
     pub fn name(&self) -> Option<&[u8]> {
-        self.segments().next_back()
+        self.split_name().map(|(_, name)| name)
     }
 
     /// The directory this is in; the root has none.
@@ -176,6 +183,11 @@ impl WorkspacePath {
     pub fn lossy(&self) -> Option<String> {
         std::str::from_utf8(&self.0).is_err().then(|| String::from_utf8_lossy(&self.0).into_owned())
     }
+}
+
+/// The names in the bytes of a path.
+pub(crate) fn segments(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
+    path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty())
 }
 
 fn check_name(name: &[u8]) -> Result<(), PathError> {

@@ -8,6 +8,7 @@ mod gitignore;
 mod glob;
 mod grep;
 mod line;
+mod matcher;
 mod pattern;
 
 pub use glob::{GlobFound, GlobQuery};

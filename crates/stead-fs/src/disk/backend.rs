@@ -77,12 +77,13 @@ impl Filesystem for DiskFs {
         self.list_directory(path, limit)
     }
 
-    fn walk(
+    fn walk_named(
         &self,
         path: &WorkspacePath,
+        wants: &dyn Fn(&[u8], Kind) -> bool,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError> {
-        self.walk_below(path, visit)
+        self.walk_below(path, wants, visit)
     }
 
     fn write_bytes(

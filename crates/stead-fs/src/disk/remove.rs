@@ -48,7 +48,7 @@ impl DiskFs {
         let mut tree = Tree { entries: 1, directories: vec![path.clone()] };
         self.check_emptiable(path)?;
         let mut refused = None;
-        self.walk_below(path, &mut |walked| {
+        self.walk_below(path, &|_, _| true, &mut |walked| {
             tree.entries += 1;
             if walked.kind == Kind::Directory {
                 if let Err(error) = self.check_emptiable(&walked.path) {

@@ -124,7 +124,7 @@ fn copy_mode(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
 }
 
 fn collect(fs: &DiskFs, mut each: impl FnMut(&Walked) -> Walk) -> Result<(), FsError> {
-    fs.walk_below(&WorkspacePath::root(), &mut |walked| ControlFlow::Continue(each(walked)))
+    fs.walk_below(&WorkspacePath::root(), &|_, _| true, &mut |walked| ControlFlow::Continue(each(walked)))
 }
 
 fn copy_link(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsError> {

@@ -50,6 +50,7 @@ struct Pending {
 /// `asked` is how the caller names the directory, `real` where it is: results are named as the caller would name them.
 struct Walker<'a> {
     fs: &'a DiskFs,
+    wants: &'a dyn Fn(&[u8], Kind) -> bool,
     asked: &'a WorkspacePath,
     real: WorkspacePath,
     pending: Vec<Pending>,
@@ -60,6 +61,7 @@ impl DiskFs {
     pub(super) fn walk_below(
         &self,
         path: &WorkspacePath,
+        wants: &dyn Fn(&[u8], Kind) -> bool,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError> {
         let found = self.find(path, LastLink::Followed)?;
@@ -67,7 +69,8 @@ impl DiskFs {
             return Err(FsError::NotDirectory { path: path.clone() });
         }
         let fd = self.root.open(&found.path, READ_DIRECTORY).map_err(|errno| errno::error("list", path, errno))?;
-        let mut walker = Walker { fs: self, asked: path, real: found.path, pending: Vec::new(), open: VecDeque::new() };
+        let mut walker =
+            Walker { fs: self, wants, asked: path, real: found.path, pending: Vec::new(), open: VecDeque::new() };
         let top = Rc::new(Level { parent: None, name: Vec::new(), path: Some(path.clone()), fd: RefCell::new(None) });
         walker.read(top, fd).map_err(|errno| errno::error("list", path, errno))?;
         walker.run(visit)
@@ -140,17 +143,23 @@ impl Walker<'_> {
     /// Puts what is in the directory on the stack, so that it comes off in the order of paths.
     fn read(&mut self, level: Rc<Level>, fd: OwnedFd) -> Result<(), Errno> {
         let start = self.pending.len();
-        let pending = &mut self.pending;
+        let (pending, wants) = (&mut self.pending, self.wants);
         let mut unknown = false;
         for_each_name(fd.as_fd(), |name, file_type| {
             unknown |= file_type == FileType::Unknown;
-            pending.push(Pending { parent: Rc::clone(&level), name: name.to_vec(), kind: kind_of(file_type) });
+            let kind = kind_of(file_type);
+            if file_type == FileType::Unknown || wants(name, kind) {
+                pending.push(Pending { parent: Rc::clone(&level), name: name.to_vec(), kind });
+            }
         })?;
         if unknown {
             for entry in &mut self.pending[start..] {
                 let raw = statat(&fd, OsStr::from_bytes(&entry.name), AtFlags::SYMLINK_NOFOLLOW);
                 entry.kind = raw.map_or(Kind::Special, |raw| kind(&raw));
             }
+            let wanted: Vec<_> =
+                self.pending.split_off(start).into_iter().filter(|entry| wants(&entry.name, entry.kind)).collect();
+            self.pending.extend(wanted);
         }
         self.pending[start..].sort_unstable_by(|a, b| order::by_path((&b.name, b.kind), (&a.name, a.kind)));
         if self.pending[start..].iter().any(|entry| entry.kind == Kind::Directory) {

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use bytes::{Bytes, BytesMut};
 
 use super::MemoryFs;
-use super::tree::{Directory, File, Link, Node};
+use super::tree::{Directory, File, Link, Node, Seen};
 use crate::change::Change;
 use crate::entry::Permission;
 use crate::error::FsError;
-use crate::path::WorkspacePath;
+use crate::path::{self, WorkspacePath};
 use crate::resolve::LastLink;
 
 /// The longest target Linux allows.
@@ -39,17 +39,17 @@ impl MemoryFs {
     ) -> Result<(), FsError> {
         let path = self.resolved(path, LastLink::Followed)?;
         self.check_ancestors(&path)?;
-        let old = match self.node(&path, LastLink::Kept) {
-            Ok((_, Node::File(file))) => Some(file),
-            Ok((_, Node::Directory(_))) => return Err(FsError::IsDirectory { path }),
-            Ok((_, Node::Link(_))) => return Err(FsError::LinkLoop { path }),
-            Err(_) => None,
+        let old = match self.find(&path) {
+            Some(Seen::File(file)) => Some(file),
+            Some(Seen::Directory(_)) => return Err(FsError::IsDirectory { path }),
+            Some(Seen::Link(_)) => return Err(FsError::LinkLoop { path }),
+            None => None,
         };
         let file = File {
-            content: make(old.as_ref().map(|file| &file.content)),
-            permission: old.as_ref().map_or(Permission::Plain, |file| file.permission),
-            version: old.as_ref().map_or(1, |file| file.version + 1),
-            created_at: old.as_ref().map_or(at, |file| file.created_at),
+            content: make(old.map(|file| &file.content)),
+            permission: old.map_or(Permission::Plain, |file| file.permission),
+            version: old.map_or(1, |file| file.version + 1),
+            created_at: old.map_or(at, |file| file.created_at),
             updated_at: at,
             hash: OnceLock::new(),
         };
@@ -58,10 +58,10 @@ impl MemoryFs {
 
     fn make_directory(&mut self, path: &WorkspacePath, at: i64) -> Result<(), FsError> {
         let path = self.resolved(path, LastLink::Followed)?;
-        match self.node(&path, LastLink::Kept) {
-            Ok((_, Node::Directory(_))) => Ok(()),
-            Ok(_) => Err(FsError::Exists { path }),
-            Err(_) => {
+        match self.find(&path) {
+            Some(Seen::Directory(_)) => Ok(()),
+            Some(_) => Err(FsError::Exists { path }),
+            None => {
                 self.check_ancestors(&path)?;
                 self.insert(&path, Node::Directory(Arc::new(Directory::made(at))), at)
             }
@@ -84,14 +84,14 @@ impl MemoryFs {
         if file.permission == permission {
             return Ok(());
         }
-        let changed = File { permission, version: file.version + 1, updated_at: at, ..(*file).clone() };
+        let changed = File { permission, version: file.version + 1, updated_at: at, ..File::clone(file) };
         self.insert(&resolved, Node::File(Arc::new(changed)), at)
     }
 
     fn remove(&mut self, path: &WorkspacePath) -> Result<(), FsError> {
         let (path, _) = self.node(path, LastLink::Kept)?;
-        let (parent, name) = split(&path)?;
-        self.directory_mut(&parent, 0)?.entries.remove(name);
+        let (parent, name) = path.split_name().ok_or(FsError::Root)?;
+        self.directory_mut(parent, 0)?.entries.remove(name);
         Ok(())
     }
 
@@ -114,29 +114,33 @@ impl MemoryFs {
     }
 
     fn check_free(&self, path: &WorkspacePath) -> Result<(), FsError> {
-        match self.node(path, LastLink::Kept) {
-            Ok(_) => Err(FsError::Exists { path: path.clone() }),
-            Err(_) => Ok(()),
+        match self.find(path) {
+            Some(_) => Err(FsError::Exists { path: path.clone() }),
+            None => Ok(()),
         }
     }
 
     /// Puts a node at a path that was checked, making the directories on the way.
     fn insert(&mut self, path: &WorkspacePath, node: Node, at: i64) -> Result<(), FsError> {
-        let (parent, name) = split(path)?;
-        self.directory_mut(&parent, at)?.entries.insert(Arc::from(name), node);
+        let (parent, name) = path.split_name().ok_or(FsError::Root)?;
+        let entries = &mut self.directory_mut(parent, at)?.entries;
+        match entries.get_mut(name) {
+            Some(there) => *there = node,
+            None => drop(entries.insert(Arc::from(name), node)),
+        }
         Ok(())
     }
 
     /// The directory, owned by this tree alone and with every cached hash on the way dropped.
-    fn directory_mut(&mut self, path: &WorkspacePath, at: i64) -> Result<&mut Directory, FsError> {
+    fn directory_mut(&mut self, path: &[u8], at: i64) -> Result<&mut Directory, FsError> {
         let mut directory = Arc::make_mut(&mut self.root);
         directory.hash.take();
-        for segment in path.segments() {
+        for segment in path::segments(path) {
             if !directory.entries.contains_key(segment) {
                 directory.entries.insert(Arc::from(segment), Node::Directory(Arc::new(Directory::made(at))));
             }
             let Some(Node::Directory(next)) = directory.entries.get_mut(segment) else {
-                return Err(FsError::NotDirectory { path: path.clone() });
+                return Err(FsError::NotDirectory { path: WorkspacePath::from_valid(path.to_vec()) });
             };
             directory = Arc::make_mut(next);
             directory.hash.take();
@@ -149,10 +153,6 @@ impl Directory {
     fn made(at: i64) -> Self {
         Self { created_at: at, ..Self::default() }
     }
-}
-
-fn split(path: &WorkspacePath) -> Result<(WorkspacePath, &[u8]), FsError> {
-    path.parent().zip(path.name()).ok_or(FsError::Root)
 }
 
 fn joined(old: Option<&Bytes>, more: &Bytes) -> Bytes {

@@ -5,24 +5,23 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::MemoryFs;
-use super::tree::{Directory, Node};
+use super::tree::{Node, Seen};
 use super::writer::MemoryWriter;
 use crate::change::Change;
 use crate::digest::Digest;
 use crate::entry::{Entry, Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
 use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Snapshot, Walk, Walked, WriteMode};
-use crate::order;
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 
 impl Filesystem for MemoryFs {
     fn stat(&self, path: &WorkspacePath) -> Result<Stat, FsError> {
-        Ok(self.node(path, LastLink::Followed)?.1.stat())
+        Ok(self.look(path, LastLink::Followed)?.stat())
     }
 
     fn stat_entry(&self, path: &WorkspacePath) -> Result<Stat, FsError> {
-        Ok(self.node(path, LastLink::Kept)?.1.stat())
+        Ok(self.look(path, LastLink::Kept)?.stat())
     }
 
     fn resolve(&self, path: &WorkspacePath) -> Result<WorkspacePath, FsError> {
@@ -38,8 +37,8 @@ impl Filesystem for MemoryFs {
     }
 
     fn open_walked(&self, path: &WorkspacePath) -> Result<Content, FsError> {
-        match self.node(path, LastLink::Kept)?.1 {
-            Node::File(file) => Ok(Content::Bytes(file.content.clone())),
+        match self.look(path, LastLink::Kept)? {
+            Seen::File(file) => Ok(Content::Bytes(file.content.clone())),
             _ => Err(FsError::NotFound { path: path.clone() }),
         }
     }
@@ -49,40 +48,27 @@ impl Filesystem for MemoryFs {
     }
 
     fn read_link(&self, path: &WorkspacePath) -> Result<Vec<u8>, FsError> {
-        match self.node(path, LastLink::Kept)?.1 {
-            Node::Link(link) => Ok(link.target.to_vec()),
+        match self.look(path, LastLink::Kept)? {
+            Seen::Link(link) => Ok(link.target.to_vec()),
             _ => Err(FsError::NotLink { path: path.clone() }),
         }
     }
 
     fn list(&self, path: &WorkspacePath, limit: usize) -> Result<Listing, FsError> {
-        let (_, directory) = self.directory(path)?;
-        let entry = |(name, node): (&std::sync::Arc<[u8]>, &Node)| Entry { path: path.joined(name), stat: node.stat() };
+        let directory = self.directory(path)?;
+        let entry =
+            |(name, node): (&std::sync::Arc<[u8]>, &Node)| Entry { path: path.joined(name), stat: node.seen().stat() };
         let entries = directory.entries.iter().take(limit).map(entry).collect();
         Ok(Listing { entries, total: directory.entries.len() })
     }
 
-    fn walk(
+    fn walk_named(
         &self,
         path: &WorkspacePath,
+        wants: &dyn Fn(&[u8], Kind) -> bool,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError> {
-        let (_, directory) = self.directory(path)?;
-        let mut ahead = Vec::new();
-        push_children(&mut ahead, path, &directory);
-        while let Some((path, node)) = ahead.pop() {
-            let walked = Walked { path, kind: node.kind() };
-            match visit(&walked) {
-                ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue(Walk::Skip) => {}
-                ControlFlow::Continue(Walk::Continue | Walk::IfReadable) => {
-                    if let Node::Directory(directory) = &node {
-                        push_children(&mut ahead, &walked.path, directory);
-                    }
-                }
-            }
-        }
-        Ok(())
+        self.walk_wanted(path, wants, visit)
     }
 
     fn write_bytes(
@@ -168,13 +154,4 @@ impl Filesystem for MemoryFs {
     fn tree_hash(&self) -> Result<Digest, FsError> {
         Ok(self.root.hash())
     }
-}
-
-/// Puts a directory's entries on the stack so that they come off in the order of their paths.
-fn push_children(ahead: &mut Vec<(WorkspacePath, Node)>, path: &WorkspacePath, directory: &Directory) {
-    let start = ahead.len();
-    ahead.extend(directory.entries.iter().map(|(name, node)| (path.joined(name), node.clone())));
-    ahead[start..].sort_by(|(a, a_node), (b, b_node)| {
-        order::by_path((b.as_bytes(), b_node.kind()), (a.as_bytes(), a_node.kind()))
-    });
 }

@@ -1,65 +1,91 @@
-//! Finding nodes. Nothing here changes the tree.
+//! Finding nodes. Nothing here changes the tree, and nothing is copied to look at it.
 
 use std::sync::Arc;
 
 use super::MemoryFs;
-use super::tree::{Directory, File, Node};
+use super::tree::{Directory, File, Node, Seen};
 use crate::error::FsError;
-use crate::path::WorkspacePath;
+use crate::path::{self, WorkspacePath};
 use crate::resolve::{LastLink, Step, resolve};
 
+/// Where one descent along a path's own names ended.
+enum Descent<'a> {
+    /// At the end of the path.
+    At(Seen<'a>),
+    Missing,
+    /// Something on the way is no directory. Links are the affair of [`resolve`].
+    Stopped,
+}
+
 impl MemoryFs {
-    /// The node at a path without links in it; the root is a directory.
-    fn find(&self, path: &WorkspacePath) -> Option<Node> {
-        let mut node = Node::Directory(Arc::clone(&self.root));
-        for segment in path.segments() {
-            let Node::Directory(directory) = &node else { return None };
-            node = directory.entries.get(segment)?.clone();
+    fn descend(&self, path: &[u8]) -> Descent<'_> {
+        let mut directory = &self.root;
+        let mut segments = path::segments(path).peekable();
+        while let Some(segment) = segments.next() {
+            match directory.entries.get(segment) {
+                Some(Node::Directory(next)) => directory = next,
+                Some(node) if segments.peek().is_none() => return Descent::At(node.seen()),
+                Some(_) => return Descent::Stopped,
+                None => return Descent::Missing,
+            }
         }
-        Some(node)
+        Descent::At(Seen::Directory(directory))
+    }
+
+    /// The node at a path without links in it; the root is a directory.
+    pub(super) fn find(&self, path: &WorkspacePath) -> Option<Seen<'_>> {
+        match self.descend(path.as_bytes()) {
+            Descent::At(seen) => Some(seen),
+            Descent::Missing | Descent::Stopped => None,
+        }
     }
 
     fn step(&self, path: &WorkspacePath) -> Step {
         match self.find(path) {
             None => Step::Missing,
-            Some(Node::Directory(_)) => Step::Directory,
-            Some(Node::File(_)) => Step::Other,
-            Some(Node::Link(link)) => Step::Link(link.target.to_vec()),
+            Some(Seen::Directory(_)) => Step::Directory,
+            Some(Seen::File(_)) => Step::Other,
+            Some(Seen::Link(link)) => Step::Link(link.target.to_vec()),
         }
     }
 
     pub(super) fn resolved(&self, path: &WorkspacePath, last: LastLink) -> Result<WorkspacePath, FsError> {
         // Most paths hold no link: one descent finds out.
-        let mut directory = &self.root;
-        let mut segments = path.segments().peekable();
-        while let Some(segment) = segments.next() {
-            match directory.entries.get(segment) {
-                Some(Node::Directory(next)) => directory = next,
-                Some(Node::File(_)) if segments.peek().is_none() => return Ok(path.clone()),
-                None => return Ok(path.clone()),
-                Some(Node::File(_) | Node::Link(_)) => return resolve(path, last, |path| Ok(self.step(path))),
-            }
+        match self.descend(path.as_bytes()) {
+            Descent::At(Seen::Link(_)) | Descent::Stopped => resolve(path, last, |path| Ok(self.step(path))),
+            Descent::At(_) | Descent::Missing => Ok(path.clone()),
         }
-        Ok(path.clone())
     }
 
+    pub(super) fn look(&self, path: &WorkspacePath, last: LastLink) -> Result<Seen<'_>, FsError> {
+        let found = match self.descend(path.as_bytes()) {
+            Descent::At(Seen::Link(_)) | Descent::Stopped => {
+                self.find(&resolve(path, last, |path| Ok(self.step(path)))?)
+            }
+            Descent::At(seen) => Some(seen),
+            Descent::Missing => None,
+        };
+        found.ok_or_else(|| FsError::NotFound { path: path.clone() })
+    }
+
+    /// The node, to keep, and where it is.
     pub(super) fn node(&self, path: &WorkspacePath, last: LastLink) -> Result<(WorkspacePath, Node), FsError> {
         let resolved = self.resolved(path, last)?;
-        let node = self.find(&resolved).ok_or_else(|| FsError::NotFound { path: path.clone() })?;
-        Ok((resolved, node))
+        let seen = self.find(&resolved).ok_or_else(|| FsError::NotFound { path: path.clone() })?;
+        Ok((resolved, seen.to_node()))
     }
 
-    pub(super) fn file(&self, path: &WorkspacePath) -> Result<Arc<File>, FsError> {
-        match self.node(path, LastLink::Followed)?.1 {
-            Node::File(file) => Ok(file),
-            Node::Directory(_) => Err(FsError::IsDirectory { path: path.clone() }),
-            Node::Link(_) => Err(FsError::LinkLoop { path: path.clone() }),
+    pub(super) fn file(&self, path: &WorkspacePath) -> Result<&Arc<File>, FsError> {
+        match self.look(path, LastLink::Followed)? {
+            Seen::File(file) => Ok(file),
+            Seen::Directory(_) => Err(FsError::IsDirectory { path: path.clone() }),
+            Seen::Link(_) => Err(FsError::LinkLoop { path: path.clone() }),
         }
     }
 
-    pub(super) fn directory(&self, path: &WorkspacePath) -> Result<(WorkspacePath, Arc<Directory>), FsError> {
-        match self.node(path, LastLink::Followed)? {
-            (resolved, Node::Directory(directory)) => Ok((resolved, directory)),
+    pub(super) fn directory(&self, path: &WorkspacePath) -> Result<&Arc<Directory>, FsError> {
+        match self.look(path, LastLink::Followed)? {
+            Seen::Directory(directory) => Ok(directory),
             _ => Err(FsError::NotDirectory { path: path.clone() }),
         }
     }
@@ -69,14 +95,15 @@ impl MemoryFs {
         if path.depth() > Self::MAX_DEPTH {
             return Err(FsError::TooDeep { path: path.clone(), limit: Self::MAX_DEPTH });
         }
+        let Some((parent, _)) = path.split_name() else { return Err(FsError::Root) };
         let mut directory = &self.root;
-        let mut at = WorkspacePath::root();
-        let Some(parent) = path.parent() else { return Err(FsError::Root) };
-        for segment in parent.segments() {
-            at = at.joined(segment);
+        for (number, segment) in path::segments(parent).enumerate() {
             match directory.entries.get(segment) {
                 Some(Node::Directory(next)) => directory = next,
-                Some(Node::File(_) | Node::Link(_)) => return Err(FsError::NotDirectory { path: at }),
+                Some(Node::File(_) | Node::Link(_)) => {
+                    let path = WorkspacePath::from_segments(path::segments(parent).take(number + 1))?;
+                    return Err(FsError::NotDirectory { path });
+                }
                 None => return Ok(()),
             }
         }

@@ -39,16 +39,24 @@ pub(super) enum Node {
     Link(Arc<Link>),
 }
 
-impl Node {
-    pub(super) const fn kind(&self) -> Kind {
+/// A node, looked at where it is.
+#[derive(Clone, Copy)]
+pub(super) enum Seen<'a> {
+    File(&'a Arc<File>),
+    Directory(&'a Arc<Directory>),
+    Link(&'a Arc<Link>),
+}
+
+impl Seen<'_> {
+    pub(super) fn to_node(self) -> Node {
         match self {
-            Self::File(_) => Kind::File,
-            Self::Directory(_) => Kind::Directory,
-            Self::Link(_) => Kind::Symlink,
+            Self::File(file) => Node::File(Arc::clone(file)),
+            Self::Directory(directory) => Node::Directory(Arc::clone(directory)),
+            Self::Link(link) => Node::Link(Arc::clone(link)),
         }
     }
 
-    pub(super) fn stat(&self) -> Stat {
+    pub(super) fn stat(self) -> Stat {
         let bare = |kind, size, at| Stat {
             kind,
             size,
@@ -68,6 +76,24 @@ impl Node {
             },
             Self::Directory(directory) => bare(Kind::Directory, 0, directory.created_at),
             Self::Link(link) => bare(Kind::Symlink, link.target.len() as u64, link.created_at),
+        }
+    }
+}
+
+impl Node {
+    pub(super) const fn seen(&self) -> Seen<'_> {
+        match self {
+            Self::File(file) => Seen::File(file),
+            Self::Directory(directory) => Seen::Directory(directory),
+            Self::Link(link) => Seen::Link(link),
+        }
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::File(_) => Kind::File,
+            Self::Directory(_) => Kind::Directory,
+            Self::Link(_) => Kind::Symlink,
         }
     }
 

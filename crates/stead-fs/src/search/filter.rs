@@ -30,7 +30,12 @@ impl Filter<'_> {
         };
         let start = self.start(fs);
         let mut ignores = (self.ignoring == Ignoring::GitIgnore).then(|| GitIgnores::new(fs, &start));
-        let walked = fs.walk(&start, &mut |walked| {
+        let wants = |name: &[u8], kind: Kind| match kind {
+            Kind::Directory => true,
+            // `.gitignore` files are read by name, not met on the walk.
+            _ => self.pattern.is_none_or(|pattern| pattern.may_match_name(name)),
+        };
+        let walked = fs.walk_named(&start, &wants, &mut |walked| {
             let skipped = hidden == Hidden::Skipped && walked.path.name().is_some_and(is_hidden);
             if skipped || ignores.as_mut().is_some_and(|ignores| ignores.ignores(walked)) {
                 return ControlFlow::Continue(Walk::Skip);

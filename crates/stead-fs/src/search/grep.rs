@@ -10,10 +10,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-
 use super::filter::Filter;
 use super::line::{FileSearcher, Lines};
+use super::matcher::LineMatcher;
 use super::{Hidden, Pattern};
 use crate::entry::Kind;
 use crate::error::FsError;
@@ -22,8 +21,6 @@ use crate::path::WorkspacePath;
 
 /// Files one thread takes at a time.
 const BATCH: usize = 32;
-/// What a compiled pattern may weigh; a repetition of repetitions is refused instead of built.
-const REGEX_BYTES: usize = 10 << 20;
 const MAX_THREADS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,7 +87,8 @@ impl Searched {
 }
 
 pub(crate) fn grep<F: Filesystem + ?Sized>(fs: &F, query: &GrepQuery) -> Result<GrepFound, FsError> {
-    let matcher = compile(query)?;
+    let matcher = LineMatcher::new(&query.pattern, query.case)
+        .map_err(|unbuildable| FsError::Regex { reason: unbuildable.to_string() })?;
     let glob = query.glob.as_deref().map(Pattern::floating).transpose()?;
     let search = Search { fs, matcher: &matcher, limit: query.limit, found: AtomicUsize::new(0) };
     if fs.stat(&query.path)?.kind != Kind::Directory {
@@ -103,21 +101,9 @@ pub(crate) fn grep<F: Filesystem + ?Sized>(fs: &F, query: &GrepQuery) -> Result<
     search.run(&filter)
 }
 
-fn compile(query: &GrepQuery) -> Result<RegexMatcher, FsError> {
-    RegexMatcherBuilder::new()
-        .case_insensitive(query.case == Case::Insensitive)
-        // `^` and `$` are about lines, not about the file.
-        .multi_line(true)
-        .crlf(true)
-        .size_limit(REGEX_BYTES)
-        .dfa_size_limit(REGEX_BYTES)
-        .build(&query.pattern)
-        .map_err(|error| FsError::Regex { reason: error.to_string() })
-}
-
 struct Search<'a, F: Filesystem + ?Sized> {
     fs: &'a F,
-    matcher: &'a RegexMatcher,
+    matcher: &'a LineMatcher,
     limit: usize,
     /// Matches so far; past the limit no new batch is begun.
     found: AtomicUsize,

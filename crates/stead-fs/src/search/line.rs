@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 
 use grep_matcher::{LineTerminator, Matcher};
-use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish, SinkMatch};
 
 use super::grep::GrepMatch;
+use super::matcher::LineMatcher;
 use crate::filesystem::Content;
 use crate::path::WorkspacePath;
 
@@ -20,7 +20,7 @@ const CONTEXT_CHARS: usize = 200;
 
 /// Searches one file after the other with the same buffers.
 pub(super) struct FileSearcher<'a> {
-    matcher: &'a RegexMatcher,
+    matcher: &'a LineMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
     limit: usize,
@@ -34,7 +34,7 @@ pub(super) struct Lines {
 }
 
 impl<'a> FileSearcher<'a> {
-    pub(super) fn new(matcher: &'a RegexMatcher, limit: usize) -> Self {
+    pub(super) fn new(matcher: &'a LineMatcher, limit: usize) -> Self {
         let searcher = SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
             .binary_detection(BinaryDetection::quit(0))
@@ -76,7 +76,7 @@ fn slurp(reader: &mut dyn Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<(
 }
 
 struct Collector<'a> {
-    matcher: &'a RegexMatcher,
+    matcher: &'a LineMatcher,
     path: &'a WorkspacePath,
     limit: usize,
     found: Vec<GrepMatch>,

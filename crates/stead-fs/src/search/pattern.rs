@@ -15,6 +15,8 @@ const MAX_CHARS: usize = 4_096;
 pub(crate) struct Pattern {
     matcher: GlobMatcher,
     text: String,
+    /// What the name of every match begins and ends with.
+    ends: Option<(String, String)>,
 }
 
 impl Pattern {
@@ -27,7 +29,7 @@ impl Pattern {
         let mut builder = GlobBuilder::new(text);
         builder.literal_separator(true).backslash_escape(true);
         let glob = builder.build().map_err(|error| FsError::Glob { reason: error.kind().to_string() })?;
-        Ok(Self { matcher: glob.compile_matcher(), text: text.to_owned() })
+        Ok(Self { matcher: glob.compile_matcher(), ends: name_ends(text), text: text.to_owned() })
     }
 
     /// A filter as in `.gitignore`: without a `/` it is about names at any depth.
@@ -43,6 +45,15 @@ impl Pattern {
         self.matcher.is_match_candidate(&Candidate::from_bytes(path))
     }
 
+    /// Whether a file of this name could match. Cheaper than matching, and most names cannot.
+    pub(crate) fn may_match_name(&self, name: &[u8]) -> bool {
+        self.ends.as_ref().is_none_or(|(start, end)| {
+            name.starts_with(start.as_bytes())
+                && name.ends_with(end.as_bytes())
+                && name.len() >= start.len().max(end.len())
+        })
+    }
+
     /// Whether the pattern asks for names with a leading dot by itself.
     pub(crate) fn names_hidden(&self) -> bool {
         self.text.split('/').any(|segment| segment.starts_with('.') || segment.starts_with("{."))
@@ -55,6 +66,18 @@ impl Pattern {
         let directories = segments.split_last()?.1.iter().copied().take_while(meta);
         WorkspacePath::from_segments(directories.map(str::as_bytes)).ok()
     }
+}
+
+/// The literal ends of a pattern's last segment, where it is simple enough to have them.
+fn name_ends(pattern: &str) -> Option<(String, String)> {
+    let name = pattern.rsplit('/').next()?;
+    if pattern.contains(['[', ']', '{', '}', '\\']) || name.contains("**") {
+        return None;
+    }
+    let wild = ['*', '?'];
+    let start = name.split(wild).next()?;
+    let end = name.rsplit(wild).next()?;
+    Some((start.to_owned(), end.to_owned()))
 }
 
 pub(crate) fn is_hidden(name: &[u8]) -> bool {

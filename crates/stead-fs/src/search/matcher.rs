@@ -1,0 +1,196 @@
+//! A regular expression over lines, built as late and as little as the search allows.
+//!
+//! Building costs more than searching a small tree: a `\w` is thousands of code points, in two directions. So a pattern that no line
+//! can match without holding some literal is first looked for by that literal, and built when a line holds it. The invariant:
+//! whether and where a line matches does not depend on it.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
+use memchr::memmem::Finder;
+use regex_automata::meta::Regex;
+use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::{Input, util::syntax};
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
+
+use super::Case;
+
+/// What a built pattern may weigh; a repetition of repetitions is refused instead of built.
+const BYTES: usize = 10 << 20;
+/// A longer pattern is built at once, and so is one with counted repetitions: only those could turn out too large later.
+const LATE_BYTES: usize = 256;
+
+pub(super) struct LineMatcher {
+    hir: Hir,
+    /// Whatever matches holds this.
+    needle: Option<Finder<'static>>,
+    regex: OnceLock<Result<Regex, Unbuildable>>,
+    line_terminator: Option<LineTerminator>,
+}
+
+/// Why a text is no pattern, as the user reads it.
+#[derive(Debug, Clone)]
+pub(super) struct Unbuildable(String);
+
+impl fmt::Display for Unbuildable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl LineMatcher {
+    pub(super) fn new(pattern: &str, case: Case) -> Result<Self, Unbuildable> {
+        let syntax = syntax::Config::new()
+            .utf8(false)
+            .case_insensitive(case == Case::Insensitive)
+            // `^` and `$` are about lines, not about the file.
+            .multi_line(true)
+            .crlf(true);
+        let hir = syntax::parse_with(pattern, &syntax).map_err(|error| Unbuildable(error.to_string()))?;
+        let hir = within_line(hir)?;
+        // `\A` and `\z` are about the line too, so each line is looked at by itself.
+        let anchored = hir.properties().look_set().contains_anchor_haystack();
+        let line_terminator = (!anchored).then(LineTerminator::crlf);
+        let needle =
+            required(&hir).filter(|literal| literal.len() > 1).map(|literal| Finder::new(literal).into_owned());
+        let matcher = Self { hir, needle, regex: OnceLock::new(), line_terminator };
+        if matcher.needle.is_none() || pattern.len() > LATE_BYTES || pattern.contains('{') {
+            matcher.regex()?;
+        }
+        Ok(matcher)
+    }
+
+    fn regex(&self) -> Result<&Regex, Unbuildable> {
+        self.regex.get_or_init(|| self.build()).as_ref().map_err(Clone::clone)
+    }
+
+    fn build(&self) -> Result<Regex, Unbuildable> {
+        let config = Regex::config()
+            .utf8_empty(false)
+            .which_captures(WhichCaptures::Implicit)
+            .nfa_size_limit(Some(BYTES))
+            .hybrid_cache_capacity(BYTES)
+            // Both pay off over gigabytes and cost milliseconds.
+            .dfa(false)
+            .onepass(false);
+        let built = Regex::builder().configure(config).build_from_hir(&self.hir);
+        built.map_err(|error| match error.size_limit() {
+            Some(limit) => Unbuildable(format!("the pattern needs more than {limit} bytes once built")),
+            None => Unbuildable(error.to_string()),
+        })
+    }
+}
+
+impl Matcher for LineMatcher {
+    type Captures = NoCaptures;
+    type Error = Unbuildable;
+
+    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, Unbuildable> {
+        let found = self.regex()?.find(Input::new(haystack).range(at..));
+        Ok(found.map(|found| Match::new(found.start(), found.end())))
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, Unbuildable> {
+        Ok(NoCaptures::new())
+    }
+
+    fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Result<Option<usize>, Unbuildable> {
+        let input = Input::new(haystack).range(at..).earliest(true);
+        Ok(self.regex()?.search_half(&input).map(|half| half.offset()))
+    }
+
+    fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, Unbuildable> {
+        match &self.needle {
+            Some(needle) => Ok(needle.find(haystack).map(LineMatchKind::Candidate)),
+            None => Ok(self.shortest_match(haystack)?.map(LineMatchKind::Confirmed)),
+        }
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        self.line_terminator
+    }
+}
+
+/// The same expression without the ends of lines in its classes. One that asks for the end of a line cannot match within one.
+fn within_line(hir: Hir) -> Result<Hir, Unbuildable> {
+    let refused = || Unbuildable("a pattern is looked for within one line and cannot hold the end of one".to_owned());
+    Ok(match hir.into_kind() {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Literal(literal) if literal.0.iter().any(|byte| matches!(byte, b'\r' | b'\n')) => {
+            return Err(refused());
+        }
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Class(class) => {
+            let was_empty = class.is_empty();
+            let class = without_line_ends(class);
+            if class.is_empty() && !was_empty {
+                return Err(refused());
+            }
+            Hir::class(class)
+        }
+        HirKind::Repetition(mut repetition) => {
+            repetition.sub = Box::new(within_line(*repetition.sub)?);
+            Hir::repetition(repetition)
+        }
+        HirKind::Capture(capture) => within_line(*capture.sub)?,
+        HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(within_line).collect::<Result<_, _>>()?),
+        HirKind::Alternation(parts) => Hir::alternation(parts.into_iter().map(within_line).collect::<Result<_, _>>()?),
+    })
+}
+
+fn without_line_ends(class: Class) -> Class {
+    match class {
+        Class::Unicode(mut class) => {
+            class.difference(&ClassUnicode::new(['\r', '\n'].map(|end| ClassUnicodeRange::new(end, end))));
+            Class::Unicode(class)
+        }
+        Class::Bytes(mut class) => {
+            class.difference(&ClassBytes::new([b'\r', b'\n'].map(|end| ClassBytesRange::new(end, end))));
+            Class::Bytes(class)
+        }
+    }
+}
+
+/// The longest literal that is part of every match.
+fn required(hir: &Hir) -> Option<&[u8]> {
+    match hir.kind() {
+        HirKind::Literal(literal) => Some(&literal.0),
+        HirKind::Capture(capture) => required(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
+        HirKind::Concat(parts) => parts.iter().filter_map(required).max_by_key(|literal| literal.len()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_match_holds() {
+        let needle =
+            |pattern| LineMatcher::new(pattern, Case::Sensitive).unwrap().needle.map(|found| found.needle().to_vec());
+        assert_eq!(needle(r"fn\s+\w+_unchecked\b"), Some(b"_unchecked".to_vec()));
+        assert_eq!(needle(r"(ab)+c|abd"), None);
+        assert_eq!(needle(r"(?:longer)?ab"), Some(b"ab".to_vec()));
+        assert_eq!(needle(r"(?i)word"), None);
+        assert_eq!(needle(r"(abc){0}x"), None);
+    }
+
+    #[test]
+    fn a_pattern_is_built_only_for_a_line_that_may_match() {
+        let matcher = LineMatcher::new(r"needle_\d+", Case::Sensitive).unwrap();
+        assert!(matcher.find_candidate_line(b"hay\nmore hay\n").unwrap().is_none());
+        assert!(matcher.regex.get().is_none());
+        assert_eq!(matcher.find(b"a needle_7").unwrap(), Some(Match::new(2, 10)));
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused_before_the_search() {
+        for pattern in [r"\w{1000}{1000}", "abc[", "a\nb", r"ab\r", r"[\n]"] {
+            assert!(LineMatcher::new(pattern, Case::Sensitive).is_err(), "{pattern:?}");
+        }
+    }
+}
