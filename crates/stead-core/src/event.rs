@@ -262,6 +262,18 @@ pub struct BundleReport {
     pub bytes: u64,
 }
 
+impl FileEffect {
+    /// The blobs that hold what was written.
+    pub fn blobs(&self) -> impl Iterator<Item = &str> {
+        self.changes.iter().filter_map(|change| match change {
+            FileChange::Wrote { content: Content::Blob(digest), .. }
+            | FileChange::Appended { content: Content::Blob(digest), .. }
+            | FileChange::Linked { target: Content::Blob(digest), .. } => Some(digest.as_str()),
+            _ => None,
+        })
+    }
+}
+
 /// One change of a workspace whose files live in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]

@@ -13,8 +13,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::ended::Ended;
 use crate::error::OpError;
 use crate::open_session::Cell;
+use crate::readiness::Readiness;
 use crate::share::Shares;
 use crate::token::TokenKey;
 use crate::{reap, recover};
@@ -70,8 +72,10 @@ struct Inner {
     token_key: TokenKey,
     /// Held for as long as the engine is: no other one works on this store.
     _ownership: Ownership,
-    /// Sessions that are being worked on. A session that has ended is not kept.
+    /// Sessions that are being worked on. One that has ended is not among them.
     cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
+    ended: Ended,
+    readiness: Readiness,
     shares: Shares,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -94,6 +98,8 @@ impl Engine {
             token_key,
             _ownership: ownership,
             cells: Mutex::default(),
+            ended: Ended::default(),
+            readiness: Readiness::default(),
             shares: Shares::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -128,7 +134,7 @@ impl Engine {
         if self.0.stopping.is_cancelled() {
             return Err(OpError::ShuttingDown);
         }
-        Ok(self.0.store.ping().await?)
+        self.0.readiness.check(&self.0.store).await
     }
 
     /// The last sequence number of a session that is being worked on, as it grows. `None` once it has ended.
@@ -146,6 +152,10 @@ impl Engine {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    pub(crate) fn ended(&self) -> &Ended {
+        &self.0.ended
     }
 
     pub(crate) fn shares(&self) -> &Shares {

@@ -320,13 +320,19 @@ fn head(state: &State) -> Head {
 
 /// A cell for a session nobody has open; kept if the session lives.
 async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell>, OpError> {
+    if let Some(row) = engine.store().head(id).await?.filter(|row| !row.live)
+        && let Some(state) = engine.ended().get(id, row.seq)
+    {
+        return Ok(Cell::new(State::clone(&state)));
+    }
     loop {
         let state = load(engine, id).await?;
         let (seq, live) = (state.seq, state.session.as_ref().is_some_and(|session| session.live()));
-        let fresh = Cell::new(state);
         if !live {
-            return Ok(fresh);
+            engine.ended().keep(id, Arc::new(state.clone()));
+            return Ok(Cell::new(state));
         }
+        let fresh = Cell::new(state);
         let cell = engine.keep_cell(id, fresh.clone());
         // If the session ended while we read, its own cell is gone and ours would stay behind as its ghost.
         let ended_meanwhile = engine.store().head(id).await?.is_some_and(|row| !row.live && row.seq > seq);

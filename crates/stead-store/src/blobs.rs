@@ -11,6 +11,7 @@ mod files;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -37,12 +38,59 @@ pub struct OpenBlob {
     pub len: u64,
 }
 
+/// A blob as its file shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredBlob {
+    pub digest: Digest,
+    pub len: u64,
+    /// When it was last put.
+    pub modified: SystemTime,
+}
+
+/// What became of a blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlobState {
+    Sound,
+    /// The file does not hold the bytes its name promises.
+    Damaged,
+    Missing,
+}
+
 impl Blobs {
     /// Opens or makes the directory, and removes what interrupted writes left.
     pub async fn at(root: &Path) -> Result<Blobs, BlobError> {
         let root = root.to_owned();
         let files = blocking(move || Files::open(&root)).await?;
         Ok(Blobs { files: Arc::new(files) })
+    }
+
+    /// Opens what is there and changes nothing: for a disk that cannot be written. Puts fail.
+    pub fn at_read_only(root: &Path) -> Blobs {
+        Blobs { files: Arc::new(Files::open_read_only(root)) }
+    }
+
+    /// Every blob, in no order.
+    pub async fn list(&self) -> Result<Vec<StoredBlob>, BlobError> {
+        let files = Arc::clone(&self.files);
+        blocking(move || files.list()).await
+    }
+
+    /// Reads the whole blob, in constant memory.
+    pub async fn check(&self, digest: &Digest) -> Result<BlobState, BlobError> {
+        let (files, digest) = (Arc::clone(&self.files), *digest);
+        blocking(move || files.check(&digest)).await
+    }
+
+    /// Removes a blob that nobody refers to; `false` if there was none.
+    pub async fn remove(&self, digest: &Digest) -> Result<bool, BlobError> {
+        let (files, digest) = (Arc::clone(&self.files), *digest);
+        blocking(move || files.remove(&digest)).await
+    }
+
+    /// Whether a blob could be put now: a few bytes are written, synced and dropped.
+    pub async fn probe(&self) -> Result<(), BlobError> {
+        let files = Arc::clone(&self.files);
+        blocking(move || files.probe()).await
     }
 
     /// On return the bytes are on disk under their digest.

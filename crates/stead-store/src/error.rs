@@ -45,6 +45,11 @@ pub enum StoreError {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// The last writes are in the log beside the file, and reading them would write.
+    #[error(
+        "the database {path} was not closed and cannot be written: its last writes are in its log; copy both to a disk that can be written"
+    )]
+    PendingLog { path: PathBuf },
     #[error("cannot prepare {path} for the store")]
     Files {
         path: PathBuf,

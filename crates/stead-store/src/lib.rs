@@ -17,6 +17,7 @@ mod directory;
 mod document;
 mod error;
 mod failpoints;
+mod garbage;
 mod idempotency;
 mod open;
 mod operation;
@@ -29,7 +30,7 @@ mod verify;
 mod writer;
 
 pub use audit::{AuditEntry, AuditQuery, AuditRow};
-pub use blobs::{BlobError, Blobs, Digest, InvalidDigest, OpenBlob};
+pub use blobs::{BlobError, BlobState, Blobs, Digest, InvalidDigest, OpenBlob, StoredBlob};
 pub use chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
 pub use commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
 pub use database::{Database, InvalidDatabase};

@@ -36,6 +36,23 @@ pub(crate) async fn backend(database: &Database) -> Result<Backend, OpenError> {
     }
 }
 
+/// A database that is only read. A SQLite file on a disk that cannot be written must be complete in itself: its log could not be
+/// folded in.
+pub(crate) async fn read_only(database: &Database) -> Result<Backend, OpenError> {
+    let Database::Sqlite(path) = database else { return backend(database).await };
+    let mut log = path.clone().into_os_string();
+    log.push("-wal");
+    let log = std::path::PathBuf::from(log);
+    if log.metadata().is_ok_and(|log| log.len() > 0) {
+        return Err(OpenError::PendingLog { path: path.clone() });
+    }
+    let options =
+        SqliteConnectOptions::new().filename(path).read_only(true).immutable(true).disable_statement_logging();
+    let connection = options.connect().await.map_err(|error| cannot_connect(database, error))?;
+    let readers = SqlitePoolOptions::new().max_connections(SQLITE_READERS).connect_lazy_with(options.clone());
+    Ok(Backend::Sqlite { readers, writer: Writer::start(connection, options) })
+}
+
 async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> {
     let file = path.to_owned();
     // Held until the schema is there: two processes that start at once must not both create it.

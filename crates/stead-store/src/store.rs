@@ -4,17 +4,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use stead_core::{SessionId, Timestamp};
 
 use crate::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
 use crate::backend::Backend;
-use crate::blobs::Blobs;
+use crate::blobs::{Blobs, StoredBlob};
 use crate::chain::StoredEvent;
 use crate::commit::{Commit, CommitError, Committed};
 use crate::database::Database;
 use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
 use crate::error::{OpenError, StoreError};
+use crate::garbage;
 use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
 use crate::open;
 use crate::own::{self, Ownership};
@@ -39,12 +41,18 @@ impl Store {
         Ok(Store { backend, blobs })
     }
 
-    /// Finishes what was handed in and closes the connections; later calls on any clone get [`StoreError::Closed`].
+    /// Opens what is there without writing a byte, for a disk that cannot be written. Every write fails.
+    pub async fn open_read_only(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
+        let backend = Arc::new(open::read_only(database).await?);
+        Ok(Store { backend, blobs: Blobs::at_read_only(blobs) })
+    }
+
     /// The right to work on this store, if no other server has it.
     pub async fn own(&self) -> Result<Option<Ownership>, StoreError> {
         own::own(&self.backend).await
     }
 
+    /// Finishes what was handed in and closes the connections; later calls on any clone get [`StoreError::Closed`].
     pub async fn close(&self) {
         self.backend.close().await;
     }
@@ -145,6 +153,16 @@ impl Store {
         let _: Option<(i64,)> =
             reader.conn().optional("ping", "SELECT COUNT(*) FROM settings WHERE key = ''", values![]).await?;
         Ok(())
+    }
+
+    /// Blobs that are older than `before` and that nothing in the store refers to, sorted. The caller owns the store
+    /// ([`Store::own`]) until it has removed them: a reference made meanwhile would lead nowhere.
+    pub async fn unreferenced_blobs(
+        &self,
+        _ownership: &Ownership,
+        before: SystemTime,
+    ) -> Result<Vec<StoredBlob>, StoreError> {
+        garbage::unreferenced(&mut self.backend.reader().await?.conn(), &self.blobs, before).await
     }
 
     pub fn blobs(&self) -> &Blobs {

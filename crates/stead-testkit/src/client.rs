@@ -100,7 +100,7 @@ impl Reply {
 }
 
 impl Client {
-    pub(crate) fn new(base: &str, token: Option<String>) -> Self {
+    pub fn new(base: &str, token: Option<String>) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(330)))

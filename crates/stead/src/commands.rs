@@ -11,6 +11,7 @@ mod diff;
 mod doctor;
 mod events;
 mod export;
+mod gc;
 mod mcp;
 mod openapi;
 mod plan;
@@ -83,8 +84,10 @@ pub(crate) enum Command {
     State(state::State),
     /// Fold a session's journal again and compare with the live state
     Replay(replay::Replay),
-    /// Check the hash chains of the journals, straight from the database
+    /// Check the hash chains of the journals and the bytes they refer to, straight from the disk
     Verify(verify::Verify),
+    /// Remove stored bytes nothing refers to any more
+    Gc(gc::Gc),
     /// Show what was allowed, refused and changed
     Audit(audit::Audit),
     /// List the providers, how they are and what they can do
@@ -131,6 +134,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::State(command) => command.run(&context),
         Command::Replay(command) => command.run(&context),
         Command::Verify(command) => command.run(&context),
+        Command::Gc(command) => command.run(&context),
         Command::Audit(command) => command.run(&context),
         Command::Providers(command) => command.run(&context),
         Command::Pool(command) => command.run(&context),

@@ -8,20 +8,24 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::{BlobError, CHUNK, Digest};
+use super::{BlobError, BlobState, CHUNK, Digest, StoredBlob};
 use crate::directory;
+
+/// Bytes of a probe: more than what a full disk still has room for in its last block.
+const PROBE: usize = 64 * 1024;
 
 static NEXT_DRAFT: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
-    /// Held, not read: the lock goes with it.
-    _lock: File,
+    /// Held, not read: the lock goes with it. Whoever only reads needs none.
+    _lock: Option<File>,
 }
 
 /// A blob on its way in: a file that vanishes unless it is kept.
@@ -48,7 +52,56 @@ impl Files {
             lock.unlock().map_err(failed("unlock", &path))?;
         }
         lock.lock_shared().map_err(failed("lock", &path))?;
-        Ok(Self { root: root.to_owned(), _lock: lock })
+        Ok(Self { root: root.to_owned(), _lock: Some(lock) })
+    }
+
+    pub(super) fn open_read_only(root: &Path) -> Self {
+        Self { root: root.to_owned(), _lock: None }
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<StoredBlob>, BlobError> {
+        let shelves = self.root.join("sha256");
+        let mut found = Vec::new();
+        let entries = match fs::read_dir(&shelves) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            entries => entries.map_err(failed("list", &shelves))?,
+        };
+        for shelf in entries {
+            let shelf = shelf.map_err(failed("list", &shelves))?.path();
+            for entry in fs::read_dir(&shelf).map_err(failed("list", &shelf))? {
+                let entry = entry.map_err(failed("list", &shelf))?;
+                let digest = entry.file_name().to_str().and_then(|hex| format!("sha256:{hex}").parse().ok());
+                // What is not named like a blob is not ours.
+                let Some(digest) = digest else { continue };
+                let facts = entry.metadata().map_err(failed("look at", &entry.path()))?;
+                let modified = facts.modified().map_err(failed("look at", &entry.path()))?;
+                found.push(StoredBlob { digest, len: facts.len(), modified });
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn check(&self, digest: &Digest) -> Result<BlobState, BlobError> {
+        match (self.contains(digest)?, self.is_sound(digest)?) {
+            (false, _) => Ok(BlobState::Missing),
+            (true, true) => Ok(BlobState::Sound),
+            (true, false) => Ok(BlobState::Damaged),
+        }
+    }
+
+    pub(super) fn remove(&self, digest: &Digest) -> Result<bool, BlobError> {
+        let path = self.path(digest);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("remove", &path)(error)),
+        }
+    }
+
+    pub(super) fn probe(&self) -> Result<(), BlobError> {
+        let mut draft = self.draft()?;
+        draft.write(&[0; PROBE])?;
+        draft.file.sync_all().map_err(failed("sync", &draft.path))
     }
 
     pub(super) fn put(&self, bytes: &[u8]) -> Result<Digest, BlobError> {
@@ -56,6 +109,7 @@ impl Files {
         let path = self.path(&digest);
         if self.is_sound(&digest)? {
             // Whoever renamed it may not have synced the directory yet, and our caller must not depend on them.
+            self.touch(&path)?;
             return self.sync_shelf(&path).map(|()| digest);
         }
         let mut draft = self.draft()?;
@@ -75,6 +129,12 @@ impl Files {
                 Err(error) => return Err(failed("make", &path)(error)),
             }
         }
+    }
+
+    /// Notes that a blob was put again: it is as young as a new one to whoever looks for old ones.
+    fn touch(&self, path: &Path) -> Result<(), BlobError> {
+        let touched = File::options().append(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
+        touched.map_err(failed("touch", path))
     }
 
     /// Gives a draft its final name. A file already there is replaced: it holds the same bytes, or it is damaged.

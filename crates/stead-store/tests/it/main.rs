@@ -7,6 +7,7 @@ mod crash;
 mod documents;
 mod failing;
 mod fixture;
+mod garbage;
 mod idempotency;
 mod journal;
 mod opening;
@@ -68,6 +69,10 @@ suite! {
         a_truncated_tail_is_found,
         a_spliced_journal_is_found,
         records_beyond_the_head_are_found,
+    }
+    garbage::{
+        only_what_nothing_refers_to_is_garbage,
+        what_was_put_lately_is_left_alone_with_what_it_refers_to,
     }
     opening::{
         reopening_keeps_everything,

@@ -6,7 +6,7 @@ use jiff::fmt::rfc2822;
 use stead_store::Database;
 
 use super::Finding;
-use crate::commands::verify::verify;
+use crate::commands::verify::{Blobs, verify};
 use crate::context::Context;
 
 /// As many journals as a person is willing to wait for; `stead verify` checks all.
@@ -65,15 +65,19 @@ fn database(context: &Context) -> Vec<Finding> {
     {
         return vec![Finding::known("database", format!("{database} is not there yet; the first start makes it"))];
     }
-    let verdict = match verify(&context.config, None, SAMPLE) {
+    let verdict = match verify(&context.config, None, SAMPLE, Blobs::ReferredTo) {
         Ok(verdict) => verdict,
         Err(failure) => return vec![Finding::from_failure("database", failure)],
     };
     let checked = format!("{} newest sessions, {} events", verdict.sessions, verdict.events);
-    let journal = if verdict.broken.is_empty() {
+    let journal = if verdict.broken.is_empty() && verdict.damaged.is_empty() {
         Finding::good("journals", format!("intact ({checked})"))
     } else {
-        let detail = format!("{} of the {checked} do not hold", verdict.broken.len());
+        let detail = format!(
+            "{} of the {checked} do not hold, {} blobs are damaged",
+            verdict.broken.len(),
+            verdict.damaged.len()
+        );
         Finding::bad("journals", detail, "`stead verify` names them; restore the database from a copy")
     };
     vec![Finding::good("database", format!("{database} opens")), journal]

@@ -1,6 +1,7 @@
 //! The command line as a person and as a script meet it: the real binary, a real server, exit codes and texts.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod blobs;
 mod commands;
 mod demo;
 mod files;

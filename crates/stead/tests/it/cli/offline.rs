@@ -32,11 +32,11 @@ fn after_work() -> (tempfile::TempDir, String) {
 fn intact_journals_verify_with_and_without_a_server() {
     let server = kit::server();
     let id = kit::session(&server);
-    assert_eq!(run(server.home(), &["verify"]).ok(), "✓ 1 of 1 journals intact, 6 events checked\n");
-    assert_eq!(run(server.home(), &["verify", &id]).ok(), "✓ 1 of 1 journals intact, 6 events checked\n");
+    assert_eq!(run(server.home(), &["verify"]).ok(), "✓ 1 of 1 journals intact, 6 events and 0 blobs checked\n");
+    assert_eq!(run(server.home(), &["verify", &id]).ok(), "✓ 1 of 1 journals intact, 6 events and 0 blobs checked\n");
     let (home, events) = after_work();
     let ran = run(home.path(), &["verify"]).ok();
-    assert_eq!(ran, format!("✓ 1 of 1 journals intact, {events} events checked\n"));
+    assert_eq!(ran, format!("✓ 1 of 1 journals intact, {events} events and 0 blobs checked\n"));
 }
 
 #[test]

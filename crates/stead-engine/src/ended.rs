@@ -1,0 +1,61 @@
+//! The states of sessions that have ended and were asked for, so that asking again does not fold a whole journal again.
+//!
+//! The invariant: a state is given out only for the sequence number it was folded to. Who asks has just read that number from the
+//! store, so a journal that grew after all is folded again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stead_core::{SessionId, State};
+
+/// As many as fit on a few pages of a list.
+const KEPT: usize = 256;
+
+#[derive(Default)]
+pub(crate) struct Ended(Mutex<VecDeque<(SessionId, Arc<State>)>>);
+
+impl Ended {
+    pub(crate) fn get(&self, session: SessionId, seq: u64) -> Option<Arc<State>> {
+        let kept = self.lock();
+        let (_, state) = kept.iter().find(|(id, state)| *id == session && state.seq == seq)?;
+        Some(state.clone())
+    }
+
+    /// Keeps a state in place of the oldest, and of an older one of the same session.
+    pub(crate) fn keep(&self, session: SessionId, state: Arc<State>) {
+        let mut kept = self.lock();
+        kept.retain(|(id, _)| *id != session);
+        kept.push_back((session, state));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(SessionId, Arc<State>)>> {
+        // Entries are put in and taken out whole: a panic elsewhere leaves none half made.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_given_for_its_own_sequence_number_and_few_are_kept() {
+        let ended = Ended::default();
+        let at = |seq| Arc::new(State { seq, ..State::default() });
+        let ids: Vec<SessionId> = (0..=KEPT)
+            .map(|number| format!("ses_{number:026}").parse().unwrap_or_else(|_| panic!("{number}")))
+            .collect();
+        for id in &ids {
+            ended.keep(*id, at(7));
+        }
+        assert!(ended.get(ids[0], 7).is_none(), "the oldest made room");
+        assert!(ended.get(ids[1], 7).is_some());
+        assert!(ended.get(ids[1], 8).is_none());
+        ended.keep(ids[1], at(8));
+        assert!(ended.get(ids[1], 7).is_none());
+        assert!(ended.get(ids[1], 8).is_some());
+    }
+}
