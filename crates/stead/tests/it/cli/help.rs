@@ -44,6 +44,7 @@ const COMMANDS: &[&str] = &[
     "state",
     "replay",
     "verify",
+    "gc",
     "audit",
     "providers",
     "pool",
