@@ -84,7 +84,7 @@ pub(crate) enum Command {
     State(state::State),
     /// Fold a session's journal again and compare with the live state
     Replay(replay::Replay),
-    /// Check the hash chains of the journals and the bytes they refer to, straight from the disk
+    /// Check the journals and the stored bytes, straight from the disk
     Verify(verify::Verify),
     /// Remove stored bytes nothing refers to any more
     Gc(gc::Gc),

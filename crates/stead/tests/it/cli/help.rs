@@ -45,6 +45,8 @@ const COMMANDS: &[&str] = &[
     "replay",
     "verify",
     "gc",
+    "mcp",
+    "mcp install",
     "audit",
     "providers",
     "pool",
