@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::capability::LimitKind;
 use crate::config::{ProviderName, ResourceLimits, ToolLimits};
+use crate::content::conclude::ContentOutcome;
+use crate::content::decide::{ContentCommand, ContentEffect};
+use crate::content::{Snapshot, SyncTarget};
 use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::plan::Action;
@@ -17,7 +20,7 @@ use crate::{CallId, SessionId, WorkspaceId};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Legal once, before anything else.
-    Create { session: SessionId, spec: Box<SessionSpec> },
+    Create { session: SessionId, spec: Box<SessionSpec>, content: Option<Box<InitialContent>> },
     /// Legal while provisioning, when no attempt is under way.
     Provision,
     /// Legal while provisioning, when the box is there and the step before has ended.
@@ -34,6 +37,16 @@ pub enum Command {
     Close { reason: CloseReason },
     /// Legal when a workspace is to go: after a close, or before the next attempt.
     Remove,
+    /// Content, runs and steps: see there.
+    Content(ContentCommand),
+}
+
+/// The content a session begins with, read before there is a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InitialContent {
+    pub target: SyncTarget,
+    pub snapshot: Box<Snapshot>,
+    pub warnings: Vec<(String, String)>,
 }
 
 /// What a committed step hands out.
@@ -69,6 +82,7 @@ pub enum Effect {
         provider: ProviderName,
         workspace: WorkspaceId,
     },
+    Content(ContentEffect),
 }
 
 /// Everything a provider needs to make a box.
@@ -122,6 +136,7 @@ pub enum Outcome {
     Lost {
         reason: String,
     },
+    Content(ContentOutcome),
 }
 
 /// What a decision allows: the events to record and, once they are durable, the effect to carry out.

@@ -6,8 +6,11 @@
 use serde_json::Value;
 
 use crate::actor::Actor;
-use crate::command::{Command, CreateOrder, Effect, Outcome, Step};
+use crate::command::{Command, CreateOrder, Effect, InitialContent, Outcome, Step};
 use crate::config::OnSetupFailure;
+use crate::content;
+use crate::content::decide::ContentCommand;
+use crate::content::event::BoundCallInterrupted;
 use crate::event::{CloseReason, Event, Failure, FileOperation};
 use crate::parse::{MAX_DEPTH, within_depth};
 use crate::rejection::Rejection;
@@ -18,8 +21,12 @@ use crate::{CallId, SessionId};
 
 /// Whether a command is allowed now, and what happens if it is.
 pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {
-    if let Command::Create { session, spec } = command {
-        return if state.session.is_some() { Err(Rejection::Exists) } else { Ok(create(session, spec, actor)) };
+    if let Command::Create { session, spec, content } = command {
+        return if state.session.is_some() {
+            Err(Rejection::Exists)
+        } else {
+            Ok(create(session, spec, content, actor))
+        };
     }
     let session = state.session.as_ref().ok_or(Rejection::OutOfTurn { what: "it does not exist" })?;
     match command {
@@ -39,10 +46,11 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
         }
         Command::Close { reason } => Ok(close(session, reason, actor)),
         Command::Remove => remove(session),
+        Command::Content(command) => content::decide::decide(state, session, command, actor),
     }
 }
 
-fn create(session: SessionId, spec: Box<SessionSpec>, actor: &Actor) -> Step {
+fn create(session: SessionId, spec: Box<SessionSpec>, content: Option<Box<InitialContent>>, actor: &Actor) -> Step {
     let mut warnings = Vec::new();
     for passed in spec.workspace.iter().flat_map(|workspace| &workspace.passed_over) {
         warnings.push(warning("provider_passed_over", passed.reason.clone()));
@@ -50,6 +58,11 @@ fn create(session: SessionId, spec: Box<SessionSpec>, actor: &Actor) -> Step {
     let without_workspace = spec.workspace.is_none();
     let mut events = vec![Event::SessionCreated { session, spec, actor: actor.clone() }];
     events.extend(warnings);
+    if let Some(content) = content {
+        let InitialContent { target, snapshot, warnings } = *content;
+        events.extend(warnings.into_iter().map(|(code, message)| warning(&code, message)));
+        events.extend(content::decide::begin(snapshot, &target, actor));
+    }
     if without_workspace {
         events.push(Event::SessionActivated { degraded: false });
     }
@@ -146,7 +159,7 @@ fn check_size(arguments: &Value, spec: &WorkspaceSpec) -> Result<(), Rejection> 
 }
 
 /// A tool call passes the workspace's gate and the agent type's list.
-fn call_tool(
+pub(crate) fn call_tool(
     session: &Session,
     call: CallId,
     tool: ToolName,
@@ -169,7 +182,8 @@ fn close(session: &Session, reason: CloseReason, actor: &Actor) -> Step {
     if matches!(session.status, Status::Closing | Status::Closed) {
         return Step { events: Vec::new(), effect: None };
     }
-    let mut events = vec![Event::CloseRequested { reason, actor: actor.clone() }];
+    let mut events = content::decide::end(session, "the session was closed", actor);
+    events.push(Event::CloseRequested { reason, actor: actor.clone() });
     if !session.workspace.as_ref().is_some_and(Workspace::holds_something) {
         events.push(Event::SessionClosed);
     }
@@ -190,6 +204,9 @@ fn remove(session: &Session) -> Result<Step, Rejection> {
 
 /// The work that is due and that nobody has begun; `None` while an effect is under way or nothing is left.
 pub fn next(session: &Session) -> Option<Command> {
+    if session.content.sync.is_some() && matches!(session.status, Status::Provisioning | Status::Active) {
+        return Some(Command::Content(ContentCommand::ResumeSync));
+    }
     let workspace = session.workspace.as_ref()?;
     let ending = matches!(session.status, Status::Closing | Status::Closed | Status::Failed);
     match workspace.status {
@@ -216,7 +233,14 @@ fn prepared(session: &Session, workspace: &Workspace) -> bool {
 /// What follows from a fact. Never refuses: it happened.
 pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
     let Some(session) = &state.session else { return Vec::new() };
-    let (Some(workspace), Some(spec)) = (&session.workspace, session.workspace_spec()) else { return Vec::new() };
+    let outcome = match outcome {
+        Outcome::Content(outcome) => return content::conclude::conclude(session, outcome),
+        Outcome::Abandoned { call, reason } => return abandoned(session, call, &reason),
+        outcome => outcome,
+    };
+    let (Some(workspace), Some(spec)) = (&session.workspace, session.workspace_spec()) else {
+        return if outcome == Outcome::Restarted { interrupted(session, STOPPED) } else { Vec::new() };
+    };
     let attempt = workspace.attempt;
     match outcome {
         Outcome::Created { enforced_limits } => {
@@ -239,7 +263,6 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         // What was interrupted meanwhile has its outcome already.
         Outcome::CallFinished { call, .. } if !session.open_calls.contains_key(&call) => Vec::new(),
         Outcome::OperationFinished { call, .. } if !session.open_operations.contains_key(&call) => Vec::new(),
-        Outcome::Abandoned { call, reason } => abandoned(session, call, &reason),
         Outcome::CallFinished { call, duration_ms, answer, files } => {
             vec![Event::ToolCallFinished { call, duration_ms, answer, files }]
         }
@@ -251,10 +274,15 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),
         Outcome::Adopted => vec![Event::WorkspaceAdopted],
+        Outcome::Content(_) | Outcome::Abandoned { .. } => Vec::new(),
         Outcome::Lost { reason } => {
             let failure = Failure::new("workspace_lost", reason.clone());
             let mut events = vec![Event::WorkspaceLost { reason }];
             events.extend(interrupted(session, "the workspace was lost"));
+            if matches!(session.status, Status::Provisioning | Status::Active) {
+                let ended = content::decide::end(session, "the workspace was lost", &Actor::System);
+                events.extend(ended.into_iter().filter(|event| !matches!(event, Event::BoundCallInterrupted(_))));
+            }
             match session.status {
                 Status::Closing => events.push(Event::SessionClosed),
                 Status::Provisioning | Status::Active => events.push(Event::SessionFailed { failure }),
@@ -332,7 +360,8 @@ fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Ve
 /// Everything that is under way ends here, without an outcome.
 fn interrupted(session: &Session, reason: &str) -> Vec<Event> {
     let calls = session.open_calls.keys().chain(session.open_operations.keys());
-    calls.flat_map(|call| abandoned(session, *call, reason)).collect()
+    let tools = calls.flat_map(|call| abandoned(session, *call, reason));
+    tools.chain(content::conclude::interrupted(session, reason)).collect()
 }
 
 fn abandoned(session: &Session, call: CallId, reason: &str) -> Vec<Event> {
@@ -340,13 +369,18 @@ fn abandoned(session: &Session, call: CallId, reason: &str) -> Vec<Event> {
     if session.open_calls.contains_key(&call) {
         return vec![Event::ToolCallInterrupted { call, reason }];
     }
+    if session.content.open_calls.contains_key(&call) {
+        return vec![Event::BoundCallInterrupted(BoundCallInterrupted { call, reason })];
+    }
     let open = session.open_operations.contains_key(&call);
     open.then_some(Event::FileOperationInterrupted { call, reason }).into_iter().collect()
 }
 
+const STOPPED: &str = "the server stopped before the outcome was known";
+
 /// The server began anew: what was under way has no outcome and never will.
 fn restarted(session: &Session, workspace: &Workspace) -> Vec<Event> {
-    let reason = "the server stopped before the outcome was known";
+    let reason = STOPPED;
     let mut events = interrupted(session, reason);
     match workspace.status {
         WorkspaceStatus::Creating | WorkspaceStatus::Preparing => {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::actor::Actor;
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
+use crate::content::event as content;
 use crate::parse::words;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
@@ -142,6 +143,28 @@ pub enum Event {
         reason: String,
     },
     SessionClosed,
+    /// Somebody asked for a version of content to be staged.
+    WorkspaceSyncRequested(Box<content::SyncRequested>),
+    WorkspaceSyncUnchanged(content::SyncUnchanged),
+    /// The version is read, valid and staged.
+    WorkspaceSnapshotReady(content::SnapshotReady),
+    /// Nothing was staged; what is active and what was staged stay.
+    WorkspaceSyncFailed(content::SyncFailed),
+    WorkspaceApplyRequested(content::ApplyRequested),
+    /// The staged snapshot is the active one from here on.
+    WorkspaceApplied(Box<content::Applied>),
+    WorkspaceApplyFailed(Box<content::ApplyFailed>),
+    RunStarted(Box<content::RunStarted>),
+    /// A step boundary: what the model is sent is settled here.
+    StepStarted(Box<content::StepStarted>),
+    RunCompleted(Box<content::RunEnded>),
+    RunFailed(Box<content::RunEnded>),
+    RunCancelled(Box<content::RunEnded>),
+    /// A run's tool call passed the gate.
+    BoundCallStarted(Box<content::BoundCallStarted>),
+    BoundCallFinished(Box<content::BoundCallFinished>),
+    BoundCallInterrupted(content::BoundCallInterrupted),
+    BoundCallRefused(Box<content::BoundCallRefused>),
 }
 
 impl Event {
@@ -174,6 +197,22 @@ impl Event {
             Self::WorkspaceAdopted => "WorkspaceAdopted",
             Self::WorkspaceLost { .. } => "WorkspaceLost",
             Self::SessionClosed => "SessionClosed",
+            Self::WorkspaceSyncRequested(_) => "WorkspaceSyncRequested",
+            Self::WorkspaceSyncUnchanged(_) => "WorkspaceSyncUnchanged",
+            Self::WorkspaceSnapshotReady(_) => "WorkspaceSnapshotReady",
+            Self::WorkspaceSyncFailed(_) => "WorkspaceSyncFailed",
+            Self::WorkspaceApplyRequested(_) => "WorkspaceApplyRequested",
+            Self::WorkspaceApplied(_) => "WorkspaceApplied",
+            Self::WorkspaceApplyFailed(_) => "WorkspaceApplyFailed",
+            Self::RunStarted(_) => "RunStarted",
+            Self::StepStarted(_) => "StepStarted",
+            Self::RunCompleted(_) => "RunCompleted",
+            Self::RunFailed(_) => "RunFailed",
+            Self::RunCancelled(_) => "RunCancelled",
+            Self::BoundCallStarted(_) => "BoundCallStarted",
+            Self::BoundCallFinished(_) => "BoundCallFinished",
+            Self::BoundCallInterrupted(_) => "BoundCallInterrupted",
+            Self::BoundCallRefused(_) => "BoundCallRefused",
         }
     }
 }

@@ -113,6 +113,11 @@ made_id!(
     SnapshotId, "snap_", "a snapshot id"
 );
 
+made_id!(
+    /// A unit of agent work.
+    RunId, "run_", "a run id"
+);
+
 /// A name somebody chose: the id of an agent type or a project.
 ///
 /// 1 to 64 characters, ASCII letters, digits, `.`, `_` and `-`, starting with a letter or digit, so that it is safe in a URL, a

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::{Bounded, ProviderName, ResourceLimits, WorkspaceConfig};
+use crate::content::access::{ContentConfig, RunDefaults};
 use crate::env::Env;
 use crate::parse::{Fields, Place, Read, words};
 use crate::policy::WorkspacePolicy;
@@ -67,6 +68,9 @@ pub struct ContentBinding {
     pub prompt_pack: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_catalog: Option<String>,
+    /// What its runs get where they say nothing.
+    #[serde(default, skip_serializing_if = "RunDefaults::is_empty")]
+    pub run: RunDefaults,
 }
 
 impl Read for ContentBinding {
@@ -75,8 +79,9 @@ impl Read for ContentBinding {
         let (workspace, version) = (fields.required("workspace"), fields.optional("version"));
         let prompt_pack = fields.optional::<Bounded<0, 256>>("prompt_pack").map(|text| text.0);
         let tool_catalog = fields.optional::<Bounded<0, 256>>("tool_catalog").map(|text| text.0);
+        let run = fields.or("run", RunDefaults::default());
         fields.done();
-        workspace.map(|workspace| Self { workspace, version, prompt_pack, tool_catalog })
+        workspace.map(|workspace| Self { workspace, version, prompt_pack, tool_catalog, run })
     }
 }
 
@@ -88,7 +93,7 @@ pub struct AgentType {
     pub description: Option<String>,
     pub workspace: WorkspaceConfig,
     pub capabilities: AgentCapabilities,
-    pub content: Option<ContentBinding>,
+    pub content: Option<ContentConfig>,
     pub env: Env,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -102,7 +107,7 @@ pub struct AgentTypeDeclaration {
     pub description: Option<String>,
     pub workspace: WorkspaceConfig,
     pub capabilities: AgentCapabilities,
-    pub content: Option<ContentBinding>,
+    pub content: Option<ContentConfig>,
     pub env: Env,
 }
 

@@ -29,6 +29,8 @@ pub enum Rejection {
     NoSnapshot { snapshot: SnapshotId },
     #[error("a session with this id exists already")]
     Exists,
+    #[error(transparent)]
+    Content(#[from] crate::content::Refusal),
 }
 
 impl Rejection {
@@ -44,6 +46,7 @@ impl Rejection {
             Self::TooLarge { .. } => "too_large",
             Self::NoSnapshot { .. } => "not_found",
             Self::OutOfTurn { .. } | Self::Exists => "conflict",
+            Self::Content(refusal) => refusal.code(),
         }
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
+use crate::content::{self, ContentState};
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::parse::words;
 use crate::spec::{SessionSpec, WorkspaceSpec};
@@ -101,6 +102,8 @@ pub struct Session {
     pub open_calls: BTreeMap<CallId, OpenCall>,
     pub open_operations: BTreeMap<CallId, FileOperation>,
     pub snapshots: BTreeMap<SnapshotId, Snapshot>,
+    #[serde(default, skip_serializing_if = "ContentState::is_empty")]
+    pub content: ContentState,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -155,8 +158,10 @@ impl Session {
             return None;
         }
         let idle_at = self.active_at.plus_seconds(self.spec.idle_seconds);
-        let busy =
-            self.status == Status::Provisioning || !self.open_calls.is_empty() || !self.open_operations.is_empty();
+        let busy = self.status == Status::Provisioning
+            || !self.open_calls.is_empty()
+            || !self.open_operations.is_empty()
+            || !self.content.open_calls.is_empty();
         if busy || self.expires_at <= idle_at {
             Some((self.expires_at, CloseReason::Expired))
         } else {
@@ -209,6 +214,11 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         return;
     }
     let Some(session) = state.session.as_mut() else { return };
+    if content::state::apply(&mut session.content, recorded) {
+        session.refusals += u64::from(matches!(recorded.event, Event::BoundCallRefused(_)));
+        session.was_active(recorded.at);
+        return;
+    }
     match &recorded.event {
         Event::SessionCreated { .. } => {}
         Event::WarningRaised { code, message } => session.warn(code, message),
@@ -284,6 +294,7 @@ fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
         open_calls: BTreeMap::new(),
         open_operations: BTreeMap::new(),
         snapshots: BTreeMap::new(),
+        content: ContentState::default(),
         calls: 0,
         refusals: 0,
         failure: None,

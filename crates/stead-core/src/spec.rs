@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::capability::{self, Incompatible, LimitKind, ProviderCapabilities};
 use crate::config::{OnSetupFailure, ProviderName, ResourceLimits, ToolLimits};
+use crate::content::{Authority, ContentConfig};
 use crate::plan::{self, InitPlan, PlanInputs};
 use crate::policy::{PolicyChain, PolicyKind, ResolvedPolicy};
 use crate::registry::{AgentType, ContentBinding, Platform, Project};
@@ -25,6 +26,9 @@ pub struct SessionSpec {
     pub project: Option<Name>,
     pub task: Task,
     pub content: Option<ContentBinding>,
+    /// What it may do with content, and what its tools' names stand for.
+    #[serde(default, skip_serializing_if = "Authority::is_empty")]
+    pub authority: Authority,
     pub metadata: Map<String, Value>,
     pub ttl_seconds: u64,
     pub idle_seconds: u64,
@@ -95,7 +99,8 @@ pub fn specify(
         project: request.project,
         // The agent can read its own session: what its workspace must not know, the record does not hold either.
         task: if empty { request.task.without_repository() } else { request.task },
-        content: request.content.or_else(|| declared.agent_type.content.clone()),
+        authority: Authority::of(declared.agent_type.content.as_ref(), request.content.as_ref()),
+        content: request.content.or_else(|| declared.agent_type.content.as_ref().and_then(ContentConfig::binding)),
         metadata: request.metadata,
         ttl_seconds: config.ttl_seconds,
         idle_seconds: config.idle_seconds,

@@ -3,6 +3,7 @@
 //! The entries are written in the same transaction as the events: a session whose resolved policy cannot be audited does not start.
 
 use serde_json::{Value, json};
+use stead_core::content::fault::Stage;
 use stead_core::{Actor, Event, SessionId, Timestamp};
 use stead_store::AuditEntry;
 
@@ -30,6 +31,19 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
         Event::ToolCallRefused { tool, code, message, actor } => {
             vec![entry("refusal", actor, json!({"tool": tool, "code": code, "message": message}))]
         }
+        Event::BoundCallRefused(refused) => {
+            let body =
+                json!({"run": refused.run, "tool": refused.name, "code": refused.code, "message": refused.message});
+            vec![entry("refusal", &refused.actor, body)]
+        }
+        Event::WorkspaceSyncFailed(failed) if failed.stage == Stage::Authorize => {
+            let body = json!({"content": failed.workspace, "code": "content_not_allowed", "message": failed.detail});
+            vec![entry("refusal", failed.actor.as_ref().unwrap_or(&Actor::System), body)]
+        }
+        Event::WorkspaceApplied(applied) => {
+            let body = json!({"mode": applied.mode, "point": applied.point, "snapshot": applied.snapshot, "replaced": applied.replaced});
+            vec![entry("content_applied", &Actor::System, body)]
+        }
         Event::CloseRequested { reason, actor } => vec![entry("session_close", actor, json!({"reason": reason}))],
         Event::SessionFailed { failure } => vec![entry("session_failed", &Actor::System, json!(failure))],
         _ => Vec::new(),
@@ -48,6 +62,13 @@ pub(crate) fn admin_change(actor: &Actor, what: &str, id: &str, body: &str, at: 
     // Whoever reads the audit log need not read what an operator put into a variable.
     if let Some(Value::Object(env)) = after.get_mut("env") {
         env.values_mut().for_each(|value| *value = Value::from("(set)"));
+    }
+    let servers = after.pointer_mut("/content/mcp_servers").and_then(Value::as_object_mut);
+    for server in servers.into_iter().flat_map(|servers| servers.values_mut()) {
+        for secret in ["env", "headers"] {
+            let values = server.get_mut(secret).and_then(Value::as_object_mut);
+            values.into_iter().flat_map(|values| values.values_mut()).for_each(|value| *value = Value::from("(set)"));
+        }
     }
     let body = json!({"what": what, "id": id, "after": after});
     AuditEntry { at, kind: "admin_change".to_owned(), actor: actor.to_string(), session: None, body: body.to_string() }

@@ -1,6 +1,7 @@
 //! Why an operation did not happen.
 
 use stead_core::Rejection;
+use stead_core::content::SyncFault;
 use stead_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,12 @@ pub enum OpError {
         #[source]
         source: stead_fs::archive::ArchiveError,
     },
+    #[error("the content is not valid: {}", stead_core::content::SyncFault::of_faults(stead_core::content::fault::Stage::Index, .faults).detail)]
+    InvalidContent { faults: Vec<stead_core::content::Fault> },
+    #[error("workspace head mismatch: expected version {expected}, the newest is {actual}")]
+    HeadMismatch { expected: u64, actual: u64 },
+    #[error("the content cannot be used ({}): {}", .0.stage, .0.detail)]
+    Content(SyncFault),
     #[error("a temporary file could not be made")]
     Spool {
         #[source]
@@ -53,4 +60,10 @@ pub enum OpError {
     Blob(#[from] stead_store::BlobError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<SyncFault> for OpError {
+    fn from(fault: SyncFault) -> Self {
+        Self::Content(fault)
+    }
 }

@@ -10,6 +10,7 @@ mod audit;
 mod bundle;
 mod claim;
 mod clock;
+pub mod content;
 mod ended;
 mod engine;
 mod error;

@@ -48,6 +48,8 @@ pub(crate) struct Intent {
     pub(crate) effect: Option<Effect>,
     /// When it was recorded: the time of everything the effect does.
     pub(crate) at: Timestamp,
+    /// The number of its first event.
+    pub(crate) first_seq: u64,
 }
 
 /// What only the first commit of a session carries.
@@ -125,13 +127,13 @@ impl OpenSession {
         let mut state = self.cell.state.lock().await;
         for _ in 0..RETRIES {
             let step = decide(&state, command.clone(), actor)?;
-            let at = clock::now();
+            let (at, first_seq) = (clock::now(), state.seq + 1);
             if step.events.is_empty() {
-                return Ok(Intent { effect: step.effect, at });
+                return Ok(Intent { effect: step.effect, at, first_seq });
             }
             let with = Attached { idempotency: claim.clone(), ..Attached::default() };
             match self.append(&mut state, step.events, at, with).await {
-                Ok(()) => return Ok(Intent { effect: step.effect, at }),
+                Ok(()) => return Ok(Intent { effect: step.effect, at, first_seq }),
                 Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
                 Err(error) => return Err(op_error(error)),
             }

@@ -3,9 +3,11 @@
 mod agent_type;
 mod audit;
 mod blob;
+mod call_bound_tool;
 mod call_tool;
 mod clone_session;
 mod close_session;
+mod content;
 mod create_session;
 mod document;
 mod events;
@@ -14,18 +16,26 @@ mod plan_session;
 mod platform;
 mod project;
 mod providers;
+mod push_content;
 mod put_file;
 mod read_files;
 mod replay;
+mod run;
 mod session;
 mod snapshot;
+mod sync_content;
 
 pub use agent_type::{agent_type, agent_types, create_agent_type, delete_agent_type, set_workspace_config};
 pub use audit::audit;
 pub use blob::{open_blob, put_blob};
+pub use call_bound_tool::{BoundReply, call_bound_tool};
 pub use call_tool::{ToolReply, call_tool, call_tool_until};
 pub use clone_session::{Isolation, clone_session};
 pub use close_session::close_session;
+pub use content::{
+    ContentChange, ContentVersion, content_diff, content_files, content_version, content_versions, contents,
+    open_content_file,
+};
 pub use create_session::{Idempotency, create_session};
 pub use document::Page;
 pub use events::{EventPage, events};
@@ -34,8 +44,12 @@ pub use plan_session::plan_session;
 pub use platform::{platform, set_platform};
 pub use project::{project, set_project};
 pub use providers::{ProviderReport, providers};
+pub use push_content::{Faulty, content_of_archive, push_content};
 pub use put_file::{Place, PutFile, put_file, unpack_archive};
 pub use read_files::{Opened, diff, export_tar, open_path};
 pub use replay::{Difference, ReplayReport, replay};
+pub use run::{RunView, StepReply, end_run, run, runs, start_run, start_step, step};
 pub use session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};
 pub use snapshot::{create_snapshot, restore_snapshot, snapshots};
+pub(crate) use sync_content::read as read_sync;
+pub use sync_content::{SyncRequest, apply_content, sync_content};

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use stead_core::content::decide::ContentEffect;
 use stead_core::event::{Failure, FileEffect, StepReport};
 use stead_core::{Actor, Effect, Outcome, SessionId, Status, next};
 use stead_providers::{ActionOrder, Performed, ProviderError, Workspace};
@@ -15,7 +16,7 @@ use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::pause::Pause;
 use crate::share::Left;
-use crate::{bundle, files};
+use crate::{bundle, files, ops};
 
 /// Begins a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
@@ -137,7 +138,13 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             session.record_surely(outcome).await?;
             return Ok(again);
         }
-        Some(Effect::CallTool { .. } | Effect::OperateFiles { .. }) | None => {}
+        Some(Effect::Content(ContentEffect::Read { sync, requested })) => {
+            if let Err(error) = ops::read_sync(engine, session, sync, &requested).await {
+                tracing::warn!(session = %session.id(), error = &error as &dyn std::error::Error, "cannot sync yet");
+                return Ok(Again::Later);
+            }
+        }
+        Some(Effect::CallTool { .. } | Effect::OperateFiles { .. } | Effect::Content(_)) | None => {}
     }
     Ok(Again::Now)
 }

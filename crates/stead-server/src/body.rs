@@ -30,6 +30,23 @@ impl<T: Read> FromRequest<App> for Json<T> {
     }
 }
 
+/// A JSON body that may be left out, and may be as long as a tool call's: no body is an empty object.
+pub(crate) struct MaybeJson<T> {
+    pub(crate) value: T,
+    pub(crate) hash: [u8; 32],
+}
+
+impl<T: Read> FromRequest<App> for MaybeJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let bytes = collect(request, app.config.max_tool_body_bytes, app.config.body_timeout).await?;
+        let value = if bytes.is_empty() { Value::Object(serde_json::Map::new()) } else { parsed(&bytes)? };
+        let hash = *blake3::hash(&stead_core::canonical::bytes(&value)).as_bytes();
+        Ok(Self { value: parse::read(value)?, hash })
+    }
+}
+
 /// The arguments of a tool call: an object, judged by the tool.
 pub(crate) struct Arguments(pub(crate) Value);
 
@@ -43,6 +60,18 @@ impl FromRequest<App> for Arguments {
 }
 
 async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Value, Problem> {
+    let bytes = collect(request, limit, timeout).await?;
+    if bytes.is_empty() {
+        return Err(Problem::invalid("", "a JSON body is required"));
+    }
+    parsed(&bytes)
+}
+
+fn parsed(bytes: &Bytes) -> Result<Value, Problem> {
+    json::parse(bytes).map_err(|error| Problem::invalid("", format!("the body is not valid JSON: {error}")))
+}
+
+async fn collect(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
     expect_json(request.headers())?;
     let arriving = Limited::new(request.into_body(), limit).collect();
     let bytes: Bytes = match tokio::time::timeout(timeout, arriving).await {
@@ -56,10 +85,7 @@ async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Value
             return Err(Problem::new(Code::BodyTimeout, detail));
         }
     };
-    if bytes.is_empty() {
-        return Err(Problem::invalid("", "a JSON body is required"));
-    }
-    json::parse(&bytes).map_err(|error| Problem::invalid("", format!("the body is not valid JSON: {error}")))
+    Ok(bytes)
 }
 
 /// JSON, plain. A body without a type is taken at its word.

@@ -2,8 +2,9 @@
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
+use stead_core::content::ContentPath;
 use stead_core::tool::ToolName;
-use stead_core::{Name, SessionId, SnapshotId};
+use stead_core::{Name, RunId, SessionId, SnapshotId};
 use stead_fs::{PathRules, WorkspacePath};
 use stead_store::Digest;
 
@@ -51,6 +52,84 @@ impl<S: Sync> FromRequestParts<S> for FilePath {
         let text = segment(parts, "path").await?;
         let path = WorkspacePath::parse(&text, &PathRules::existing());
         path.map(Self).map_err(|error| Problem::invalid("path", error.to_string()))
+    }
+}
+
+/// `{name}` of content.
+pub(crate) struct ContentName(pub(crate) Name);
+
+impl<S: Sync> FromRequestParts<S> for ContentName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let name = segment(parts, "name").await?;
+        name.parse().map(Self).map_err(|error: stead_core::id::InvalidId| Problem::invalid("name", error.to_string()))
+    }
+}
+
+/// `{v}` of a content version.
+pub(crate) struct VersionPath(pub(crate) u64);
+
+impl<S: Sync> FromRequestParts<S> for VersionPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let text = segment(parts, "v").await?;
+        whole(&text).map(Self).ok_or_else(|| Problem::not_found("content version", &text))
+    }
+}
+
+/// A number from 1 in the only form it has.
+fn whole(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|number| digits && *number <= 1 << 53)
+}
+
+/// `{*path}` of a file in a content version.
+pub(crate) struct ContentFilePath(pub(crate) ContentPath);
+
+impl<S: Sync> FromRequestParts<S> for ContentFilePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let text = segment(parts, "path").await?;
+        text.parse().map(Self).map_err(|_| Problem::not_found("content file", &text))
+    }
+}
+
+/// `{run}`.
+pub(crate) struct RunPath(pub(crate) RunId);
+
+impl<S: Sync> FromRequestParts<S> for RunPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let id = segment(parts, "run").await?;
+        id.parse().map(Self).map_err(|_| Problem::not_found("run", &id))
+    }
+}
+
+/// `{step}`.
+pub(crate) struct StepPath(pub(crate) u64);
+
+impl<S: Sync> FromRequestParts<S> for StepPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let text = segment(parts, "step").await?;
+        whole(&text).map(Self).ok_or_else(|| Problem::not_found("step", &text))
+    }
+}
+
+/// `{schema}`.
+pub(crate) struct SchemaPath(pub(crate) &'static str);
+
+impl<S: Sync> FromRequestParts<S> for SchemaPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let name = segment(parts, "schema").await?;
+        stead_core::content::schema::find(&name).map(Self).ok_or_else(|| Problem::not_found("schema", &name))
     }
 }
 

@@ -12,7 +12,10 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use serde_json::{Value, json};
 use stead_core::Rejection;
+use stead_core::content::fault::Stage;
+use stead_core::content::{Fault, Refusal, SyncFault};
 use stead_core::parse::{FieldError, Invalid};
 use stead_engine::OpError;
 use stead_fs::FsError;
@@ -64,6 +67,23 @@ codes! {
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
     PolicyIncomplete = "policy_incomplete", UNPROCESSABLE_ENTITY, "The workspace policy says too little";
+    ContentInvalid = "content_invalid", UNPROCESSABLE_ENTITY, "The content is not valid";
+    ContentNotAllowed = "content_not_allowed", FORBIDDEN, "The content is not this session's";
+    NoContent = "no_content", CONFLICT, "The session has no content";
+    SyncUnderWay = "sync_under_way", CONFLICT, "A sync is under way";
+    NothingPending = "nothing_pending", CONFLICT, "Nothing is staged";
+    RunActive = "run_active", CONFLICT, "A run is active";
+    RunNotActive = "run_not_active", CONFLICT, "The run is not active";
+    CallsUnderWay = "calls_under_way", CONFLICT, "Tool calls are under way";
+    MissingProvider = "missing_provider", UNPROCESSABLE_ENTITY, "No provider is named";
+    MissingModel = "missing_model", UNPROCESSABLE_ENTITY, "No model is named";
+    EmptyMessages = "empty_messages", UNPROCESSABLE_ENTITY, "There is nothing to send";
+    UnknownPromptPack = "unknown_prompt_pack", UNPROCESSABLE_ENTITY, "There is no such prompt pack";
+    UnknownToolCatalog = "unknown_tool_catalog", UNPROCESSABLE_ENTITY, "There is no such tool catalog";
+    ToolNotVisible = "tool_not_visible", FORBIDDEN, "The tool is not in the active catalog";
+    ToolNotBound = "tool_not_bound", FORBIDDEN, "The tool is bound to nothing";
+    ToolNotAllowed = "tool_not_allowed", FORBIDDEN, "The tool may not run here";
+    InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
     Stale = "stale", PRECONDITION_FAILED, "The file is not the one you saw";
     Present = "present", PRECONDITION_FAILED, "The file is there already";
@@ -82,6 +102,8 @@ pub(crate) struct Problem {
     retry_after: Option<u32>,
     /// The hash of the file as it is, where that is what is wrong.
     current: Option<String>,
+    /// The refusal of a model's call in the form a model is told of results.
+    tool_result: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -98,11 +120,21 @@ struct Body<'a> {
     errors: &'a [FieldError],
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_result: Option<&'a Value>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), hint: None, errors: Vec::new(), retry_after: None, current: None }
+        Self {
+            code,
+            detail: detail.into(),
+            hint: None,
+            errors: Vec::new(),
+            retry_after: None,
+            current: None,
+            tool_result: None,
+        }
     }
 
     /// One thing wrong with one named part of the request.
@@ -137,6 +169,13 @@ impl Problem {
         }
     }
 
+    /// What the model that made the call is told.
+    pub(crate) fn telling_model(mut self, call_id: Option<&str>, name: &str) -> Self {
+        let result = json!({"call_id": call_id, "name": name, "is_error": true, "content": self.detail});
+        self.tool_result = Some(result);
+        self
+    }
+
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
@@ -166,6 +205,12 @@ impl From<OpError> for Problem {
             }
             OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
+            OpError::HeadMismatch { .. } => {
+                Self::new(Code::Conflict, text).hint("read the newest version, bring your change over, push again")
+            }
+            OpError::InvalidContent { faults } => faulty(text, faults),
+            OpError::Content(SyncFault { stage: Stage::Resolve, .. }) => Self::new(Code::NotFound, text),
+            OpError::Content(_) => Self::new(Code::ContentInvalid, text),
             OpError::Store(error) => error.into(),
             OpError::Operate(error) => error.into(),
             OpError::Blob(BlobError::Source { source }) => {
@@ -197,9 +242,51 @@ impl From<Rejection> for Problem {
             Rejection::TooDeep { .. } => Code::InvalidRequest,
             Rejection::TooLarge { .. } => Code::TooLarge,
             Rejection::OutOfTurn { .. } | Rejection::Exists => Code::Conflict,
+            Rejection::Content(refusal) => content_code(refusal),
         };
-        Self::new(code, rejection.to_string())
+        let text = rejection.to_string();
+        match rejection {
+            Rejection::Content(Refusal::InvalidArguments { faults, .. }) => {
+                Self { errors: faults, ..Self::new(code, text) }
+            }
+            _ => Self::new(code, text),
+        }
     }
+}
+
+fn content_code(refusal: &Refusal) -> Code {
+    match refusal {
+        Refusal::ContentNotAllowed { .. } => Code::ContentNotAllowed,
+        Refusal::SyncUnderWay { .. } => Code::SyncUnderWay,
+        Refusal::NothingPending => Code::NothingPending,
+        Refusal::RunActive { .. } => Code::RunActive,
+        Refusal::NoRun { .. } => Code::NotFound,
+        Refusal::RunNotActive { .. } => Code::RunNotActive,
+        Refusal::CallsUnderWay { .. } => Code::CallsUnderWay,
+        Refusal::MissingProvider => Code::MissingProvider,
+        Refusal::MissingModel => Code::MissingModel,
+        Refusal::EmptyMessages => Code::EmptyMessages,
+        Refusal::UnknownPromptPack { .. } => Code::UnknownPromptPack,
+        Refusal::UnknownToolCatalog { .. } => Code::UnknownToolCatalog,
+        Refusal::NoContent => Code::NoContent,
+        Refusal::ToolNotVisible { .. } => Code::ToolNotVisible,
+        Refusal::ToolNotBound { .. } => Code::ToolNotBound,
+        Refusal::ToolNotAllowed { .. } => Code::ToolNotAllowed,
+        Refusal::InvalidArguments { .. } => Code::InvalidArguments,
+        Refusal::Superseded => Code::Conflict,
+    }
+}
+
+/// Each fault at its file and line.
+fn faulty(text: String, faults: Vec<Fault>) -> Problem {
+    let error = |fault: Fault| {
+        let place = if fault.line > 0 { format!("{}:{}:{}", fault.path, fault.line, fault.column) } else { fault.path };
+        let colon = if fault.field.is_empty() { "" } else { ": " };
+        FieldError { field: place, message: format!("{}{colon}{}", fault.field, fault.message) }
+    };
+    let errors = faults.into_iter().map(error).collect();
+    let problem = Problem::new(Code::ContentInvalid, text);
+    Problem { errors, ..problem }.hint("stead content validate DIR shows the same before a push")
 }
 
 impl From<OperateError> for Problem {
@@ -271,6 +358,7 @@ impl IntoResponse for Problem {
             hint: self.hint,
             errors: &self.errors,
             current: self.current.as_deref(),
+            tool_result: self.tool_result.as_ref(),
         };
         let mut response = (status, axum::Json(body)).into_response();
         let headers = response.headers_mut();

@@ -11,8 +11,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::{
-    agent_types, audit, blobs, clones, diff, events, files, health, platform, pool, projects, providers, sessions,
-    snapshots, tools,
+    agent_types, audit, blobs, clones, content, diff, events, files, health, platform, pool, projects, providers, runs,
+    sessions, snapshots, tools,
 };
 use crate::{auth, host, mcp, openapi, problem, request_log};
 
@@ -40,11 +40,19 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::plan))
         .routes(routes!(sessions::show, sessions::close))
-        .routes(routes!(events::read))
+        .routes(routes!(events::read, events::create))
         .routes(routes!(sessions::state))
         .routes(routes!(sessions::replay))
         .routes(routes!(sessions::token))
         .routes(routes!(tools::call))
+        .routes(routes!(runs::create, runs::list))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::step))
+        .routes(routes!(runs::show_step))
+        .routes(routes!(runs::complete))
+        .routes(routes!(runs::fail))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::call_tool))
         .routes(routes!(files::read_root, files::put_root))
         // The same root, as one writes a directory; the document names it once.
         .route("/sessions/{id}/files/", get(files::read_root))
@@ -54,6 +62,14 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(snapshots::create, snapshots::list))
         .routes(routes!(snapshots::restore))
         .routes(routes!(clones::create))
+        .routes(routes!(content::list))
+        .routes(routes!(content::show))
+        .routes(routes!(content::push))
+        .routes(routes!(content::tree))
+        .routes(routes!(content::read_file))
+        .routes(routes!(content::diff))
+        .routes(routes!(content::schemas))
+        .routes(routes!(content::schema))
         .routes(routes!(blobs::create))
         .routes(routes!(blobs::read))
         .routes(routes!(audit::list))

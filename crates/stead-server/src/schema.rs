@@ -5,6 +5,7 @@
 //! because utoipa's own schema type cannot say `const` or `propertyNames`.
 
 mod config;
+mod content;
 mod file;
 mod policy;
 mod problem;
@@ -64,6 +65,25 @@ schemas! {
     WorkspaceConfig = config::workspace_config();
     AgentCapabilities = registry::agent_capabilities();
     ContentBinding = registry::content_binding();
+    ContentConfig = content::content_config();
+    RunDefaults = content::run_defaults();
+    ContentPath = content::path();
+    ContentFiles = content::files();
+    EventRequest = content::event_request();
+    Message = content::message();
+    RunId = json!({"type": "string", "pattern": "^run_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
+    RunStatus = words(stead_core::content::run::RunStatus::ALL.iter().map(|word| word.as_str()));
+    RunRequest = content::run_request();
+    StepRequest = content::step_request();
+    EndRequest = content::end_request();
+    CallRequest = content::call_request();
+    SnapshotRef = content::snapshot_ref();
+    Sizes = content::sizes();
+    RequestFormat = words(["neutral", "anthropic", "openai"]);
+    Count = whole(1, MAX_WHOLE);
+    Flag = words(["0", "1"]);
+    SchemaName = words(stead_core::content::schema::SCHEMAS.iter().map(|(name, _)| *name));
+    JsonSchema = json!({"type": "object", "description": "A JSON Schema."});
     AgentTypeDeclaration = registry::agent_type_declaration();
     Project = registry::project();
     Platform = registry::platform();

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent_type;
 pub(crate) mod audit;
+pub(crate) mod content;
 pub(crate) mod event;
 pub(crate) mod file;
 pub(crate) mod list;
@@ -9,6 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod provider;
 pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod session;
 pub(crate) mod snapshot;
 pub(crate) mod tool;

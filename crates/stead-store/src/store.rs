@@ -13,6 +13,7 @@ use crate::backend::Backend;
 use crate::blobs::{Blobs, StoredBlob};
 use crate::chain::StoredEvent;
 use crate::commit::{Commit, CommitError, Committed};
+use crate::content::{ContentPush, PushError};
 use crate::database::Database;
 use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
 use crate::error::{OpenError, StoreError};
@@ -122,6 +123,11 @@ impl Store {
         audit: Vec<AuditEntry>,
     ) -> Result<bool, StoreError> {
         self.backend.write(DeleteDocument { kind, id: id.to_owned(), audit }).await
+    }
+
+    /// Adds a version of content; gives its number.
+    pub async fn push_content(&self, push: ContentPush) -> Result<u64, PushError> {
+        self.backend.write(push).await
     }
 
     pub async fn record_audit(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {

@@ -24,7 +24,7 @@ impl Live {
     fn new(workspace: serde_json::Value) -> Self {
         let spec = Box::new(Scenario::new(workspace).specify().unwrap());
         let mut live = Self { state: State::default(), journal: Vec::new(), clock: 1_000 };
-        live.command(Command::Create { session: SessionId::from_bits(1), spec }).unwrap();
+        live.command(Command::Create { session: SessionId::from_bits(1), spec, content: None }).unwrap();
         live
     }
 
@@ -77,6 +77,7 @@ fn success(effect: &Effect) -> Outcome {
         Effect::OperateFiles { call, .. } => operated(*call, None),
         Effect::BeginWork => Outcome::Began,
         Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
+        Effect::Content(effect) => panic!("no content here: {effect:?}"),
     }
 }
 
@@ -193,7 +194,11 @@ fn happen(live: &mut Live, happening: Happening) {
                 0 => Command::Provision,
                 1 => Command::RunStep,
                 2 => Command::Remove,
-                _ => Command::Create { session: SessionId::from_bits(2), spec: live.session().spec.clone() },
+                _ => Command::Create {
+                    session: SessionId::from_bits(2),
+                    spec: live.session().spec.clone(),
+                    content: None,
+                },
             };
             if next(live.session()).as_ref() != Some(&stray) {
                 assert!(decide(&live.state, stray, &Actor::System).is_err(), "allowed out of turn");

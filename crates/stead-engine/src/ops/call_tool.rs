@@ -79,7 +79,7 @@ pub(super) fn abandon(engine: &Engine, session: OpenSession, call: CallId, error
     error
 }
 
-async fn perform(
+pub(super) async fn perform(
     engine: &Engine,
     session: &OpenSession,
     intent: Intent,

@@ -1,9 +1,11 @@
 //! More sessions from one: in the same workspace, or each in a copy of it.
 
+use stead_core::command::InitialContent;
+use stead_core::content::{Snapshot, SnapshotRef, SyncTarget};
 use stead_core::plan::Action;
 use stead_core::spec::SessionSpec;
 use stead_core::{Actor, Command, SessionId, SnapshotId, State, WorkspaceId};
-use stead_store::{Admission, CommitError, IdempotencyClaim};
+use stead_store::{Admission, CommitError};
 
 use super::snapshot::keep;
 use super::{Idempotency, close_session};
@@ -45,7 +47,8 @@ async fn make(
 ) -> Result<Vec<State>, OpError> {
     let open = OpenSession::open(engine, source).await?;
     let missing = || OpError::NotFound { what: "session", id: source.to_string() };
-    let spec = open.state().await.session.ok_or_else(missing)?.spec;
+    let session = open.state().await.session.ok_or_else(missing)?;
+    let (spec, content) = (session.spec, session.content.active.map(begin_with));
     let claims = Claims::new("clones", source, actor, idempotency);
     let snapshot = match isolation {
         Isolation::None => None,
@@ -69,7 +72,8 @@ async fn make(
         }
         // There must be room for those to come, too: clones are asked for together.
         let max_live = engine.settings().max_sessions.saturating_sub(count - 1 - number);
-        let state = create(engine, actor, id, spec, max_live, claims.on(&part, id)).await?;
+        let birth = Birth { admission: Some(Admission { max_live }), idempotency: claims.on(&part, id) };
+        let state = create(engine, actor, id, spec, content.clone(), birth).await?;
         made.push(id);
         Ok(state)
     };
@@ -86,6 +90,13 @@ async fn make(
         }
     }
     Ok(clones)
+}
+
+/// A clone begins with what its source has adopted, not with what is newest.
+fn begin_with(snapshot: Box<Snapshot>) -> Box<InitialContent> {
+    let SnapshotRef { workspace, version, root_hash } = snapshot.reference();
+    let target = SyncTarget { workspace: Some(workspace), version: Some(version), root_hash: Some(root_hash) };
+    Box::new(InitialContent { target, snapshot, warnings: Vec::new() })
 }
 
 fn share(spec: &mut SessionSpec, source: SessionId) {
@@ -108,12 +119,11 @@ async fn create(
     actor: &Actor,
     id: SessionId,
     spec: Box<SessionSpec>,
-    max_live: u32,
-    idempotency: Option<IdempotencyClaim>,
+    content: Option<Box<InitialContent>>,
+    birth: Birth,
 ) -> Result<State, OpError> {
     let session = OpenSession::unborn(engine, id);
-    let birth = Birth { admission: Some(Admission { max_live }), idempotency };
-    match session.commit_birth(Command::Create { session: id, spec }, actor, birth).await {
+    match session.commit_birth(Command::Create { session: id, spec, content }, actor, birth).await {
         Ok(()) => {}
         Err(BirthError::Op(error)) => return Err(error),
         Err(BirthError::Commit(CommitError::Full { .. })) => {

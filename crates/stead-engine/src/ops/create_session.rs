@@ -1,10 +1,15 @@
 //! Start a session: resolve, record, and let the provisioning begin.
 
+use stead_core::command::InitialContent;
+use stead_core::content::SyncTarget;
+use stead_core::content::conclude::{ReadContent, select};
 use stead_core::request::SessionRequest;
+use stead_core::spec::SessionSpec;
 use stead_core::{Actor, Command, SessionId, State};
 use stead_store::{Admission, CommitError, Hash, IdempotencyClaim, IdempotencyKey, IdempotencyRow};
 
-use super::plan_session;
+use super::{content_version, plan_session};
+use crate::content::load;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::{Birth, BirthError, OpenSession};
@@ -55,13 +60,14 @@ async fn create(
         }
         planned => planned?,
     };
+    let content = initial_content(engine, &spec).await?;
     let id = SessionId::from_bits(clock::id_bits());
     let session = OpenSession::unborn(engine, id);
     let birth = Birth {
         admission: Some(Admission { max_live: engine.settings().max_sessions }),
         idempotency: claim.clone().map(|claim| IdempotencyClaim { target: id.to_string(), ..claim }),
     };
-    let create = Command::Create { session: id, spec: Box::new(spec) };
+    let create = Command::Create { session: id, spec: Box::new(spec), content };
     match session.commit_birth(create, actor, birth).await {
         Ok(()) => {}
         Err(BirthError::Op(error)) => return Err(error),
@@ -75,6 +81,18 @@ async fn create(
     }
     reconcile::begin(engine, id);
     Ok(session.state().await)
+}
+
+/// The content a session begins with, read before anything is made: without it there is no session.
+async fn initial_content(engine: &Engine, spec: &SessionSpec) -> Result<Option<Box<InitialContent>>, OpError> {
+    let Some(binding) = &spec.content else { return Ok(None) };
+    let target = SyncTarget { workspace: Some(binding.workspace.clone()), version: binding.version, root_hash: None };
+    let version = content_version(engine, &binding.workspace, binding.version).await?;
+    let ReadContent::Snapshot { mut snapshot, warnings } = load::snapshot(engine, &version).await? else {
+        return Ok(None);
+    };
+    select(&mut snapshot, None, None, Some(binding))?;
+    Ok(Some(Box::new(InitialContent { target, snapshot, warnings })))
 }
 
 /// The key was used: the same request gets the session it made, another one is refused.

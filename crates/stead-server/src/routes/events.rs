@@ -2,19 +2,24 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use stead_core::content::event::EventRequest;
 use stead_engine::ops;
 use utoipa::IntoParams;
 
 use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Json;
 use crate::headers::{EventForm, LastEventId};
 use crate::path::SessionPath;
 use crate::problem::Problem;
-use crate::query::{Parameters, Query, ReadQuery};
+use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::routes::paging;
 use crate::schema;
 use crate::stream;
 use crate::wire::event;
 use crate::wire::list::List;
+use crate::wire::run::Accepted;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -69,4 +74,27 @@ pub(crate) async fn read(
 fn page(found: ops::EventPage) -> List<serde_json::Value> {
     let next_cursor = found.events.last().filter(|_| found.more).map(|event| event.seq.to_string());
     List { items: found.events.iter().map(event::value).collect(), next_cursor }
+}
+
+/// Tells a session something: to stage a version of content, or to adopt what is staged.
+///
+/// What came of a sync is in the events after it: `WorkspaceSnapshotReady`, `WorkspaceSyncUnchanged` or `WorkspaceSyncFailed`.
+#[utoipa::path(post, path = "/sessions/{id}/events", tag = "sessions", operation_id = "create_event",
+    params(("id" = schema::SessionId, Path)), request_body = schema::EventRequest,
+    responses((status = 202, body = Accepted, description = "It is recorded."), (status = 409), (status = 422)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+    body: Json<EventRequest>,
+) -> Result<Response, Problem> {
+    let seq = match body.value {
+        EventRequest::Sync { target, prompt_pack, tool_catalog, known_version } => {
+            let request = ops::SyncRequest { target, prompt_pack, tool_catalog, known_version };
+            ops::sync_content(&app.engine, &actor, id, request).await?
+        }
+        EventRequest::Apply { mode } => ops::apply_content(&app.engine, &actor, id, mode).await?,
+    };
+    Ok((StatusCode::ACCEPTED, axum::Json(Accepted { seq })).into_response())
 }

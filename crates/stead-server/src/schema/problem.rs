@@ -17,6 +17,7 @@ pub(super) fn problem() -> Value {
             "hint": {"type": "string", "description": "What to do about it."},
             "errors": list(error),
             "current": {"type": "string", "description": "The content hash of the file as it is."},
+            "tool_result": {"type": "object", "description": "A refused call of a run, as a model is told of results."},
         }),
     );
     problem["description"] = "RFC 9457.".into();

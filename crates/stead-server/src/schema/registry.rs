@@ -27,6 +27,7 @@ pub(super) fn content_binding() -> Value {
         json!({
             "workspace": named("Name"), "version": or_null(whole(0, MAX_WHOLE)),
             "prompt_pack": or_null(free_text(0, Some(256))), "tool_catalog": or_null(free_text(0, Some(256))),
+            "run": or_null(named("RunDefaults")),
         }),
     )
 }
@@ -37,7 +38,7 @@ pub(super) fn agent_type_declaration() -> Value {
         json!({
             "id": named("Name"), "name": or_null(free_text(0, Some(256))),
             "description": or_null(free_text(0, Some(8192))), "workspace": or_null(named("WorkspaceConfig")),
-            "capabilities": or_null(named("AgentCapabilities")), "content": or_null(named("ContentBinding")),
+            "capabilities": or_null(named("AgentCapabilities")), "content": or_null(named("ContentConfig")),
             "env": or_null(named("Env")),
         }),
     )

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use stead_core::config::WorkspaceConfig;
+use stead_core::content::ContentConfig;
 use stead_core::env::Env;
-use stead_core::registry::{self, ContentBinding, Side};
+use stead_core::registry::{self, Side};
 use stead_core::{Name, Timestamp};
 use utoipa::ToSchema;
 
@@ -21,8 +22,8 @@ pub(crate) struct AgentType {
     pub(crate) workspace: WorkspaceConfig,
     #[schema(value_type = schema::AgentCapabilities)]
     capabilities: Capabilities,
-    #[schema(value_type = Option<schema::ContentBinding>, required = true)]
-    content: Option<ContentBinding>,
+    #[schema(value_type = Option<schema::ContentConfig>, required = true)]
+    content: Option<ContentConfig>,
     #[schema(value_type = schema::Env)]
     env: Env,
     #[schema(value_type = schema::Timestamp)]

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use stead_core::content::state::SyncFailure;
+use stead_core::content::{ApplyMode, ContentState};
 use stead_core::event::{CloseReason, Failure};
 use stead_core::request::Task;
 use stead_core::{Name, SessionId, State, Status, Timestamp};
@@ -9,6 +11,7 @@ use stead_engine::OpError;
 use utoipa::ToSchema;
 
 use crate::schema;
+use crate::wire::content::ContentSnapshot;
 use crate::wire::workspace::Workspace;
 
 #[derive(Serialize, ToSchema)]
@@ -74,10 +77,27 @@ impl From<Failure> for Notice {
 /// Which content a session works with, and which is staged.
 #[derive(Serialize, ToSchema)]
 struct Content {
+    #[schema(required = true)]
+    active: Option<ContentSnapshot>,
+    #[schema(required = true)]
+    pending: Option<ContentSnapshot>,
+    /// When the staged one is to be adopted.
+    #[schema(value_type = Option<String>, required = true)]
+    armed: Option<ApplyMode>,
+    /// Why the last sync staged nothing.
     #[schema(value_type = Option<Object>, required = true)]
-    active: Option<Value>,
-    #[schema(value_type = Option<Object>, required = true)]
-    pending: Option<Value>,
+    sync_failure: Option<SyncFailure>,
+}
+
+impl Content {
+    fn of(content: &ContentState) -> Self {
+        Self {
+            active: content.active.as_deref().map(ContentSnapshot::from),
+            pending: content.pending.as_deref().map(ContentSnapshot::from),
+            armed: content.armed,
+            sync_failure: content.sync_failure.clone(),
+        }
+    }
 }
 
 impl Session {
@@ -95,7 +115,7 @@ impl Session {
             degraded: session.degraded,
             warnings: session.warnings.into_iter().map(|w| Notice { code: w.code, message: w.message }).collect(),
             workspace,
-            content: Content { active: None, pending: None },
+            content: Content::of(&session.content),
             task: spec.task,
             metadata: spec.metadata,
             failure: session.failure.map(Notice::from),

@@ -41,7 +41,7 @@ pub(crate) struct ToolAnswer {
 }
 
 #[derive(Serialize, ToSchema)]
-struct ToolError {
+pub(crate) struct ToolError {
     code: String,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]

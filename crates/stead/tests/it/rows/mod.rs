@@ -4,6 +4,7 @@
 mod agent_types;
 mod bundles;
 mod clones;
+mod content;
 mod durability;
 mod files;
 mod hostile;

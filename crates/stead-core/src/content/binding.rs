@@ -1,0 +1,228 @@
+//! What a tool's name stands for here. This is authority: it comes from the server and the agent type, never from content.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::Name;
+use crate::config::Bounded;
+use crate::parse::{Fields, Place, Read, words};
+use crate::tool::ToolName;
+
+/// What runs when a tool is called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Operation {
+    /// A tool of the workspace.
+    Tool {
+        tool: ToolName,
+        #[serde(default = "Adapter::plain", skip_serializing_if = "Adapter::is_plain")]
+        adapter: Adapter,
+    },
+    /// A look at the content the run works with.
+    Content { operation: ContentOperation },
+    /// A tool of an MCP server the agent type names.
+    Mcp { server: Name, tool: String },
+}
+
+words!(
+    /// What may be done with content on a session's behalf.
+    ContentOperation, "content operation", {
+        /// Stage another version. Never bound to a tool: only an event asks for it.
+        Sync = "sync",
+        List = "list",
+        Read = "read",
+    }
+);
+
+words!(
+    /// How arguments of one shape become those of a built-in tool.
+    Adapter, "adapter", {
+        /// They are the tool's own.
+        Plain = "plain",
+        AnthropicBash = "anthropic_bash",
+        AnthropicEditor = "anthropic_editor",
+        OpenaiShell = "openai_shell",
+        McpRead = "mcp_read",
+        McpWrite = "mcp_write",
+        McpEdit = "mcp_edit",
+        McpSearch = "mcp_search",
+    }
+);
+
+impl Adapter {
+    fn plain() -> Self {
+        Self::Plain
+    }
+
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+impl Operation {
+    pub const fn tool(tool: ToolName, adapter: Adapter) -> Self {
+        Self::Tool { tool, adapter }
+    }
+}
+
+impl Read for Operation {
+    /// `"bash"`, `{"tool": "bash"}`, `{"content": "read"}` or `{"mcp": "server", "tool": "name"}`.
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        if value.is_string() {
+            return ToolName::read(value, at).map(|tool| Self::Tool { tool, adapter: Adapter::Plain });
+        }
+        let mut fields = Fields::of(value, at)?;
+        let operation = if fields.has("mcp") {
+            let (server, tool) = (fields.required("mcp"), fields.required::<Bounded<1, 256>>("tool"));
+            server.zip(tool).map(|(server, tool)| Self::Mcp { server, tool: tool.0 })
+        } else if fields.has("content") {
+            let operation = fields.required::<ContentOperation>("content");
+            if operation == Some(ContentOperation::Sync) {
+                fields.fail("content", "a tool may list and read; only an event syncs");
+            }
+            operation.map(|operation| Self::Content { operation })
+        } else {
+            let (tool, adapter) = (fields.required("tool"), fields.or("adapter", Adapter::Plain));
+            tool.map(|tool| Self::Tool { tool, adapter })
+        };
+        fields.done();
+        operation
+    }
+}
+
+/// What the names of a content's own catalog stand for where the agent type says nothing.
+const DEFAULTS: &[(&str, Operation)] = &[
+    ("read_file", Operation::tool(ToolName::Read, Adapter::Plain)),
+    ("write_file", Operation::tool(ToolName::Write, Adapter::Plain)),
+    ("edit_file", Operation::tool(ToolName::Edit, Adapter::Plain)),
+    ("shell_execute", Operation::tool(ToolName::Bash, Adapter::Plain)),
+    ("evaluate_python", Operation::tool(ToolName::Eval, Adapter::Plain)),
+    ("str_replace_based_edit_tool", Operation::tool(ToolName::Edit, Adapter::AnthropicEditor)),
+    ("shell", Operation::tool(ToolName::Bash, Adapter::OpenaiShell)),
+    ("list_directory", Operation::tool(ToolName::Ls, Adapter::Plain)),
+    ("read_text_file", Operation::tool(ToolName::Read, Adapter::McpRead)),
+    ("search_files", Operation::tool(ToolName::Glob, Adapter::McpSearch)),
+    ("content_list", Operation::Content { operation: ContentOperation::List }),
+    ("content_read", Operation::Content { operation: ContentOperation::Read }),
+    ("workspace.list", Operation::Content { operation: ContentOperation::List }),
+    ("workspace.read_bytes", Operation::Content { operation: ContentOperation::Read }),
+];
+
+/// The binding every server has for a name; `None` if there is none.
+pub fn default_binding(name: &str) -> Option<Operation> {
+    let own = name.parse::<ToolName>().ok().map(|tool| Operation::Tool { tool, adapter: Adapter::Plain });
+    own.or_else(|| DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, operation)| operation.clone()))
+}
+
+/// The built-in tool and its arguments for a call in another shape, or why there is none.
+pub fn adapt(tool: ToolName, adapter: Adapter, arguments: &Value) -> Result<(ToolName, Value), String> {
+    let text = |name: &str| arguments.get(name).cloned().filter(|value| !value.is_null());
+    let given = |pairs: &[(&str, Option<Value>)]| {
+        let pairs = pairs.iter().filter_map(|(name, value)| Some(((*name).to_owned(), value.clone()?)));
+        Value::Object(pairs.collect::<Map<_, _>>())
+    };
+    match adapter {
+        Adapter::Plain => Ok((tool, arguments.clone())),
+        Adapter::AnthropicBash => {
+            // Every command has a shell of its own here: there is nothing to restart.
+            let command = text("command").unwrap_or_else(|| "true".into());
+            Ok((ToolName::Bash, json!({"command": command})))
+        }
+        Adapter::AnthropicEditor => editor(arguments),
+        Adapter::OpenaiShell => {
+            let seconds = text("timeout_ms").and_then(|ms| ms.as_u64()).map(|ms| ms.div_ceil(1000).clamp(1, 120));
+            let (commands, cwd) = (text("command"), text("workdir"));
+            Ok((ToolName::Bash, given(&[("commands", commands), ("cwd", cwd), ("timeout", seconds.map(Value::from))])))
+        }
+        Adapter::McpRead => Ok((ToolName::Read, given(&[("path", text("path")), ("limit", text("head"))]))),
+        Adapter::McpWrite => {
+            let (path, content) = (text("path"), text("content"));
+            Ok((ToolName::Write, given(&[("path", path), ("content", content), ("mode", Some("overwrite".into()))])))
+        }
+        Adapter::McpEdit => match arguments["edits"].as_array().map(Vec::as_slice) {
+            Some([edit]) => {
+                let (old, new) = (edit.get("oldText").cloned(), edit.get("newText").cloned());
+                Ok((ToolName::Edit, given(&[("path", text("path")), ("old_string", old), ("new_string", new)])))
+            }
+            _ => Err("give exactly one edit per call".to_owned()),
+        },
+        Adapter::McpSearch => Ok((ToolName::Glob, given(&[("path", text("path")), ("pattern", text("pattern"))]))),
+    }
+}
+
+/// The text editor Anthropic's models know: one tool, four commands.
+fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
+    let text = |name: &str| arguments.get(name).cloned().unwrap_or(Value::Null);
+    match arguments["command"].as_str() {
+        Some("view") => {
+            let mut read = json!({"path": text("path")});
+            if let Some([start, end]) = arguments["view_range"].as_array().map(Vec::as_slice) {
+                let start = start.as_u64().filter(|start| *start >= 1).ok_or("view_range counts lines from 1")?;
+                read["offset"] = (start - 1).into();
+                // -1 is the end of the file.
+                if let Some(end) = end.as_u64() {
+                    let lines = end.checked_sub(start - 1).filter(|lines| *lines > 0);
+                    read["limit"] = lines.ok_or("view_range ends before it starts")?.into();
+                }
+            }
+            Ok((ToolName::Read, read))
+        }
+        Some("create") => {
+            let write = json!({"path": text("path"), "content": text("file_text"), "mode": "overwrite"});
+            Ok((ToolName::Write, write))
+        }
+        Some("str_replace") => {
+            let new = arguments.get("new_str").cloned().unwrap_or_else(|| "".into());
+            Ok((ToolName::Edit, json!({"path": text("path"), "old_string": text("old_str"), "new_string": new})))
+        }
+        Some("insert") => Err("insert is not available here; use str_replace with the line before it".to_owned()),
+        _ => Err("command must be view, create or str_replace".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_editor_becomes_the_file_tools() {
+        let check = |given: Value, tool: ToolName, expected: Value| {
+            assert_eq!(adapt(ToolName::Edit, Adapter::AnthropicEditor, &given), Ok((tool, expected)));
+        };
+        check(
+            json!({"command": "view", "path": "a", "view_range": [3, 5]}),
+            ToolName::Read,
+            json!({"path": "a", "offset": 2, "limit": 3}),
+        );
+        check(
+            json!({"command": "view", "path": "a", "view_range": [3, -1]}),
+            ToolName::Read,
+            json!({"path": "a", "offset": 2}),
+        );
+        check(
+            json!({"command": "create", "path": "a", "file_text": "x"}),
+            ToolName::Write,
+            json!({"path": "a", "content": "x", "mode": "overwrite"}),
+        );
+        check(
+            json!({"command": "str_replace", "path": "a", "old_str": "x"}),
+            ToolName::Edit,
+            json!({"path": "a", "old_string": "x", "new_string": ""}),
+        );
+        assert!(editor(&json!({"command": "insert"})).is_err());
+        assert!(editor(&json!({"command": "view", "path": "a", "view_range": [5, 3]})).is_err());
+    }
+
+    #[test]
+    fn a_shell_of_words() {
+        let given = json!({"command": ["ls", "-l"], "workdir": "/workspace", "timeout_ms": 1500});
+        let expected = json!({"commands": ["ls", "-l"], "cwd": "/workspace", "timeout": 2});
+        assert_eq!(adapt(ToolName::Bash, Adapter::OpenaiShell, &given), Ok((ToolName::Bash, expected)));
+    }
+
+    #[test]
+    fn only_known_names_are_bound() {
+        assert_eq!(default_binding("rm"), Some(Operation::Tool { tool: ToolName::Rm, adapter: Adapter::Plain }));
+        assert_eq!(default_binding("launch"), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! What follows from facts about content: a sync that was read, a call that ended.
+
+use super::decide::adopt;
+use super::event::{ApplyPoint, BoundCallFinished, BoundCallInterrupted, SnapshotReady, SyncFailed, SyncUnchanged};
+use super::fault::{Stage, SyncFault};
+use super::snapshot::Snapshot;
+use crate::event::{Answer, Event};
+use crate::registry::ContentBinding;
+use crate::session::Session;
+use crate::{CallId, Name};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContentOutcome {
+    Read { sync: u64, read: Result<ReadContent, SyncFault> },
+    CallFinished { call: CallId, duration_ms: u64, answer: Answer },
+}
+
+/// What resolving and reading gave.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReadContent {
+    /// The version is the one the caller knows; nothing was read.
+    Unchanged {
+        workspace: Name,
+        version: u64,
+    },
+    Snapshot {
+        snapshot: Box<Snapshot>,
+        warnings: Vec<(String, String)>,
+    },
+}
+
+pub(crate) fn conclude(session: &Session, outcome: ContentOutcome) -> Vec<Event> {
+    match outcome {
+        ContentOutcome::Read { sync, read } => {
+            let open = session.content.sync.as_ref().filter(|open| open.seq == sync);
+            // Closed, or read twice because a restart came between: it has its outcome already.
+            let Some(open) = open else { return Vec::new() };
+            match read.and_then(|read| staged(session, read)) {
+                Ok(events) => events,
+                Err(SyncFault { stage, detail }) => {
+                    let workspace = open.requested.workspace_binding.named();
+                    vec![Event::WorkspaceSyncFailed(SyncFailed { workspace, stage, detail, actor: None })]
+                }
+            }
+        }
+        ContentOutcome::CallFinished { call, duration_ms, answer } => match session.content.open_calls.get(&call) {
+            Some(_) => vec![Event::BoundCallFinished(Box::new(BoundCallFinished { call, duration_ms, answer }))],
+            None => Vec::new(),
+        },
+    }
+}
+
+fn staged(session: &Session, read: ReadContent) -> Result<Vec<Event>, SyncFault> {
+    let (mut snapshot, warnings) = match read {
+        ReadContent::Unchanged { workspace, version } => {
+            return Ok(vec![Event::WorkspaceSyncUnchanged(SyncUnchanged { workspace, version })]);
+        }
+        ReadContent::Snapshot { snapshot, warnings } => (snapshot, warnings),
+    };
+    let authority = &session.spec.authority;
+    if !authority.names.contains(&snapshot.workspace) {
+        let detail = format!("this session may not sync '{}'", snapshot.workspace);
+        return Err(SyncFault::new(Stage::Resolve, detail));
+    }
+    let requested = session.content.sync.as_ref().map(|open| &open.requested);
+    let binding = session.spec.content.as_ref();
+    let pack = requested.and_then(|requested| requested.prompt_pack.as_deref());
+    let catalog = requested.and_then(|requested| requested.tool_catalog.as_deref());
+    select(&mut snapshot, pack, catalog, binding)?;
+    let mut events: Vec<Event> =
+        warnings.into_iter().map(|(code, message)| Event::WarningRaised { code, message }).collect();
+    let mut after = session.content.clone();
+    after.pending = Some(snapshot.clone());
+    events.push(Event::WorkspaceSnapshotReady(SnapshotReady { snapshot }));
+    // An apply that was asked for while this was read: its point may be now.
+    events.extend(adopt(&after, ApplyPoint::Idle, None));
+    Ok(events)
+}
+
+/// The request's choice over the session's, which holds for the content it was made for, over the index's default.
+pub fn select(
+    snapshot: &mut Snapshot,
+    prompt_pack: Option<&str>,
+    tool_catalog: Option<&str>,
+    binding: Option<&ContentBinding>,
+) -> Result<(), SyncFault> {
+    let binding = binding.filter(|binding| binding.workspace == snapshot.workspace);
+    let pack = prompt_pack.or_else(|| binding.and_then(|binding| binding.prompt_pack.as_deref()));
+    let catalog = tool_catalog.or_else(|| binding.and_then(|binding| binding.tool_catalog.as_deref()));
+    snapshot.select(pack, catalog)
+}
+
+/// Calls to other than built-in tools end here, without an outcome.
+pub(crate) fn interrupted(session: &Session, reason: &str) -> Vec<Event> {
+    let open = session.content.open_calls.keys().filter(|call| !session.open_calls.contains_key(call));
+    open.map(|call| Event::BoundCallInterrupted(BoundCallInterrupted { call: *call, reason: reason.to_owned() }))
+        .collect()
+}

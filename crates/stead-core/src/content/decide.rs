@@ -1,0 +1,441 @@
+//! What is allowed when, of content, runs, steps and bound calls.
+//!
+//! A snapshot is adopted at one of a few points and nowhere else; [`adopt`] is all of them. A call passes [`gate`]: visible, bound, its arguments in order,
+//! allowed.
+
+use serde_json::Value;
+
+use super::binding::{ContentOperation, Operation, adapt, default_binding};
+use super::event::{
+    Applied, ApplyFailed, ApplyMode, ApplyPoint, ApplyRequested, BoundCallStarted, MessagesRef, RunEnded, RunStarted,
+    SnapshotReady, StepOverrides, StepStarted, SyncFailed, SyncRequested, SyncTarget,
+};
+use super::fault::Stage;
+use super::materialize::{
+    GenerateParams, chosen_catalog, materialize_llm_generate_params_with_workspace, materialize_workspace_step_inputs,
+};
+use super::options::Options;
+use super::profile;
+use super::refusal::Refusal;
+use super::run::{Run, RunStatus};
+use super::snapshot::{Snapshot, SnapshotRef};
+use super::state::ContentState;
+use crate::actor::Actor;
+use crate::command::{Effect, Step};
+use crate::event::Event;
+use crate::parse::{FieldError, MAX_DEPTH, within_depth};
+use crate::rejection::Rejection;
+use crate::session::{Session, State, Status};
+use crate::{CallId, RunId};
+
+/// Everything anyone may ask about content and runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContentCommand {
+    Sync {
+        target: SyncTarget,
+        prompt_pack: Option<String>,
+        tool_catalog: Option<String>,
+        known_version: Option<u64>,
+    },
+    /// Legal while a sync has no outcome: a server that stopped takes it up again.
+    ResumeSync,
+    Apply {
+        mode: ApplyMode,
+    },
+    StartRun(Box<StartRun>),
+    StartStep {
+        run: RunId,
+        said: Option<MessagesRef>,
+        overrides: Box<StepOverrides>,
+    },
+    EndRun {
+        run: RunId,
+        status: RunStatus,
+        code: Option<String>,
+        detail: Option<String>,
+    },
+    Call(Box<BoundCall>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartRun {
+    pub run: RunId,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub prompt_pack: Option<String>,
+    pub tool_catalog: Option<String>,
+    pub options: Options,
+    pub input: Option<MessagesRef>,
+    /// The version the run asked for, read.
+    pub pinned: Option<Box<Snapshot>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundCall {
+    pub call: CallId,
+    pub run: RunId,
+    pub name: String,
+    pub arguments: Value,
+    pub call_id: Option<String>,
+    pub verdict: Verdict,
+}
+
+/// What a validator said of the arguments, and of which descriptor's schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub descriptor: Option<String>,
+    pub faults: Vec<FieldError>,
+}
+
+/// What a committed decision about content hands out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContentEffect {
+    /// Resolve the target among what is allowed, read it, compile it.
+    Read { sync: u64, requested: Box<SyncRequested> },
+    /// Fetch what the step refers to.
+    Materialize { run: RunId, step: u64, snapshot: Option<SnapshotRef>, params: Box<GenerateParams> },
+    /// Carry out a call that is not a built-in tool's.
+    Call { call: CallId, operation: Operation, arguments: Value, root_hash: Option<String> },
+}
+
+/// The largest arguments of a call that goes to no built-in tool.
+const MAX_ARGUMENT_BYTES: u64 = 1 << 20;
+
+pub(crate) fn decide(
+    state: &State,
+    session: &Session,
+    command: ContentCommand,
+    actor: &Actor,
+) -> Result<Step, Rejection> {
+    match command {
+        ContentCommand::Sync { target, prompt_pack, tool_catalog, known_version } => {
+            let requested = SyncRequested {
+                workspace_binding: target,
+                prompt_pack,
+                tool_catalog,
+                known_version,
+                actor: actor.clone(),
+            };
+            sync(state, session, requested)
+        }
+        ContentCommand::ResumeSync => {
+            let open = session.content.sync.as_ref().ok_or(Rejection::OutOfTurn { what: "no sync is open" })?;
+            let effect = ContentEffect::Read { sync: open.seq, requested: Box::new(open.requested.clone()) };
+            Ok(Step { events: Vec::new(), effect: Some(Effect::Content(effect)) })
+        }
+        ContentCommand::Apply { mode } => apply(session, mode, actor),
+        ContentCommand::StartRun(start) => start_run(session, *start, actor),
+        ContentCommand::StartStep { run, said, overrides } => start_step(session, run, said, *overrides),
+        ContentCommand::EndRun { run, status, code, detail } => {
+            active_run(session, run)?;
+            let ended = Box::new(RunEnded { run, code, detail, actor: actor.clone() });
+            let ended = match status {
+                RunStatus::Failed => Event::RunFailed(ended),
+                RunStatus::Cancelled => Event::RunCancelled(ended),
+                RunStatus::Completed | RunStatus::Running => Event::RunCompleted(ended),
+            };
+            let events = std::iter::once(ended).chain(adopt(&session.content, ApplyPoint::RunEnd, None));
+            Ok(Step { events: events.collect(), effect: None })
+        }
+        ContentCommand::Call(call) => bound_call(session, *call, actor),
+    }
+}
+
+fn alive(session: &Session) -> Result<(), Rejection> {
+    match session.status {
+        Status::Provisioning | Status::Active => Ok(()),
+        status => Err(Rejection::NotActive { status }),
+    }
+}
+
+fn active(session: &Session) -> Result<(), Rejection> {
+    if session.status == Status::Active { Ok(()) } else { Err(Rejection::NotActive { status: session.status }) }
+}
+
+/// By its root alone anything could be named: what that may be is then for the reader to look up, among the allowed names only.
+fn sync(state: &State, session: &Session, requested: SyncRequested) -> Result<Step, Rejection> {
+    alive(session)?;
+    let authority = &session.spec.authority;
+    let target = &requested.workspace_binding;
+    let allowed = authority.operations.contains(&ContentOperation::Sync)
+        && target.workspace.as_ref().is_none_or(|name| authority.names.contains(name));
+    if !allowed || authority.names.is_empty() {
+        return Err(Refusal::ContentNotAllowed { what: target.named(), allowed: authority.named() }.into());
+    }
+    if let Some(open) = &session.content.sync {
+        let workspace = open.requested.workspace_binding.named();
+        return Err(Refusal::SyncUnderWay { workspace }.into());
+    }
+    let effect = ContentEffect::Read { sync: state.seq + 1, requested: Box::new(requested.clone()) };
+    let events = vec![Event::WorkspaceSyncRequested(Box::new(requested))];
+    Ok(Step { events, effect: Some(Effect::Content(effect)) })
+}
+
+fn apply(session: &Session, mode: ApplyMode, actor: &Actor) -> Result<Step, Rejection> {
+    alive(session)?;
+    let content = &session.content;
+    if content.pending.is_none() && content.sync.is_none() {
+        return Err(Refusal::NothingPending.into());
+    }
+    let mut armed = content.clone();
+    armed.armed = Some(mode);
+    let mut events = vec![Event::WorkspaceApplyRequested(ApplyRequested { mode, actor: actor.clone() })];
+    events.extend(adopt(&armed, ApplyPoint::Idle, None));
+    Ok(Step { events, effect: None })
+}
+
+/// What happens to the staged snapshot at a point: adopted, refused because the run could not go on with it, or nothing.
+pub(super) fn adopt(content: &ContentState, point: ApplyPoint, run: Option<&Run>) -> Option<Event> {
+    let (mode, pending) = content.armed.zip(content.pending.as_deref())?;
+    let due = match point {
+        ApplyPoint::SessionStart => true,
+        ApplyPoint::Idle => content.run.is_none() && mode != ApplyMode::NextRun,
+        ApplyPoint::RunStart => mode == ApplyMode::NextRun,
+        ApplyPoint::StepBoundary => mode == ApplyMode::NextStepBoundary,
+        ApplyPoint::RunEnd => mode != ApplyMode::NextRun,
+    };
+    if !due {
+        return None;
+    }
+    let snapshot = pending.reference();
+    if let Some(detail) = run.and_then(|run| misfit(pending, run)) {
+        return Some(Event::WorkspaceApplyFailed(Box::new(ApplyFailed { mode, point, snapshot, detail })));
+    }
+    let replaced = content.active.as_deref().map(Snapshot::reference);
+    Some(Event::WorkspaceApplied(Box::new(Applied { mode, point, snapshot, replaced })))
+}
+
+/// Why a run that is not pinned could not go on with a snapshot.
+fn misfit(pending: &Snapshot, run: &Run) -> Option<String> {
+    if run.pinned.is_some() {
+        return None;
+    }
+    let pack = run.prompt_pack.as_ref().filter(|name| !pending.prompt_packs.contains_key(*name));
+    let catalog = run.tool_catalog.as_ref().filter(|name| !pending.has_catalog(name));
+    let missing = pack.map(|name| format!("prompt pack '{name}'"));
+    let missing = missing.or_else(|| catalog.map(|name| format!("tool catalog '{name}'")))?;
+    Some(format!("{} uses the {missing}, which version {} has not", run.id, pending.version))
+}
+
+/// The content as it is once these events are folded.
+fn after(content: &ContentState, events: &[Event]) -> ContentState {
+    let mut content = content.clone();
+    for event in events {
+        if let Event::WorkspaceApplied(_) = event {
+            content.active = content.pending.take().or(content.active.take());
+            content.armed = None;
+        }
+    }
+    content
+}
+
+fn start_run(session: &Session, start: StartRun, actor: &Actor) -> Result<Step, Rejection> {
+    active(session)?;
+    let content = &session.content;
+    if let Some(run) = &content.run {
+        return Err(Refusal::RunActive { run: run.id }.into());
+    }
+    let defaults = &session.spec.authority.run;
+    let StartRun { run, provider, model, prompt_pack, tool_catalog, options, input, pinned } = start;
+    let started = RunStarted {
+        run,
+        provider: provider.or_else(|| defaults.provider.clone()).ok_or(Refusal::MissingProvider)?,
+        model: model.or_else(|| defaults.model.clone()).ok_or(Refusal::MissingModel)?,
+        prompt_pack,
+        tool_catalog,
+        options: options.over(&defaults.options),
+        input,
+        pinned,
+        actor: actor.clone(),
+    };
+    let mut events: Vec<Event> = adopt(content, ApplyPoint::RunStart, None).into_iter().collect();
+    // What it names must be there, in the version it begins with.
+    let begins = after(content, &events);
+    let trial = Run::of(&started);
+    let snapshot = trial.pinned.as_deref().or(begins.active.as_deref());
+    match materialize_workspace_step_inputs(snapshot, &trial, &StepOverrides::default(), None) {
+        Ok(_) | Err(Refusal::EmptyMessages) => {}
+        Err(refusal) => return Err(refusal.into()),
+    }
+    events.push(Event::RunStarted(Box::new(started)));
+    Ok(Step { events, effect: None })
+}
+
+fn active_run(session: &Session, run: RunId) -> Result<&Run, Rejection> {
+    active(session)?;
+    match &session.content.run {
+        Some(active) if active.id == run => Ok(active),
+        _ => Err(match session.content.runs.get(&run) {
+            Some(summary) => Refusal::RunNotActive { run, status: summary.status.to_string() }.into(),
+            None => Refusal::NoRun { run }.into(),
+        }),
+    }
+}
+
+fn start_step(
+    session: &Session,
+    id: RunId,
+    said: Option<MessagesRef>,
+    overrides: StepOverrides,
+) -> Result<Step, Rejection> {
+    let run = active_run(session, id)?;
+    let content = &session.content;
+    if !content.open_calls.is_empty() {
+        return Err(Refusal::CallsUnderWay { calls: content.open_calls.len() }.into());
+    }
+    let mut events: Vec<Event> = adopt(content, ApplyPoint::StepBoundary, Some(run)).into_iter().collect();
+    let now = after(content, &events);
+    let snapshot = now.in_use();
+    let inputs = materialize_workspace_step_inputs(snapshot, run, &overrides, said.as_ref())?;
+    let params = materialize_llm_generate_params_with_workspace(inputs, run, &overrides)?;
+    let (step, snapshot, inputs_hash) = (run.step + 1, snapshot.map(Snapshot::reference), params.hash());
+    let started = StepStarted { run: id, step, messages: said, overrides, snapshot: snapshot.clone(), inputs_hash };
+    events.push(Event::StepStarted(Box::new(started)));
+    let effect = ContentEffect::Materialize { run: id, step, snapshot, params: Box::new(params) };
+    Ok(Step { events, effect: Some(Effect::Content(effect)) })
+}
+
+/// A tool a run may call, with what its name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visible {
+    pub name: String,
+    /// The catalog it is in, and that catalog's descriptors.
+    pub catalog: String,
+    pub catalog_ref: String,
+    pub descriptor: String,
+}
+
+/// Whether the active catalog shows a tool of this name.
+pub fn visible(session: &Session, run: RunId, called: &str) -> Result<Visible, Rejection> {
+    let run = active_run(session, run)?;
+    let shown: String = called.chars().take(128).collect();
+    let none = |available: String| Refusal::ToolNotVisible { name: shown.clone(), available };
+    let Some((catalog, found)) = chosen_catalog(session.content.in_use(), run, &run.overrides)? else {
+        return Err(none("none".to_owned()).into());
+    };
+    match found.find(called) {
+        Some((name, descriptor)) => {
+            let (name, descriptor) = (name.to_owned(), descriptor.to_owned());
+            Ok(Visible { name, catalog, catalog_ref: found.digest, descriptor })
+        }
+        None => Err(none(found.tools.keys().cloned().collect::<Vec<_>>().join(", ")).into()),
+    }
+}
+
+/// What a visible tool's name stands for in this session.
+fn bound(session: &Session, visible: &Visible) -> Option<Operation> {
+    if let Some(declared) = session.spec.authority.bindings.get(&visible.name) {
+        return declared.clone();
+    }
+    let own = session.content.in_use().is_some_and(|snapshot| snapshot.tool_catalogs.contains_key(&visible.catalog));
+    let profile = profile::find(&visible.catalog).filter(|_| !own);
+    match profile {
+        Some(profile) => profile.bindings.get(&visible.name).cloned(),
+        None => default_binding(&visible.name),
+    }
+}
+
+fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step, Rejection> {
+    let visible = visible(session, call.run, &call.name)?;
+    let name = visible.name.clone();
+    let operation = bound(session, &visible).ok_or_else(|| Refusal::ToolNotBound { name: name.clone() })?;
+    if call.verdict.descriptor.as_ref() != Some(&visible.descriptor) {
+        return Err(Refusal::Superseded.into());
+    }
+    if !call.verdict.faults.is_empty() {
+        return Err(Refusal::InvalidArguments { name, faults: call.verdict.faults }.into());
+    }
+    let mut started = BoundCallStarted {
+        call: call.call,
+        run: call.run,
+        name: name.clone(),
+        arguments: None,
+        call_id: call.call_id,
+        operation: operation.clone(),
+        actor: actor.clone(),
+    };
+    let not_allowed = |reason: String| Refusal::ToolNotAllowed { name: name.clone(), reason };
+    if let Operation::Tool { tool, adapter } = operation {
+        let (tool, arguments) = adapt(tool, adapter, &call.arguments).map_err(|reason| Refusal::InvalidArguments {
+            name: name.clone(),
+            faults: vec![FieldError { field: String::new(), message: reason }],
+        })?;
+        started.arguments = (arguments != call.arguments).then_some(call.arguments);
+        let step = crate::decide::call_tool(session, call.call, tool, arguments, actor);
+        let mut step = step.map_err(|rejection| match rejection {
+            Rejection::ToolNotEnabled { tool } => {
+                not_allowed(format!("its operation '{tool}' is not enabled for this agent type")).into()
+            }
+            Rejection::NoWorkspace { .. } => not_allowed(rejection.to_string()).into(),
+            other => other,
+        })?;
+        step.events.insert(0, Event::BoundCallStarted(Box::new(started)));
+        return Ok(step);
+    }
+    allowed(session, &operation).map_err(not_allowed)?;
+    if !within_depth(&call.arguments, MAX_DEPTH) {
+        return Err(Rejection::TooDeep { limit: MAX_DEPTH });
+    }
+    let bytes = call.arguments.to_string().len() as u64;
+    if bytes > MAX_ARGUMENT_BYTES {
+        return Err(Rejection::TooLarge { bytes, limit: MAX_ARGUMENT_BYTES });
+    }
+    started.arguments = Some(call.arguments.clone());
+    let root_hash = session.content.in_use().map(|snapshot| snapshot.root_hash.clone());
+    let effect = ContentEffect::Call { call: call.call, operation, arguments: call.arguments, root_hash };
+    let events = vec![Event::BoundCallStarted(Box::new(started))];
+    Ok(Step { events, effect: Some(Effect::Content(effect)) })
+}
+
+/// Whether an operation that is no tool of the workspace may run; the reason if not.
+fn allowed(session: &Session, operation: &Operation) -> Result<(), String> {
+    let authority = &session.spec.authority;
+    match operation {
+        Operation::Tool { .. } => Ok(()),
+        Operation::Content { operation } => match session.content.in_use() {
+            Some(snapshot) if authority.allows(&snapshot.workspace, *operation) => Ok(()),
+            Some(_) => Err(format!("the content operation '{operation}' is not enabled for this agent type")),
+            None => Err("the session has no content".to_owned()),
+        },
+        Operation::Mcp { server, tool } => match authority.mcp.get(server) {
+            Some(tools) if tools.contains(tool) => Ok(()),
+            Some(_) => Err(format!("the agent type does not list '{tool}' among the tools of MCP server '{server}'")),
+            None => Err(format!("the agent type has no MCP server '{server}'")),
+        },
+    }
+}
+
+/// How content begins, for a session that is made with it.
+pub(crate) fn begin(snapshot: Box<Snapshot>, known: &SyncTarget, actor: &Actor) -> Vec<Event> {
+    let requested = SyncRequested {
+        workspace_binding: known.clone(),
+        prompt_pack: snapshot.prompt_pack.clone(),
+        tool_catalog: snapshot.tool_catalog.clone(),
+        known_version: None,
+        actor: actor.clone(),
+    };
+    let (mode, point, reference) = (ApplyMode::ImmediateIfIdle, ApplyPoint::SessionStart, snapshot.reference());
+    vec![
+        Event::WorkspaceSyncRequested(Box::new(requested)),
+        Event::WorkspaceSnapshotReady(SnapshotReady { snapshot }),
+        Event::WorkspaceApplyRequested(ApplyRequested { mode, actor: actor.clone() }),
+        Event::WorkspaceApplied(Box::new(Applied { mode, point, snapshot: reference, replaced: None })),
+    ]
+}
+
+/// How whatever is under way ends with the session.
+pub(crate) fn end(session: &Session, reason: &str, actor: &Actor) -> Vec<Event> {
+    let mut events = Vec::new();
+    if let Some(open) = &session.content.sync {
+        let workspace = open.requested.workspace_binding.named();
+        let (stage, detail) = (Stage::Closed, reason.to_owned());
+        events.push(Event::WorkspaceSyncFailed(SyncFailed { workspace, stage, detail, actor: None }));
+    }
+    events.extend(super::conclude::interrupted(session, reason));
+    if let Some(run) = &session.content.run {
+        let (run, detail) = (run.id, Some(reason.to_owned()));
+        let ended = RunEnded { run, code: Some("session_ended".to_owned()), detail, actor: actor.clone() };
+        events.push(Event::RunCancelled(Box::new(ended)));
+    }
+    events
+}

@@ -1,0 +1,274 @@
+//! What the journal tells of content, runs, steps and bound calls. Part of the journal's vocabulary, see [`crate::event`].
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::binding::Operation;
+use super::fault::Stage;
+use super::options::Options;
+use super::snapshot::{Snapshot, SnapshotRef};
+use crate::actor::Actor;
+use crate::config::Bounded;
+use crate::event::Answer;
+use crate::parse::{Fields, Place, Read, words};
+use crate::{CallId, Name, RunId};
+
+words!(
+    /// When a staged snapshot is adopted.
+    ApplyMode, "apply mode", {
+        /// When the next run starts.
+        NextRun = "next_run",
+        /// At the next step of the active run, or at its end if that comes first; at once if there is no run.
+        NextStepBoundary = "next_step_boundary",
+        /// At once if there is no run, else when it ends.
+        ImmediateIfIdle = "immediate_if_idle",
+    }
+);
+
+words!(
+    /// Where a snapshot was adopted.
+    ApplyPoint, "apply point", {
+        SessionStart = "session_start",
+        /// At once: there was no run.
+        Idle = "idle",
+        RunStart = "run_start",
+        StepBoundary = "step_boundary",
+        RunEnd = "run_end",
+    }
+);
+
+/// Which content to stage: by name, or by what its root is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncTarget {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Name>,
+    /// The newest, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_hash: Option<String>,
+}
+
+impl SyncTarget {
+    pub fn named(&self) -> String {
+        let name = self.workspace.as_ref().map(ToString::to_string);
+        name.or_else(|| self.root_hash.clone()).unwrap_or_default()
+    }
+}
+
+impl Read for SyncTarget {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let target = Self {
+            workspace: fields.optional("workspace"),
+            version: fields.optional("version"),
+            root_hash: fields.optional::<Bounded<1, 128>>("root_hash").map(|text| text.0),
+        };
+        if target.workspace.is_none() && target.root_hash.is_none() {
+            fields.fail("workspace", "is required");
+        }
+        fields.done();
+        Some(target)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncRequested {
+    pub workspace_binding: SyncTarget,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_pack: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_catalog: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_version: Option<u64>,
+    pub actor: Actor,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncUnchanged {
+    pub workspace: Name,
+    pub version: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotReady {
+    pub snapshot: Box<Snapshot>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncFailed {
+    pub workspace: String,
+    pub stage: Stage,
+    pub detail: String,
+    /// Who asked for what was refused at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyRequested {
+    pub mode: ApplyMode,
+    pub actor: Actor,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub mode: ApplyMode,
+    pub point: ApplyPoint,
+    pub snapshot: SnapshotRef,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<SnapshotRef>,
+}
+
+/// The point came and the staged snapshot did not fit the run. It stays staged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyFailed {
+    pub mode: ApplyMode,
+    pub point: ApplyPoint,
+    pub snapshot: SnapshotRef,
+    pub detail: String,
+}
+
+/// Messages in the blob store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessagesRef {
+    #[serde(rename = "ref")]
+    pub digest: String,
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunStarted {
+    pub run: RunId,
+    pub provider: String,
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_pack: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_catalog: Option<String>,
+    #[serde(default, skip_serializing_if = "Options::is_empty")]
+    pub options: Options,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<MessagesRef>,
+    /// The version this run keeps, whatever the session adopts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Box<Snapshot>>,
+    pub actor: Actor,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepStarted {
+    pub run: RunId,
+    pub step: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesRef>,
+    #[serde(default, skip_serializing_if = "StepOverrides::is_empty")]
+    pub overrides: StepOverrides,
+    /// What the step was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotRef>,
+    /// Over every reference and option the model request is a function of.
+    pub inputs_hash: String,
+}
+
+/// What one step says over its run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StepOverrides {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_pack: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_catalog: Option<String>,
+    #[serde(default, skip_serializing_if = "Options::is_empty")]
+    pub options: Options,
+}
+
+impl StepOverrides {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnded {
+    pub run: RunId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    pub actor: Actor,
+}
+
+/// A call passed the gate. A built-in tool's own `ToolCallStarted` follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundCallStarted {
+    pub call: CallId,
+    pub run: RunId,
+    pub name: String,
+    /// As the model gave them; absent where the event that follows has the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// The model's own name for the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    pub operation: Operation,
+    pub actor: Actor,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BoundCallFinished {
+    pub call: CallId,
+    pub duration_ms: u64,
+    pub answer: Answer,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundCallInterrupted {
+    pub call: CallId,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundCallRefused {
+    pub run: RunId,
+    pub name: String,
+    /// Absent if they were very large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    pub code: String,
+    pub message: String,
+    pub actor: Actor,
+}
+
+/// What somebody outside may tell a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventRequest {
+    Sync { target: SyncTarget, prompt_pack: Option<String>, tool_catalog: Option<String>, known_version: Option<u64> },
+    Apply { mode: ApplyMode },
+}
+
+impl Read for EventRequest {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let kind = fields.required::<String>("type")?;
+        let request = match kind.as_str() {
+            "WorkspaceSyncRequested" => {
+                let target = fields.required("workspace_binding");
+                let prompt_pack = fields.optional::<Bounded<1, 128>>("prompt_pack").map(|text| text.0);
+                let tool_catalog = fields.optional::<Bounded<1, 128>>("tool_catalog").map(|text| text.0);
+                let known_version = fields.optional("known_version");
+                target.map(|target| Self::Sync { target, prompt_pack, tool_catalog, known_version })
+            }
+            "WorkspaceApplyRequested" => Some(Self::Apply { mode: fields.or("mode", ApplyMode::NextRun) }),
+            _ => {
+                fields.fail("type", "expected WorkspaceSyncRequested or WorkspaceApplyRequested");
+                return None;
+            }
+        };
+        fields.done();
+        request
+    }
+}

@@ -1,0 +1,79 @@
+//! Presentation profiles: tool catalogs that every server has, each in the shape some family of models was taught.
+//!
+//! They are ordinary catalogs with bindings: a run that uses one records its hash, so which shape a model saw is known for good.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::binding::Operation;
+use super::catalog::Descriptor;
+use super::snapshot::CatalogRef;
+
+#[derive(Debug)]
+pub struct Profile {
+    pub name: &'static str,
+    pub tools: Vec<Descriptor>,
+    pub bindings: BTreeMap<String, Operation>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(flatten)]
+    descriptor: Descriptor,
+    binding: Operation,
+}
+
+const TEXTS: &[(&str, &str)] = &[
+    ("stead", include_str!("../../profiles/stead.json")),
+    ("wink", include_str!("../../profiles/wink.json")),
+    ("anthropic", include_str!("../../profiles/anthropic.json")),
+    ("openai", include_str!("../../profiles/openai.json")),
+    ("mcp-filesystem", include_str!("../../profiles/mcp-filesystem.json")),
+];
+
+static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
+    // Each text is part of this program and read by the tests below: one that cannot be read is not there.
+    TEXTS.iter().filter_map(|(name, text)| read(name, text).ok()).collect()
+});
+
+fn read(name: &'static str, text: &str) -> Result<Profile, serde_json::Error> {
+    let entries: Vec<Entry> = serde_json::from_str(text)?;
+    let bindings = entries.iter().map(|entry| (entry.descriptor.name.clone(), entry.binding.clone())).collect();
+    Ok(Profile { name, tools: entries.into_iter().map(|entry| entry.descriptor).collect(), bindings })
+}
+
+pub fn all() -> &'static [Profile] {
+    &PROFILES
+}
+
+pub fn find(name: &str) -> Option<&'static Profile> {
+    all().iter().find(|profile| profile.name == name)
+}
+
+impl Profile {
+    /// As a snapshot refers to a catalog. The reference is the hash of the descriptors, for there is no blob.
+    pub fn reference(&self) -> CatalogRef {
+        let tools = self.tools.iter().map(|tool| (tool.name.clone(), tool.hash())).collect();
+        CatalogRef { digest: crate::canonical::hash(&self.tools), tools, tool_choice: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_can_be_read_and_binds_what_it_shows() {
+        for (name, text) in TEXTS {
+            let profile = read(name, text).unwrap();
+            assert_eq!(profile.tools.len(), profile.bindings.len(), "{name}");
+            for tool in &profile.tools {
+                let written = serde_json::to_value(tool).unwrap();
+                assert_eq!(&crate::parse::read::<Descriptor>(written).unwrap(), tool, "{name}");
+            }
+        }
+        assert_eq!(all().len(), TEXTS.len());
+    }
+}

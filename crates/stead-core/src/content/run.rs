@@ -1,0 +1,198 @@
+//! Runs and steps: a unit of agent work, and one turn of a model inside it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::event::{MessagesRef, RunStarted, StepOverrides};
+use super::message::{Message, Role};
+use super::options::Options;
+use super::snapshot::Snapshot;
+use crate::config::Bounded;
+use crate::parse::{Fields, Place, Read, words};
+use crate::{RunId, Timestamp};
+
+words!(
+    RunStatus, "run status", {
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+);
+
+/// The run a session is in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    pub id: RunId,
+    /// Fixed for the whole run, as is the model.
+    pub provider: String,
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_pack: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_catalog: Option<String>,
+    #[serde(default, skip_serializing_if = "Options::is_empty")]
+    pub options: Options,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Box<Snapshot>>,
+    /// What was said, oldest first.
+    pub history: Vec<MessagesRef>,
+    pub step: u64,
+    /// What the step at hand says over the run.
+    #[serde(default, skip_serializing_if = "StepOverrides::is_empty")]
+    pub overrides: StepOverrides,
+}
+
+impl Run {
+    pub(super) fn of(started: &RunStarted) -> Self {
+        let RunStarted { run, provider, model, prompt_pack, tool_catalog, options, input, pinned, .. } =
+            started.clone();
+        Self {
+            id: run,
+            provider,
+            model,
+            prompt_pack,
+            tool_catalog,
+            options,
+            pinned,
+            history: input.into_iter().collect(),
+            step: 0,
+            overrides: StepOverrides::default(),
+        }
+    }
+}
+
+/// What is kept of every run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSummary {
+    pub status: RunStatus,
+    pub provider: String,
+    pub model: String,
+    pub steps: u64,
+    pub started_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// A client's wish for a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRequest {
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub input: Vec<Message>,
+    pub prompt_pack: Option<String>,
+    pub tool_catalog: Option<String>,
+    pub workspace_version: Option<u64>,
+    pub options: Options,
+}
+
+impl Read for RunRequest {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let request = Self {
+            provider: fields.optional::<Bounded<1, 128>>("provider").map(|text| text.0),
+            model: fields.optional::<Bounded<1, 256>>("model").map(|text| text.0),
+            input: fields.or("input", Input(Vec::new())).0,
+            prompt_pack: name(&mut fields, "prompt_pack"),
+            tool_catalog: name(&mut fields, "tool_catalog"),
+            workspace_version: fields.optional("workspace_version"),
+            options: Options::take(&mut fields),
+        };
+        if request.workspace_version == Some(0) {
+            fields.fail("workspace_version", "versions count from 1");
+        }
+        fields.done();
+        Some(request)
+    }
+}
+
+fn name(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
+    fields.optional::<Bounded<1, 128>>(key).map(|text| text.0)
+}
+
+/// A text is what the user said.
+struct Input(Vec<Message>);
+
+impl Read for Input {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self(vec![Message::text(Role::User, text)])),
+            Value::Array(_) => Vec::read(value, at).map(Self),
+            _ => at.fail("expected a text or an array of messages"),
+        }
+    }
+}
+
+/// A client's wish for a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepRequest {
+    pub messages: Vec<Message>,
+    pub overrides: StepOverrides,
+}
+
+impl Read for StepRequest {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        for fixed in ["provider", "model"] {
+            if fields.has(fixed) {
+                fields.fail(fixed, "is fixed for the whole run");
+            }
+            let _: Option<Value> = fields.optional(fixed);
+        }
+        let messages = fields.or("messages", Vec::new());
+        let overrides = StepOverrides {
+            prompt_pack: name(&mut fields, "prompt_pack"),
+            tool_catalog: name(&mut fields, "tool_catalog"),
+            options: Options::take(&mut fields),
+        };
+        fields.done();
+        Some(Self { messages, overrides })
+    }
+}
+
+/// How a client says a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndRequest {
+    pub code: Option<String>,
+    pub detail: Option<String>,
+}
+
+impl Read for EndRequest {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let code = fields.optional::<Bounded<1, 128>>("code").map(|text| text.0);
+        let detail = fields.optional::<Bounded<0, 65_536>>("detail").map(|text| text.0);
+        let reason = fields.optional::<Bounded<0, 65_536>>("reason").map(|text| text.0);
+        if detail.is_some() && reason.is_some() {
+            fields.fail("reason", "says the same as detail: give one of them");
+        }
+        fields.done();
+        Some(Self { code, detail: detail.or(reason) })
+    }
+}
+
+/// A model's wish to call a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRequest {
+    pub name: String,
+    pub arguments: Value,
+    pub call_id: Option<String>,
+}
+
+impl Read for CallRequest {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let name = fields.required::<Bounded<1, 128>>("name");
+        let arguments = fields.or("arguments", Value::Object(serde_json::Map::new()));
+        if !arguments.is_object() {
+            fields.fail("arguments", "expected an object");
+        }
+        let call_id = fields.optional::<Bounded<1, 256>>("call_id").map(|text| text.0);
+        fields.done();
+        name.map(|name| Self { name: name.0, arguments, call_id })
+    }
+}

@@ -1,0 +1,106 @@
+//! One version of content as a session holds it: names and references, no texts.
+//!
+//! Every reference is the digest of a blob, so a snapshot means the same bytes wherever and whenever it is looked at.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::catalog::vendor_name;
+use super::fault::{Stage, SyncFault};
+use super::options::{Options, ToolChoice};
+use super::profile;
+use crate::Name;
+
+/// Which version: enough to name it, too little to use it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotRef {
+    pub workspace: Name,
+    pub version: u64,
+    pub root_hash: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub workspace: Name,
+    pub version: u64,
+    pub root_hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_ref: Option<String>,
+    pub prompt_packs: BTreeMap<String, PackRef>,
+    pub tool_catalogs: BTreeMap<String, CatalogRef>,
+    /// The ones this session uses unless a run says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_pack: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_catalog: Option<String>,
+}
+
+/// A pack's messages, in the blob store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackRef {
+    #[serde(rename = "ref")]
+    pub digest: String,
+    pub messages: u64,
+    pub bytes: u64,
+    #[serde(default, skip_serializing_if = "Options::is_empty")]
+    pub options: Options,
+}
+
+/// A catalog's descriptors, in the blob store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogRef {
+    #[serde(rename = "ref")]
+    pub digest: String,
+    /// Name → hash of the descriptor.
+    pub tools: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
+}
+
+impl CatalogRef {
+    /// A tool by its name, or by the name a vendor was given for it.
+    pub fn find(&self, called: &str) -> Option<(&str, &str)> {
+        let found = self.tools.get_key_value(called);
+        let found = found.or_else(|| self.tools.iter().find(|(name, _)| vendor_name(name) == called));
+        found.map(|(name, hash)| (name.as_str(), hash.as_str()))
+    }
+}
+
+impl Snapshot {
+    pub fn reference(&self) -> SnapshotRef {
+        let Self { workspace, version, root_hash, .. } = self;
+        SnapshotRef { workspace: workspace.clone(), version: *version, root_hash: root_hash.clone() }
+    }
+
+    /// Chooses the pack and the catalog by name; without a name, what the index calls its default stays.
+    pub fn select(&mut self, prompt_pack: Option<&str>, tool_catalog: Option<&str>) -> Result<(), SyncFault> {
+        if let Some(name) = prompt_pack {
+            if !self.prompt_packs.contains_key(name) {
+                return Err(SyncFault::new(Stage::PromptPack, self.missing("prompt pack", name)));
+            }
+            self.prompt_pack = Some(name.to_owned());
+        }
+        if let Some(name) = tool_catalog {
+            if !self.has_catalog(name) {
+                return Err(SyncFault::new(Stage::ToolCatalog, self.missing("tool catalog", name)));
+            }
+            self.tool_catalog = Some(name.to_owned());
+        }
+        Ok(())
+    }
+
+    pub fn has_catalog(&self, name: &str) -> bool {
+        self.tool_catalogs.contains_key(name) || profile::find(name).is_some()
+    }
+
+    fn missing(&self, what: &str, name: &str) -> String {
+        format!("{} version {} has no {what} '{name}'", self.workspace, self.version)
+    }
+}
+
+/// A catalog by name: the content's own, then the built-in ones.
+pub fn catalog(snapshot: Option<&Snapshot>, name: &str) -> Option<CatalogRef> {
+    let own = snapshot.and_then(|snapshot| snapshot.tool_catalogs.get(name)).cloned();
+    own.or_else(|| profile::find(name).map(profile::Profile::reference))
+}

@@ -1,0 +1,93 @@
+//! Carries out a call that is bound to something other than a tool of the workspace.
+
+use serde_json::{Value, json};
+use stead_core::content::ContentPath;
+use stead_core::content::binding::{ContentOperation, Operation};
+use stead_core::event::{Answer, ToolFailure};
+use stead_store::Digest;
+
+use super::{mcp, tree};
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::ops;
+
+/// The most of a file that one call gives.
+const MAX_READ_BYTES: usize = 256 * 1024;
+
+pub(crate) fn failed(code: &str, message: impl Into<String>) -> Answer {
+    let message = message.into();
+    let error = ToolFailure { code: code.to_owned(), message: message.clone(), hint: None };
+    Answer { result: None, error: Some(error), message }
+}
+
+/// Never fails: what went wrong is the answer.
+pub(crate) async fn call(
+    engine: &Engine,
+    agent_type: &stead_core::Name,
+    operation: &Operation,
+    arguments: &Value,
+    root_hash: Option<&str>,
+) -> Answer {
+    match operation {
+        Operation::Tool { .. } => failed("internal", "This call is a workspace tool's."),
+        Operation::Content { operation } => match content(engine, *operation, arguments, root_hash).await {
+            Ok(answer) => answer,
+            Err(error) => failed("failed", error.to_string()),
+        },
+        Operation::Mcp { server, tool } => {
+            // How the server is reached is the agent type's affair of today; it is in no journal.
+            let declared = match ops::agent_type(engine, agent_type).await {
+                Ok(found) => found.content.and_then(|content| content.mcp_servers.get(server).cloned()),
+                Err(error) => return failed("mcp_unavailable", error.to_string()),
+            };
+            match declared {
+                Some(declared) => mcp::call(&declared, tool, arguments).await,
+                None => failed("mcp_unavailable", format!("The agent type has no MCP server '{server}' any more.")),
+            }
+        }
+    }
+}
+
+/// Looks at the tree the run works with, and at no other.
+async fn content(
+    engine: &Engine,
+    operation: ContentOperation,
+    arguments: &Value,
+    root_hash: Option<&str>,
+) -> Result<Answer, OpError> {
+    let Some(root) = root_hash.and_then(|root| root.parse::<Digest>().ok()) else {
+        return Ok(failed("no_content", "The session has no content."));
+    };
+    let files = tree::files(engine, root).await?;
+    let path = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+    match operation {
+        ContentOperation::List => {
+            let prefix = path.trim_matches('/');
+            let below = |file: &&tree::TreeFile| {
+                let rest = file.path.as_str().strip_prefix(prefix);
+                prefix.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let entries: Vec<Value> =
+                files.values().filter(below).map(|file| json!({"path": file.path, "size": file.size})).collect();
+            let message = format!("Found {} files.", entries.len());
+            Ok(Answer { result: Some(json!({"entries": entries})), error: None, message })
+        }
+        ContentOperation::Read => {
+            let found = path.trim_start_matches('/').parse::<ContentPath>().ok().and_then(|path| files.get(&path));
+            let Some(file) = found else {
+                return Ok(failed("not_found", format!("The content has no file '{path}'.")));
+            };
+            let missing = || OpError::MissingBlob { digest: file.hash.to_string() };
+            let bytes = engine.store().blobs().get(&file.hash).await?.ok_or_else(missing)?;
+            let Ok(text) = std::str::from_utf8(&bytes) else {
+                return Ok(failed("binary", format!("'{path}' is not UTF-8 text.")));
+            };
+            let end = text.floor_char_boundary(MAX_READ_BYTES);
+            let result = json!({"path": file.path, "content": &text[..end], "hash": file.hash, "bytes": file.size,
+                "truncated": end < text.len()});
+            let message = format!("Read {} of {} bytes.", end, text.len());
+            Ok(Answer { result: Some(result), error: None, message })
+        }
+        ContentOperation::Sync => Ok(failed("failed", "Only an event syncs.")),
+    }
+}

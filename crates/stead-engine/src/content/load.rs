@@ -1,0 +1,178 @@
+//! From a name and a version to a snapshot a session can adopt.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use stead_core::Name;
+use stead_core::content::compile::{Compiled, CompiledCatalog, CompiledPack, FileFacts, Progress, Source, Text};
+use stead_core::content::conclude::ReadContent;
+use stead_core::content::event::SyncRequested;
+use stead_core::content::fault::Stage;
+use stead_core::content::message::Part;
+use stead_core::content::snapshot::{CatalogRef, PackRef};
+use stead_core::content::{ContentPath, Fault, Snapshot, SyncFault, SyncTarget, compile};
+use stead_store::Digest;
+
+use super::arguments;
+use super::tree::{self, NewFile};
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::ops::{ContentVersion, content_version, content_versions};
+
+/// The largest file that is read as text.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
+
+/// What a sync finds among the content it may look at.
+pub(crate) async fn read(
+    engine: &Engine,
+    requested: &SyncRequested,
+    allowed: &[Name],
+) -> Result<ReadContent, SyncFault> {
+    let version = resolve(engine, &requested.workspace_binding, allowed).await?;
+    if requested.known_version == Some(version.version) {
+        return Ok(ReadContent::Unchanged { workspace: version.name, version: version.version });
+    }
+    snapshot(engine, &version).await
+}
+
+fn unreadable(error: OpError) -> SyncFault {
+    SyncFault::new(Stage::Read, error.to_string())
+}
+
+/// The version a target names. Nothing outside `allowed` is looked at, so a root hash finds no other content either.
+pub(crate) async fn resolve(
+    engine: &Engine,
+    target: &SyncTarget,
+    allowed: &[Name],
+) -> Result<ContentVersion, SyncFault> {
+    let none = |what: String| SyncFault::new(Stage::Resolve, what);
+    let names = match &target.workspace {
+        Some(name) if allowed.contains(name) => vec![name.clone()],
+        Some(name) => return Err(none(format!("this session may not sync '{name}'"))),
+        None => allowed.to_vec(),
+    };
+    let Some(root) = &target.root_hash else {
+        let name = names.first().cloned().ok_or_else(|| none("no content is named".to_owned()))?;
+        return content_version(engine, &name, target.version).await.map_err(|error| match error {
+            OpError::NotFound { .. } => none(error.to_string()),
+            error => unreadable(error),
+        });
+    };
+    for name in names {
+        for version in content_versions(engine, &name).await.map_err(unreadable)?.into_iter().rev() {
+            let wanted = target.version.is_none_or(|number| number == version.version);
+            if wanted && version.root_hash.to_string() == *root {
+                return Ok(version);
+            }
+        }
+    }
+    Err(none(format!("no content this session may sync has the root {root}")))
+}
+
+/// Reads and compiles a version, and keeps what was compiled.
+pub(crate) async fn snapshot(engine: &Engine, version: &ContentVersion) -> Result<ReadContent, SyncFault> {
+    let files = tree::files(engine, version.root_hash).await.map_err(unreadable)?;
+    let facts = |file: &tree::TreeFile| FileFacts { digest: file.hash.to_string(), size: file.size };
+    let mut source = Source {
+        files: files.iter().map(|(path, file)| (path.clone(), facts(file))).collect(),
+        texts: BTreeMap::new(),
+    };
+    let compiled = loop {
+        match checked(compile(&source)) {
+            Progress::Done(compiled) => break *compiled,
+            Progress::Faulty(faults) => {
+                let stage = faults.first().map_or(Stage::Index, |(stage, _)| *stage);
+                let faults: Vec<Fault> = faults.into_iter().map(|(_, fault)| fault).collect();
+                return Err(SyncFault::of_faults(stage, &faults));
+            }
+            Progress::Needs(paths) => {
+                for path in paths {
+                    let text = read_text(engine, files.get(&path)).await?;
+                    source.texts.insert(path, text);
+                }
+            }
+        }
+    };
+    let warnings = compiled.warnings.iter().map(|(code, fault)| ((*code).to_owned(), fault.to_string())).collect();
+    let snapshot = keep(engine, version, compiled).await.map_err(unreadable)?;
+    Ok(ReadContent::Snapshot { snapshot: Box::new(snapshot), warnings })
+}
+
+async fn read_text(engine: &Engine, file: Option<&tree::TreeFile>) -> Result<Text, SyncFault> {
+    let Some(file) = file.filter(|file| file.size <= MAX_TEXT_BYTES) else { return Ok(Text::Binary) };
+    let bytes = engine.store().blobs().get(&file.hash).await.map_err(|error| unreadable(error.into()))?;
+    let bytes = bytes.ok_or_else(|| unreadable(OpError::MissingBlob { digest: file.hash.to_string() }))?;
+    Ok(as_text(&bytes))
+}
+
+fn as_text(bytes: &Bytes) -> Text {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Text::Utf8(text.to_owned()),
+        Err(_) => Text::Binary,
+    }
+}
+
+/// The same verdict without a store: for a push, and for a directory somebody is about to push.
+pub fn judge(files: &[NewFile]) -> Result<Compiled, Vec<Fault>> {
+    tree::check(files)?;
+    let facts =
+        |file: &NewFile| FileFacts { digest: Digest::of(&file.bytes).to_string(), size: file.bytes.len() as u64 };
+    let mut source =
+        Source { files: files.iter().map(|file| (file.path.clone(), facts(file))).collect(), texts: BTreeMap::new() };
+    let by_path: BTreeMap<&ContentPath, &Bytes> = files.iter().map(|file| (&file.path, &file.bytes)).collect();
+    loop {
+        match checked(compile(&source)) {
+            Progress::Done(compiled) => return Ok(*compiled),
+            Progress::Faulty(faults) => return Err(faults.into_iter().map(|(_, fault)| fault).collect()),
+            Progress::Needs(paths) => {
+                for path in paths {
+                    let small = by_path.get(&path).filter(|bytes| bytes.len() as u64 <= MAX_TEXT_BYTES);
+                    let text = small.map_or(Text::Binary, |bytes| as_text(bytes));
+                    source.texts.insert(path, text);
+                }
+            }
+        }
+    }
+}
+
+/// Adds what only a schema validator knows.
+fn checked(progress: Progress) -> Progress {
+    let Progress::Done(compiled) = &progress else { return progress };
+    let mut faults = Vec::new();
+    for tool in compiled.catalogs.values().flat_map(|catalog| &catalog.tools) {
+        if let Err(message) = arguments::check_schema(&tool.descriptor) {
+            let message = format!("the parameters of '{}' {message}", tool.descriptor.name);
+            faults.push((Stage::ToolCatalog, Fault { message, ..tool.place.clone() }));
+        }
+    }
+    if faults.is_empty() { progress } else { Progress::Faulty(faults) }
+}
+
+/// Puts packs and catalogs into the blob store, ready for every step.
+async fn keep(engine: &Engine, version: &ContentVersion, compiled: Compiled) -> Result<Snapshot, OpError> {
+    let Compiled { index_digest, packs, catalogs, default_prompt_pack, default_tool_catalog, .. } = compiled;
+    let mut prompt_packs = BTreeMap::new();
+    for (name, CompiledPack { messages, options }) in packs {
+        let digest = engine.store().blobs().put(stead_core::canonical::bytes(&messages)).await?.to_string();
+        let text = |part: &Part| if let Part::Text { text } = part { text.len() as u64 } else { 0 };
+        let bytes = messages.iter().flat_map(|message| &message.content).map(text).sum();
+        prompt_packs.insert(name, PackRef { digest, messages: messages.len() as u64, bytes, options });
+    }
+    let mut tool_catalogs = BTreeMap::new();
+    for (name, CompiledCatalog { tools, tool_choice }) in catalogs {
+        let descriptors: Vec<_> = tools.into_iter().map(|tool| tool.descriptor).collect();
+        let digest = engine.store().blobs().put(stead_core::canonical::bytes(&descriptors)).await?.to_string();
+        let tools = descriptors.iter().map(|tool| (tool.name.clone(), tool.hash())).collect();
+        tool_catalogs.insert(name, CatalogRef { digest, tools, tool_choice });
+    }
+    Ok(Snapshot {
+        workspace: version.name.clone(),
+        version: version.version,
+        root_hash: version.root_hash.to_string(),
+        index_ref: index_digest,
+        prompt_packs,
+        tool_catalogs,
+        prompt_pack: default_prompt_pack,
+        tool_catalog: default_tool_catalog,
+    })
+}

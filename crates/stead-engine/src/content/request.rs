@@ -1,0 +1,59 @@
+//! Fetches what a step refers to, so that the pure core can make the request of it.
+
+use std::collections::HashMap;
+
+use serde::de::DeserializeOwned;
+use stead_core::content::Descriptor;
+use stead_core::content::materialize::{GenerateParams, Materials};
+use stead_core::content::message::{Message, Part};
+use stead_core::content::profile;
+
+use crate::engine::Engine;
+use crate::error::OpError;
+
+pub(crate) async fn materials(engine: &Engine, params: GenerateParams) -> Result<Materials, OpError> {
+    let mut messages: Vec<Message> = Vec::new();
+    for digest in &params.message_refs {
+        messages.extend(blob::<Vec<Message>>(engine, digest).await?);
+    }
+    fill_images(engine, &mut messages).await?;
+    let tools = match &params.tool_ref {
+        Some(chosen) => descriptors(engine, &chosen.catalog, &chosen.digest).await?,
+        None => Vec::new(),
+    };
+    Ok(Materials { params, messages, tools })
+}
+
+/// The descriptors of a catalog: a built-in one if the reference is its hash, else a blob.
+pub(crate) async fn descriptors(engine: &Engine, catalog: &str, reference: &str) -> Result<Vec<Descriptor>, OpError> {
+    match profile::find(catalog).filter(|profile| profile.reference().digest == reference) {
+        Some(profile) => Ok(profile.tools.clone()),
+        None => blob(engine, reference).await,
+    }
+}
+
+async fn bytes(engine: &Engine, digest: &str) -> Result<bytes::Bytes, OpError> {
+    let missing = || OpError::MissingBlob { digest: digest.to_owned() };
+    let parsed = digest.parse().map_err(|_| missing())?;
+    engine.store().blobs().get(&parsed).await?.ok_or_else(missing)
+}
+
+async fn blob<T: DeserializeOwned>(engine: &Engine, digest: &str) -> Result<T, OpError> {
+    let bytes = bytes(engine, digest).await?;
+    serde_json::from_slice(&bytes).map_err(|_| OpError::MissingBlob { digest: digest.to_owned() })
+}
+
+/// Images of a content tree are blobs; a model gets their bytes.
+async fn fill_images(engine: &Engine, messages: &mut [Message]) -> Result<(), OpError> {
+    let mut known: HashMap<String, String> = HashMap::new();
+    for part in messages.iter_mut().flat_map(|message| &mut message.content) {
+        let Part::Image { digest: Some(digest), data, .. } = part else { continue };
+        if data.is_none() {
+            if !known.contains_key(digest) {
+                known.insert(digest.clone(), stead_core::content::message::base64(&bytes(engine, digest).await?));
+            }
+            *data = known.get(digest).cloned();
+        }
+    }
+    Ok(())
+}

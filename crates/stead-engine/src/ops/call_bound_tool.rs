@@ -1,0 +1,150 @@
+//! Call a tool on a run's behalf: visible, bound, its arguments in order, allowed; else refused, recorded and told.
+
+use std::time::Instant;
+
+use serde_json::Value;
+use stead_core::content::Refusal;
+use stead_core::content::conclude::ContentOutcome;
+use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Verdict, visible};
+use stead_core::content::event::BoundCallRefused;
+use stead_core::content::run::CallRequest;
+use stead_core::event::Answer;
+use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, Rejection, RunId, Session, SessionId};
+
+use tokio_util::sync::CancellationToken;
+
+use super::call_tool::{abandon, ended, perform};
+use crate::clock;
+use crate::content::{arguments, bound, request};
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::failpoint::pause;
+use crate::open_session::{Intent, OpenSession};
+use crate::reconcile::millis;
+
+/// Arguments up to this size are kept with a refusal.
+const KEPT_BYTES: usize = 64 * 1024;
+/// How often a call is judged anew because the catalog changed meanwhile.
+const RETRIES: usize = 4;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundReply {
+    pub call: CallId,
+    pub seq: u64,
+    pub answer: Answer,
+}
+
+/// Runs to its record even if the caller goes away.
+pub async fn call_bound_tool(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    run: RunId,
+    request: CallRequest,
+) -> Result<BoundReply, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, run, request).await }).await
+}
+
+async fn decide_and_perform(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    run: RunId,
+    request: CallRequest,
+) -> Result<BoundReply, OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    let call = CallId::from_bits(clock::id_bits());
+    let mut tries = 0;
+    let intent = loop {
+        match attempt(engine, actor, &session, run, call, &request).await {
+            Err(OpError::Rejected(Rejection::Content(Refusal::Superseded))) if tries < RETRIES => tries += 1,
+            Err(OpError::Rejected(rejection)) => return Err(refuse(&session, actor, run, request, rejection).await),
+            decided => break decided?,
+        }
+    };
+    let performed = match intent.effect {
+        Some(Effect::CallTool { .. }) => perform(engine, &session, intent, CancellationToken::new())
+            .await
+            .map(|reply| BoundReply { call: reply.call, seq: reply.seq, answer: reply.answer }),
+        _ => perform_bound(engine, &session, intent).await,
+    };
+    performed.map_err(|error| match error {
+        error @ OpError::Rejected(_) => error,
+        error => abandon(engine, session, call, error),
+    })
+}
+
+async fn attempt(
+    engine: &Engine,
+    actor: &Actor,
+    session: &OpenSession,
+    run: RunId,
+    call: CallId,
+    request: &CallRequest,
+) -> Result<Intent, OpError> {
+    let missing = || OpError::NotFound { what: "session", id: session.id().to_string() };
+    let state = session.state().await.session.ok_or_else(missing)?;
+    let verdict = judge(engine, &state, run, &request.name, &request.arguments).await?;
+    let CallRequest { name, arguments, call_id } = request.clone();
+    let call = BoundCall { call, run, name, arguments, call_id, verdict };
+    session.commit(Command::Content(ContentCommand::Call(Box::new(call))), actor).await
+}
+
+/// What the descriptor's schema says of the arguments.
+pub(crate) async fn judge(
+    engine: &Engine,
+    session: &Session,
+    run: RunId,
+    name: &str,
+    given: &Value,
+) -> Result<Verdict, OpError> {
+    let visible = visible(session, run, name)?;
+    let tools = request::descriptors(engine, &visible.catalog, &visible.catalog_ref).await?;
+    let missing = || OpError::MissingBlob { digest: visible.catalog_ref.clone() };
+    let descriptor = tools.into_iter().find(|tool| tool.name == visible.name).ok_or_else(missing)?;
+    Ok(Verdict { descriptor: Some(descriptor.hash()), faults: arguments::check(&descriptor, given) })
+}
+
+/// Keeps a refusal that is about the call itself; gives it back as the error.
+async fn refuse(
+    session: &OpenSession,
+    actor: &Actor,
+    run: RunId,
+    request: CallRequest,
+    rejection: Rejection,
+) -> OpError {
+    if !matches!(&rejection, Rejection::Content(refusal) if refusal.is_of_call()) {
+        return rejection.into();
+    }
+    let CallRequest { name, arguments, call_id } = request;
+    let refused = BoundCallRefused {
+        run,
+        name,
+        arguments: Some(arguments).filter(|arguments| arguments.to_string().len() <= KEPT_BYTES),
+        call_id,
+        code: rejection.code().to_owned(),
+        message: rejection.to_string(),
+        actor: actor.clone(),
+    };
+    match session.record_refusal(Event::BoundCallRefused(Box::new(refused))).await {
+        Ok(()) => rejection.into(),
+        Err(error) => error,
+    }
+}
+
+async fn perform_bound(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<BoundReply, OpError> {
+    let Some(Effect::Content(ContentEffect::Call { call, operation, arguments, root_hash })) = intent.effect else {
+        return Err(OpError::Contended);
+    };
+    pause("bound.perform").await;
+    let agent_type = session.state().await.session.map(|session| session.spec.agent_type.clone());
+    let agent_type = agent_type.ok_or(OpError::Contended)?;
+    let started = Instant::now();
+    let answer = bound::call(engine, &agent_type, &operation, &arguments, root_hash.as_deref()).await;
+    let outcome = ContentOutcome::CallFinished { call, duration_ms: millis(started), answer: answer.clone() };
+    match session.record(Outcome::Content(outcome)).await? {
+        Some(seq) => Ok(BoundReply { call, seq, answer }),
+        None => Err(ended(session).await),
+    }
+}

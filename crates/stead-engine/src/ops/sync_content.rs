@@ -1,0 +1,79 @@
+//! Stage a version of content for a session, and adopt what is staged.
+
+use stead_core::content::conclude::ContentOutcome;
+use stead_core::content::decide::{ContentCommand, ContentEffect};
+use stead_core::content::event::{SyncFailed, SyncRequested};
+use stead_core::content::fault::Stage;
+use stead_core::content::{ApplyMode, Refusal, SyncTarget};
+use stead_core::{Actor, Command, Effect, Event, Outcome, Rejection, SessionId};
+
+use crate::content::load;
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::failpoint::pause;
+use crate::open_session::OpenSession;
+use crate::reconcile;
+
+/// What to stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncRequest {
+    pub target: SyncTarget,
+    pub prompt_pack: Option<String>,
+    pub tool_catalog: Option<String>,
+    pub known_version: Option<u64>,
+}
+
+/// Records the request, reads, records what came of it. Gives the request's sequence number; how it went is in the events after it.
+pub async fn sync_content(engine: &Engine, actor: &Actor, id: SessionId, request: SyncRequest) -> Result<u64, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine.to_its_end(async move { sync(&work, &actor, id, request).await }).await
+}
+
+async fn sync(engine: &Engine, actor: &Actor, id: SessionId, request: SyncRequest) -> Result<u64, OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    let SyncRequest { target, prompt_pack, tool_catalog, known_version } = request;
+    let workspace = target.named();
+    let command = ContentCommand::Sync { target, prompt_pack, tool_catalog, known_version };
+    let intent = match session.commit(Command::Content(command), actor).await {
+        Err(OpError::Rejected(rejection @ Rejection::Content(Refusal::ContentNotAllowed { .. }))) => {
+            let detail = rejection.to_string();
+            let failed = SyncFailed { workspace, stage: Stage::Authorize, detail, actor: Some(actor.clone()) };
+            session.record_refusal(Event::WorkspaceSyncFailed(failed)).await?;
+            return Err(rejection.into());
+        }
+        decided => decided?,
+    };
+    let Some(Effect::Content(ContentEffect::Read { sync, requested })) = intent.effect else {
+        return Err(OpError::Contended);
+    };
+    pause("sync.read").await;
+    if let Err(error) = read(engine, &session, sync, &requested).await {
+        // The intent is durable: whoever does the session's work goes on with it.
+        tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "a sync goes on later");
+        reconcile::begin(engine, id);
+    }
+    Ok(sync)
+}
+
+/// Reads what a sync asked for and records it.
+pub(crate) async fn read(
+    engine: &Engine,
+    session: &OpenSession,
+    sync: u64,
+    requested: &SyncRequested,
+) -> Result<(), OpError> {
+    let allowed = session.state().await.session.map(|session| session.spec.authority.names.clone()).unwrap_or_default();
+    let read = load::read(engine, requested, &allowed).await;
+    session.record(Outcome::Content(ContentOutcome::Read { sync, read })).await.map(|_| ())
+}
+
+/// Asks for what is staged to be adopted. Gives the request's sequence number.
+pub async fn apply_content(engine: &Engine, actor: &Actor, id: SessionId, mode: ApplyMode) -> Result<u64, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine
+        .to_its_end(async move {
+            let session = OpenSession::open(&work, id).await?;
+            Ok(session.commit(Command::Content(ContentCommand::Apply { mode }), &actor).await?.first_seq)
+        })
+        .await
+}

@@ -1,0 +1,260 @@
+//! `/content`: named, versioned trees of prompts, tool descriptors and context; and the schemas of what is in them.
+
+use std::collections::BTreeMap;
+
+use axum::Json as Answer;
+use axum::extract::{FromRequest as _, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, LOCATION};
+use serde_json::Value;
+use stead_core::content::{ContentPath, schema as published};
+use stead_core::parse::{Fields, Place, Read};
+use stead_engine::content::NewFile;
+use stead_engine::content::tree::FileMode;
+use stead_engine::ops;
+use stead_fs::Content;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::MaybeJson;
+use crate::conditions::Wanted;
+use crate::download::{self, Facts};
+use crate::headers::IdempotencyKey;
+use crate::path::{ContentFilePath, ContentName, SchemaPath, VersionPath};
+use crate::problem::Problem;
+use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::routes::paging::{Paging, PagingParams};
+use crate::schema;
+use crate::upload::{self, Upload};
+use crate::wire::content::{
+    ContentChange, ContentDiff, ContentFile, ContentHistory, ContentSchema, ContentTree, ContentVersion,
+};
+use crate::wire::list::List;
+
+/// Lists content by name, each with its newest version.
+#[utoipa::path(get, path = "/content", tag = "content", operation_id = "list_content", params(PagingParams),
+    responses((status = 200, body = List<ContentVersion>)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Query(paging): Query<Paging>,
+) -> Result<Answer<List<ContentVersion>>, Problem> {
+    let page = ops::Page { after: paging.cursor.map(String::from), limit: paging.limit + 1 };
+    let found = ops::contents(&app.engine, &page).await?;
+    Ok(Answer(List::page(found, paging.limit, |version| version.name.to_string(), ContentVersion::from)))
+}
+
+/// Shows every version of a name, oldest first.
+#[utoipa::path(get, path = "/content/{name}", tag = "content", operation_id = "show_content",
+    params(("name" = schema::Name, Path)), responses((status = 200, body = ContentHistory)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    ContentName(name): ContentName,
+    _: Query<Nothing>,
+) -> Result<Answer<ContentHistory>, Problem> {
+    let versions = ops::content_versions(&app.engine, &name).await?;
+    let head = versions.last().map_or(0, |version| version.version);
+    Ok(Answer(ContentHistory { name, head, versions: versions.into_iter().map(ContentVersion::from).collect() }))
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; Conditions holds them")]
+pub(crate) struct PushParams {
+    /// Refuse unless this is the newest version; 0 if there must be none.
+    #[param(minimum = 0, maximum = 9007199254740992_u64)]
+    expected_head: Option<u64>,
+    /// 1: keep it even if it is not valid. No session can adopt it then.
+    #[param(value_type = Option<schema::Flag>)]
+    allow_invalid: Option<String>,
+}
+
+pub(crate) struct Conditions {
+    expected_head: Option<u64>,
+    faulty: ops::Faulty,
+}
+
+impl ReadQuery for Conditions {
+    fn read(parameters: &mut Parameters) -> Self {
+        let expected_head = parameters.number("expected_head", 0..=1 << 53);
+        let keep = parameters.word("allow_invalid", &["0", "1"]) == Some("1");
+        Self { expected_head, faulty: if keep { ops::Faulty::Keep } else { ops::Faulty::Refuse } }
+    }
+}
+
+/// Adds a version: from JSON, or from a tar, tar.gz, tar.zst or zip. All of it is valid and kept, or nothing happened.
+#[utoipa::path(post, path = "/content/{name}/versions", tag = "content", operation_id = "push_content",
+    params(("name" = schema::Name, Path), PushParams, ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
+    request_body(content((schema::ContentFiles = "application/json"), (schema::Bytes = "application/octet-stream"))),
+    responses((status = 201, body = ContentVersion, headers(("Location" = String))), (status = 409), (status = 422)))]
+pub(crate) async fn push(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    ContentName(name): ContentName,
+    Query(conditions): Query<Conditions>,
+    IdempotencyKey(key): IdempotencyKey,
+    request: Request,
+) -> Result<Response, Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let (files, body_hash) = body(&app, request).await?;
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash });
+    let Conditions { expected_head, faulty } = conditions;
+    let pushed = ops::push_content(&app.engine, &actor, name, files, expected_head, faulty, idempotency).await?;
+    let version = ContentVersion::from(pushed);
+    let location = format!("/api/v1/content/{}/versions/{}", version.name, version.version);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(version)).into_response())
+}
+
+async fn body(app: &App, request: Request) -> Result<(Vec<NewFile>, [u8; 32]), Problem> {
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.trim_start().to_ascii_lowercase().starts_with("application/json") {
+        let MaybeJson { value: Files(files), hash } = MaybeJson::from_request(request, app).await?;
+        return Ok((files, hash));
+    }
+    let upload = Upload::from_request(request, app).await?;
+    let (archive, hash) = spool(upload).await?;
+    Ok((ops::content_of_archive(archive).await?, hash))
+}
+
+/// The archive in a file that is already unlinked, and its hash.
+async fn spool(upload: Upload) -> Result<(std::fs::File, [u8; 32]), Problem> {
+    use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
+    let failed = |error: std::io::Error| Problem::internal(&error);
+    let mut file = tokio::fs::File::from_std(tempfile::tempfile().map_err(failed)?);
+    let (mut reader, mut hasher, mut piece) = (upload.reader(), blake3::Hasher::new(), vec![0; 64 * 1024]);
+    loop {
+        let count = match reader.read(&mut piece).await {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) => return Err(upload::refusal(error).unwrap_or_else(|error| Problem::internal(&error))),
+        };
+        hasher.update(&piece[..count]);
+        file.write_all(&piece[..count]).await.map_err(failed)?;
+    }
+    file.flush().await.map_err(failed)?;
+    file.rewind().await.map_err(failed)?;
+    Ok((file.into_std().await, *hasher.finalize().as_bytes()))
+}
+
+/// `{"files": {path: text}}`
+struct Files(Vec<NewFile>);
+
+impl Read for Files {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let given = fields.required::<BTreeMap<String, AnyText>>("files");
+        let mut files = Vec::new();
+        for (path, text) in given.into_iter().flatten() {
+            match path.parse::<ContentPath>() {
+                Ok(path) => files.push(NewFile { path, bytes: text.0.into(), mode: FileMode::Plain }),
+                Err(error) => fields.fail("files", error.to_string()),
+            }
+        }
+        fields.done();
+        Some(Self(files))
+    }
+}
+
+/// A text with whatever is in it.
+struct AnyText(String);
+
+impl Read for AnyText {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self(text)),
+            _ => at.fail("expected a string"),
+        }
+    }
+}
+
+/// Shows a version and the files in it.
+#[utoipa::path(get, path = "/content/{name}/versions/{v}", tag = "content", operation_id = "show_content_version",
+    params(("name" = schema::Name, Path), ("v" = schema::Count, Path)), responses((status = 200, body = ContentTree)))]
+pub(crate) async fn tree(
+    State(app): State<App>,
+    ContentName(name): ContentName,
+    VersionPath(version): VersionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<ContentTree>, Problem> {
+    let version = ops::content_version(&app.engine, &name, Some(version)).await?;
+    let files = ops::content_files(&app.engine, &version).await?;
+    let tree = files.into_iter().map(ContentFile::from).collect();
+    Ok(Answer(ContentTree { version: version.into(), tree }))
+}
+
+/// Gives the bytes of a file of a version, or a range of them.
+#[utoipa::path(get, path = "/content/{name}/versions/{v}/files/{*path}", tag = "content", operation_id = "read_content_file",
+    params(("name" = schema::Name, Path), ("v" = schema::Count, Path), ("path" = schema::ContentPath, Path),
+        ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header), ("If-Range" = Option<String>, Header)),
+    responses((status = 200, content((schema::Bytes = "application/octet-stream")), headers(("ETag" = String), ("Accept-Ranges" = String))),
+        (status = 206, content((schema::Bytes = "application/octet-stream")), headers(("Content-Range" = String))),
+        (status = 304, description = "It is what you have."), (status = 416, headers(("Content-Range" = String)))))]
+pub(crate) async fn read_file(
+    State(app): State<App>,
+    ContentName(name): ContentName,
+    VersionPath(version): VersionPath,
+    ContentFilePath(path): ContentFilePath,
+    _: Query<Nothing>,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    let version = ops::content_version(&app.engine, &name, Some(version)).await?;
+    let (file, blob) = ops::open_content_file(&app.engine, &version, &path).await?;
+    let content = Content::Stream { reader: Box::new(blob.file.into_std().await), size: blob.len };
+    download::file(content, &Facts { hash: file.hash.to_string(), modified_millis: None }, &wanted)
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; Between holds them")]
+pub(crate) struct DiffParams {
+    /// The older version; the one before `to` if not given.
+    #[param(minimum = 1, maximum = 9007199254740992_u64)]
+    from: Option<u64>,
+    /// The newer version; the newest if not given.
+    #[param(minimum = 1, maximum = 9007199254740992_u64)]
+    to: Option<u64>,
+}
+
+pub(crate) struct Between {
+    from: Option<u64>,
+    to: Option<u64>,
+}
+
+impl ReadQuery for Between {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self { from: parameters.number("from", 1..=1 << 53), to: parameters.number("to", 1..=1 << 53) }
+    }
+}
+
+/// Shows which files differ between two versions.
+#[utoipa::path(get, path = "/content/{name}/diff", tag = "content", operation_id = "diff_content",
+    params(("name" = schema::Name, Path), DiffParams), responses((status = 200, body = ContentDiff)))]
+pub(crate) async fn diff(
+    State(app): State<App>,
+    ContentName(name): ContentName,
+    Query(Between { from, to }): Query<Between>,
+) -> Result<Answer<ContentDiff>, Problem> {
+    let to = ops::content_version(&app.engine, &name, to).await?;
+    let from = from.unwrap_or_else(|| to.version.saturating_sub(1).max(1));
+    let from = ops::content_version(&app.engine, &name, Some(from)).await?;
+    let changes = ops::content_diff(&app.engine, &from, &to).await?;
+    let changes = changes.into_iter().map(ContentChange::from).collect();
+    Ok(Answer(ContentDiff { name, from: from.version, to: to.version, changes }))
+}
+
+/// Lists the JSON Schemas of the files in a content tree.
+#[utoipa::path(get, path = "/schemas", tag = "content", operation_id = "list_schemas",
+    responses((status = 200, body = List<ContentSchema>)))]
+pub(crate) async fn schemas(_: Query<Nothing>) -> Answer<List<ContentSchema>> {
+    let one = |(name, _): &(&'static str, &str)| ContentSchema { name, path: format!("/api/v1/schemas/{name}") };
+    Answer(List::whole(published::SCHEMAS.iter().map(one).collect()))
+}
+
+/// Gives one of them.
+#[utoipa::path(get, path = "/schemas/{schema}", tag = "content", operation_id = "show_schema",
+    params(("schema" = schema::SchemaName, Path)),
+    responses((status = 200, content((schema::JsonSchema = "application/schema+json")))))]
+pub(crate) async fn schema(SchemaPath(text): SchemaPath, _: Query<Nothing>) -> Response {
+    ([(CONTENT_TYPE, "application/schema+json")], text).into_response()
+}

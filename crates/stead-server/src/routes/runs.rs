@@ -1,0 +1,195 @@
+//! `/sessions/{id}/runs`
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::LOCATION;
+use stead_core::content::run::{CallRequest, EndRequest, RunRequest, RunStatus, StepRequest};
+use stead_core::{Actor, RunId, SessionId};
+use stead_engine::ops;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::MaybeJson;
+use crate::headers::IdempotencyKey;
+use crate::path::{RunPath, SessionPath, StepPath};
+use crate::problem::Problem;
+use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::schema;
+use crate::wire::list::List;
+use crate::wire::run::{BoundAnswer, Format, Run, Step};
+
+/// Starts a run. What was staged for the next run is adopted first.
+#[utoipa::path(post, path = "/sessions/{id}/runs", tag = "runs", operation_id = "start_run",
+    params(("id" = schema::SessionId, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
+    request_body = schema::RunRequest,
+    responses((status = 201, body = Run, headers(("Location" = String))), (status = 409), (status = 422)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: MaybeJson<RunRequest>,
+) -> Result<Response, Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
+    let run: Run = ops::start_run(&app.engine, &actor, id, body.value, idempotency).await?.into();
+    let location = format!("/api/v1/sessions/{id}/runs/{}", run.id);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(run)).into_response())
+}
+
+/// Lists the runs of a session, oldest first.
+#[utoipa::path(get, path = "/sessions/{id}/runs", tag = "runs", operation_id = "list_runs",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = List<Run>)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<List<Run>>, Problem> {
+    Ok(Answer(List::whole(ops::runs(&app.engine, id).await?.into_iter().map(Run::from).collect())))
+}
+
+/// Shows one run.
+#[utoipa::path(get, path = "/sessions/{id}/runs/{run}", tag = "runs", operation_id = "show_run",
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), responses((status = 200, body = Run)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    RunPath(run): RunPath,
+    _: Query<Nothing>,
+) -> Result<Answer<Run>, Problem> {
+    Ok(Answer(ops::run(&app.engine, id, run).await?.into()))
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the field only describes the parameter; Format holds it")]
+pub(crate) struct FormatParams {
+    /// The shape of the request: Stead's own, Anthropic's Messages, or OpenAI's Chat Completions.
+    #[param(value_type = Option<schema::RequestFormat>)]
+    format: Option<String>,
+}
+
+impl ReadQuery for Format {
+    fn read(parameters: &mut Parameters) -> Self {
+        match parameters.word("format", &["neutral", "anthropic", "openai"]) {
+            Some("anthropic") => Self::Anthropic,
+            Some("openai") => Self::Openai,
+            _ => Self::Neutral,
+        }
+    }
+}
+
+/// Takes a step: a boundary at which staged content may be adopted. Answers what to send to the model.
+#[utoipa::path(post, path = "/sessions/{id}/runs/{run}/steps", tag = "runs", operation_id = "start_step",
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path), FormatParams,
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
+    request_body = schema::StepRequest,
+    responses((status = 201, body = Step), (status = 409), (status = 422)))]
+pub(crate) async fn step(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    RunPath(run): RunPath,
+    Query(format): Query<Format>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: MaybeJson<StepRequest>,
+) -> Result<Response, Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
+    let reply = ops::start_step(&app.engine, &actor, id, run, body.value, idempotency).await?;
+    Ok((StatusCode::CREATED, Answer(Step::of(reply, format))).into_response())
+}
+
+/// Shows a step that was taken, made again from the journal.
+#[utoipa::path(get, path = "/sessions/{id}/runs/{run}/steps/{step}", tag = "runs", operation_id = "show_step",
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path), ("step" = schema::Count, Path), FormatParams),
+    responses((status = 200, body = Step)))]
+pub(crate) async fn show_step(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    RunPath(run): RunPath,
+    StepPath(step): StepPath,
+    Query(format): Query<Format>,
+) -> Result<Answer<Step>, Problem> {
+    Ok(Answer(Step::of(ops::step(&app.engine, id, run, step).await?, format)))
+}
+
+async fn end(
+    app: &App,
+    actor: &Actor,
+    id: SessionId,
+    run: RunId,
+    status: RunStatus,
+    request: EndRequest,
+) -> Result<Answer<Run>, Problem> {
+    let EndRequest { code, detail } = request;
+    Ok(Answer(ops::end_run(&app.engine, actor, id, run, status, code, detail).await?.into()))
+}
+
+/// Says that a run reached its end.
+#[utoipa::path(post, path = "/sessions/{id}/runs/{run}/complete", tag = "runs", operation_id = "complete_run",
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
+    responses((status = 200, body = Run), (status = 409)))]
+pub(crate) async fn complete(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    RunPath(run): RunPath,
+    _: Query<Nothing>,
+    body: MaybeJson<EndRequest>,
+) -> Result<Answer<Run>, Problem> {
+    end(&app, &actor, id, run, RunStatus::Completed, body.value).await
+}
+
+/// Says that a run failed.
+#[utoipa::path(post, path = "/sessions/{id}/runs/{run}/fail", tag = "runs", operation_id = "fail_run",
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
+    responses((status = 200, body = Run), (status = 409)))]
+pub(crate) async fn fail(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    RunPath(run): RunPath,
+    _: Query<Nothing>,
+    body: MaybeJson<EndRequest>,
+) -> Result<Answer<Run>, Problem> {
+    end(&app, &actor, id, run, RunStatus::Failed, body.value).await
+}
+
+/// Calls a run off.
+#[utoipa::path(post, path = "/sessions/{id}/runs/{run}/cancel", tag = "runs", operation_id = "cancel_run",
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
+    responses((status = 200, body = Run), (status = 409)))]
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    RunPath(run): RunPath,
+    _: Query<Nothing>,
+    body: MaybeJson<EndRequest>,
+) -> Result<Answer<Run>, Problem> {
+    end(&app, &actor, id, run, RunStatus::Cancelled, body.value).await
+}
+
+/// Calls a tool on a run's behalf, if it is visible, bound and allowed and its arguments fit its schema.
+#[utoipa::path(post, path = "/sessions/{id}/runs/{run}/tool-calls", tag = "runs", operation_id = "call_run_tool",
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::CallRequest,
+    responses((status = 200, body = BoundAnswer), (status = 409), (status = 422)))]
+pub(crate) async fn call_tool(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    RunPath(run): RunPath,
+    _: Query<Nothing>,
+    body: MaybeJson<CallRequest>,
+) -> Result<Answer<BoundAnswer>, Problem> {
+    let (name, call_id) = (body.value.name.clone(), body.value.call_id.clone());
+    match ops::call_bound_tool(&app.engine, &actor, id, run, body.value).await {
+        Ok(reply) => Ok(Answer(BoundAnswer::of(reply, name, call_id))),
+        Err(error) => Err(Problem::from(error).telling_model(call_id.as_deref(), &name)),
+    }
+}
