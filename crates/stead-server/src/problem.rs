@@ -103,7 +103,7 @@ pub(crate) struct Problem {
     /// The hash of the file as it is, where that is what is wrong.
     current: Option<String>,
     /// The refusal of a model's call in the form a model is told of results.
-    tool_result: Option<Value>,
+    tool_result: Option<Box<Value>>,
 }
 
 #[derive(Serialize)]
@@ -172,7 +172,7 @@ impl Problem {
     /// What the model that made the call is told.
     pub(crate) fn telling_model(mut self, call_id: Option<&str>, name: &str) -> Self {
         let result = json!({"call_id": call_id, "name": name, "is_error": true, "content": self.detail});
-        self.tool_result = Some(result);
+        self.tool_result = Some(Box::new(result));
         self
     }
 
@@ -358,7 +358,7 @@ impl IntoResponse for Problem {
             hint: self.hint,
             errors: &self.errors,
             current: self.current.as_deref(),
-            tool_result: self.tool_result.as_ref(),
+            tool_result: self.tool_result.as_deref(),
         };
         let mut response = (status, axum::Json(body)).into_response();
         let headers = response.headers_mut();

@@ -206,10 +206,9 @@ fn scenario_an_invalid_snapshot_fails_and_the_active_one_stays() {
     assert_eq!(version(&shown), (1, 3));
     assert_eq!(shown["content"]["sync_failure"]["stage"], "tool_catalog");
     assert!(kinds(&server, &session).contains(&"WorkspaceSyncFailed".to_owned()));
-    for (target, stage) in [(json!({"workspace": "bot", "version": 99}), "resolve")] {
-        tell(&server, &session, json!({"type": "WorkspaceSyncRequested", "workspace_binding": target})).expect(202);
-        assert_eq!(show(&server, &session)["content"]["sync_failure"]["stage"], stage);
-    }
+    let missing = json!({"workspace": "bot", "version": 99});
+    tell(&server, &session, json!({"type": "WorkspaceSyncRequested", "workspace_binding": missing})).expect(202);
+    assert_eq!(show(&server, &session)["content"]["sync_failure"]["stage"], "resolve");
     let unknown =
         json!({"type": "WorkspaceSyncRequested", "workspace_binding": {"workspace": "bot"}, "prompt_pack": "none"});
     tell(&server, &session, unknown).expect(202);
