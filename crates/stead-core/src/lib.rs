@@ -21,6 +21,7 @@ pub mod policy;
 pub mod quantity;
 pub mod registry;
 pub mod rejection;
+pub mod remote;
 pub mod repository;
 pub mod request;
 pub mod session;

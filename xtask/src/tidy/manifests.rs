@@ -12,12 +12,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-fs", &[]),
     ("stead-box", &["stead-fs"]),
     ("stead-store", &["stead-core"]),
+    ("stead-git", &["stead-core"]),
     ("stead-providers", &["stead-box", "stead-core", "stead-fs"]),
-    ("stead-engine", &["stead-core", "stead-store", "stead-providers", "stead-fs"]),
+    ("stead-engine", &["stead-core", "stead-store", "stead-providers", "stead-fs", "stead-git"]),
     // Only the engine is called per request; the others are named where the parts are put together.
     ("stead-server", &["stead-engine", "stead-core", "stead-fs", "stead-providers", "stead-store"]),
     // The file layer packs and unpacks the directories that `stead cp` copies.
-    ("stead", &["stead-server", "stead-engine", "stead-core", "stead-fs", "stead-providers", "stead-store"]),
+    (
+        "stead",
+        &["stead-server", "stead-engine", "stead-core", "stead-fs", "stead-git", "stead-providers", "stead-store"],
+    ),
     ("xtask", &[]),
 ];
 const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench", "stead-fuzz"];

@@ -6,6 +6,7 @@ mod fold;
 mod plan;
 mod policy;
 mod purity;
+mod remote;
 mod repository;
 mod scenario;
 mod spec;

@@ -1,0 +1,175 @@
+//! A commit as a directory: the files, and a repository an agent can go on with.
+//!
+//! The directory is the server's until it is complete. Nothing in it comes from a template, and nothing of the server is in it: the remote
+//! is named without a credential, and the objects are in packs that are shared with the mirror where they can be.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use stead_core::repository::RepositoryUrl;
+
+use crate::error::{GitError, disk};
+use crate::index;
+use crate::mirror::{Depth, Mirrors, Resolved};
+
+/// Who an agent's commits are by, unless it says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    pub name: String,
+    pub email: String,
+}
+
+impl Default for Author {
+    fn default() -> Self {
+        Self { name: "Stead agent".to_owned(), email: "agent@stead.invalid".to_owned() }
+    }
+}
+
+/// A checkout that is not written yet.
+#[derive(Clone)]
+pub struct Checkout {
+    mirrors: Mirrors,
+    url: RepositoryUrl,
+    resolved: Resolved,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub files: u64,
+}
+
+impl Checkout {
+    pub(crate) fn new(mirrors: Mirrors, url: RepositoryUrl, resolved: Resolved) -> Self {
+        Self { mirrors, url, resolved }
+    }
+
+    /// Equal for directories with the same content.
+    pub fn key(&self) -> String {
+        let Resolved { commit, branch, default_branch, depth, .. } = &self.resolved;
+        let author = &self.mirrors.settings().author;
+        let parts = format!("1\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
+        format!("git-{}-{}", &commit[..12], &blake3::hash(parts.as_bytes()).to_hex()[..32])
+    }
+
+    /// Writes it into an empty directory.
+    pub async fn write(&self, into: &Path) -> Result<Written, GitError> {
+        let git_dir = into.join(".git");
+        self.skeleton(&git_dir)?;
+        self.objects(&git_dir).await?;
+        let limit = self.mirrors.settings().timeout;
+        let seconds = self.time(&git_dir).await?;
+        let git = self.mirrors.git().on(&git_dir).work_tree(into);
+        let git = git.setting("checkout.workers=0").setting("checkout.thresholdForParallelism=200");
+        git.args(["read-tree", "--reset", "-u", &self.resolved.commit]).local("check out the commit", limit).await?;
+        let (tree, index_path) = (into.to_owned(), git_dir.join("index"));
+        let settled = tokio::task::spawn_blocking(move || index::settle(&tree, &index_path, seconds)).await;
+        let interrupted = || Err(std::io::Error::other("the work was interrupted"));
+        let files = settled.unwrap_or_else(|_| interrupted()).map_err(disk(&git_dir))?;
+        Ok(Written { files })
+    }
+
+    fn skeleton(&self, git_dir: &Path) -> Result<(), GitError> {
+        let Resolved { commit, branch, default_branch, .. } = &self.resolved;
+        for directory in ["objects/pack", "objects/info", "refs/heads", "refs/tags", "refs/remotes/origin", "info"] {
+            let path = git_dir.join(directory);
+            fs::create_dir_all(&path).map_err(disk(&path))?;
+        }
+        let line = format!("{commit}\n");
+        let head = branch.as_ref().map_or(line.clone(), |branch| format!("ref: refs/heads/{branch}\n"));
+        write(&git_dir.join("HEAD"), &head)?;
+        if let Some(branch) = branch {
+            write(&git_dir.join("refs/heads").join(branch), &line)?;
+            write(&git_dir.join("refs/remotes/origin").join(branch), &line)?;
+        }
+        if let Some(default) = default_branch.as_ref().filter(|default| Some(*default) == branch.as_ref()) {
+            write(&git_dir.join("refs/remotes/origin/HEAD"), &format!("ref: refs/remotes/origin/{default}\n"))?;
+        }
+        write(&git_dir.join("config"), &config(&self.url, branch.as_deref(), &self.mirrors.settings().author))
+    }
+
+    /// Brings the objects: the mirror's own pack where that is exactly them, a pack of them otherwise.
+    async fn objects(&self, git_dir: &Path) -> Result<(), GitError> {
+        let Resolved { commit, mirror, depth, .. } = &self.resolved;
+        let note = mirror.join("notes").join(format!("{commit}.pack"));
+        if let Ok(pack) = fs::read_to_string(&note)
+            && link_pack(mirror, git_dir, &pack).is_ok()
+        {
+            return match fs::copy(mirror.join("shallow"), git_dir.join("shallow")) {
+                // The mirror may know other ends of history by now: only this commit's is ours.
+                Ok(_) => self.own_shallow(git_dir),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(disk(git_dir)(error)),
+            };
+        }
+        let git = self.mirrors.git().on(git_dir).env("GIT_ALLOW_PROTOCOL", "file").setting("fetch.unpackLimit=1");
+        let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]);
+        let git = match depth {
+            Depth::Commits(count) => git.arg(format!("--depth={count}")),
+            Depth::Whole => git,
+        };
+        let from = format!("file://{}", mirror.display());
+        // Held by a name of its own, or it would be written and then not be found again.
+        let refspec = format!("+{commit}:refs/stead/base");
+        let git = git.args(["--end-of-options", &from, &refspec]);
+        git.local("copy the commit from the mirror", self.mirrors.settings().timeout).await?;
+        let base = git_dir.join("refs/stead");
+        fs::remove_dir_all(&base).map_err(disk(&base))
+    }
+
+    fn own_shallow(&self, git_dir: &Path) -> Result<(), GitError> {
+        if self.resolved.depth == Depth::Commits(1) {
+            return write(&git_dir.join("shallow"), &format!("{}\n", self.resolved.commit));
+        }
+        Ok(())
+    }
+
+    /// The commit's own time, kept in the past: two people who check out one commit get the same times.
+    async fn time(&self, git_dir: &Path) -> Result<i64, GitError> {
+        let asked = ["log", "-1", "--format=%ct", "--end-of-options", &self.resolved.commit];
+        let answer =
+            self.mirrors.git().on(git_dir).args(asked).local("read the commit", Duration::from_secs(60)).await?;
+        let committed: i64 = String::from_utf8_lossy(&answer).trim().parse().unwrap_or(1);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let latest = i64::try_from(now).unwrap_or(i64::MAX).clamp(120, i64::from(u32::MAX)) - 60;
+        Ok(committed.clamp(1, latest))
+    }
+}
+
+/// The settings of a repository in a workspace.
+pub(crate) fn config(url: &RepositoryUrl, branch: Option<&str>, author: &Author) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut text = format!(
+        "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\tcheckStat = minimal\n\
+         [gc]\n\tauto = 0\n\
+         [user]\n\tname = {}\n\temail = {}\n\
+         [remote \"origin\"]\n\turl = {}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
+        quoted(&author.name),
+        quoted(&author.email),
+        quoted(url.as_str())
+    );
+    if let Some(branch) = branch {
+        text += &format!("[branch {}]\n\tremote = origin\n\tmerge = refs/heads/{branch}\n", quoted(branch));
+    }
+    text
+}
+
+fn link_pack(mirror: &Path, git_dir: &Path, pack: &str) -> std::io::Result<()> {
+    let (from, to) = (mirror.join("objects/pack"), git_dir.join("objects/pack"));
+    for ending in ["pack", "idx", "rev"] {
+        let name = PathBuf::from(format!("{pack}.{ending}"));
+        if ending == "rev" && !from.join(&name).exists() {
+            continue;
+        }
+        fs::hard_link(from.join(&name), to.join(&name))?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), GitError> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(disk(parent))?;
+    }
+    fs::write(path, text).map_err(disk(path))
+}

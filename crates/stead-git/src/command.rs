@@ -1,0 +1,355 @@
+//! One git process: its whole environment and every setting that could make it do more than it is told.
+//!
+//! A git of the server's sees no user, no system settings, no terminal and no agent. It is a process group of its own that is ended as a
+//! whole when its time is over or nobody waits for it any more, and the kernel ends it when the server dies.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+use crate::error::GitError;
+
+/// What git may answer on its output when it is kept in memory.
+const MOST_OUTPUT: usize = 64 << 20;
+/// The end of what git said about itself.
+const KEPT_WORDS: usize = 8 << 10;
+
+/// Settings for every git of the server's, each because of what it would otherwise allow.
+const SETTINGS: &[&str] = &[
+    // Programs that run beside git.
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.askPass=",
+    "core.sshCommand=ssh",
+    "credential.helper=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "fetch.writeCommitGraph=false",
+    // Other places to go to.
+    "http.followRedirects=false",
+    "http.proxy=",
+    "transfer.bundleURI=false",
+    "fetch.recurseSubmodules=false",
+    "submodule.recurse=false",
+    "push.recurseSubmodules=no",
+    // Objects and names that are made to harm.
+    "transfer.fsckObjects=true",
+    "fetch.fsckObjects=true",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    // Old and harmless mistakes that real histories are full of.
+    "fetch.fsck.zeroPaddedFilemode=warn",
+    "fetch.fsck.badTimezone=warn",
+    "fetch.fsck.missingSpaceBeforeDate=warn",
+    "fetch.fsck.missingSpaceBeforeEmail=warn",
+    "fetch.fsck.missingEmail=warn",
+    "fetch.fsck.missingNameBeforeEmail=warn",
+    "protocol.version=2",
+    "index.version=2",
+    "advice.detachedHead=false",
+];
+
+/// How a git ended that did not do what it was told.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Spawn(std::io::Error),
+    Timeout,
+    /// It wrote more than it may.
+    TooLarge,
+    /// Its own words, the last of them.
+    Failed {
+        words: String,
+    },
+}
+
+/// A git to run.
+pub(crate) struct Git<'a> {
+    pub(crate) home: &'a Path,
+    /// How large a file may become that it writes.
+    pub(crate) most_bytes: u64,
+    command: Vec<OsString>,
+    settings: Vec<String>,
+    env: Vec<(&'static str, OsString)>,
+    directory: Option<PathBuf>,
+    input: Input,
+    output: Option<File>,
+}
+
+enum Input {
+    Nothing,
+    Bytes(Vec<u8>),
+    File(File),
+}
+
+impl<'a> Git<'a> {
+    pub(crate) fn new(home: &'a Path, most_bytes: u64) -> Self {
+        Self {
+            home,
+            most_bytes,
+            command: Vec::new(),
+            settings: Vec::new(),
+            env: vec![("GIT_ALLOW_PROTOCOL", "none".into())],
+            directory: None,
+            input: Input::Nothing,
+            output: None,
+        }
+    }
+
+    /// The repository it works on; without one it looks for none.
+    pub(crate) fn on(mut self, git_dir: &Path) -> Self {
+        self.env.push(("GIT_DIR", git_dir.into()));
+        self
+    }
+
+    pub(crate) fn work_tree(mut self, directory: &Path) -> Self {
+        self.env.push(("GIT_WORK_TREE", directory.into()));
+        self.directory = Some(directory.to_owned());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.env.retain(|(known, _)| *known != name);
+        self.env.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn setting(mut self, setting: impl Into<String>) -> Self {
+        self.settings.push(setting.into());
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.push(arg.as_ref().to_owned());
+        self
+    }
+
+    pub(crate) fn args<T: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
+        self.command.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Input::Bytes(bytes.into());
+        self
+    }
+
+    pub(crate) fn input_file(mut self, file: File) -> Self {
+        self.input = Input::File(file);
+        self
+    }
+
+    /// Writes what it answers there instead of giving it back.
+    pub(crate) fn output(mut self, file: File) -> Self {
+        self.output = Some(file);
+        self
+    }
+
+    fn command(&self) -> Command {
+        let mut words: Vec<OsString> = Vec::new();
+        if launcher() {
+            let limit = format!("--fsize={}", self.most_bytes);
+            words.extend(["setpriv", "--pdeathsig", "KILL", "prlimit", "--core=0", &limit].map(OsString::from));
+        }
+        words.push("git".into());
+        for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {
+            words.extend(["-c".into(), setting.into()]);
+        }
+        words.extend(self.command.iter().cloned());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).env_clear().process_group(0).kill_on_drop(true);
+        command.current_dir(self.directory.as_deref().unwrap_or(self.home));
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
+        for (name, value) in [
+            ("HOME", self.home.as_os_str()),
+            ("XDG_CONFIG_HOME", self.home.as_os_str()),
+            ("GIT_CONFIG_NOSYSTEM", OsStr::new("1")),
+            ("GIT_CONFIG_GLOBAL", self.home.join("gitconfig").as_os_str()),
+            ("GIT_ATTR_NOSYSTEM", OsStr::new("1")),
+            ("GIT_TERMINAL_PROMPT", OsStr::new("0")),
+            ("SSH_ASKPASS_REQUIRE", OsStr::new("never")),
+            ("GIT_PROTOCOL_FROM_USER", OsStr::new("0")),
+            ("GIT_NO_REPLACE_OBJECTS", OsStr::new("1")),
+            ("GIT_NO_LAZY_FETCH", OsStr::new("1")),
+            ("GIT_OPTIONAL_LOCKS", OsStr::new("0")),
+            ("GIT_CEILING_DIRECTORIES", OsStr::new("/")),
+            ("LC_ALL", OsStr::new("C")),
+        ] {
+            command.env(name, value);
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs it to its end; `heard` gets what it says about itself, as it says it.
+    pub(crate) async fn run(mut self, limit: Duration, mut heard: impl FnMut(&[u8])) -> Result<Vec<u8>, Ended> {
+        let mut command = self.command();
+        let bytes = match std::mem::replace(&mut self.input, Input::Nothing) {
+            Input::Nothing => {
+                command.stdin(Stdio::null());
+                None
+            }
+            Input::File(file) => {
+                command.stdin(Stdio::from(file));
+                None
+            }
+            Input::Bytes(bytes) => {
+                command.stdin(Stdio::piped());
+                Some(bytes)
+            }
+        };
+        match self.output.take() {
+            Some(file) => command.stdout(Stdio::from(file)),
+            None => command.stdout(Stdio::piped()),
+        };
+        command.stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(Ended::Spawn)?;
+        let group = Group::of(&child);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let feed = async {
+            if let (Some(mut stdin), Some(bytes)) = (stdin, bytes) {
+                // A git that does not want it all says why itself.
+                let _ = tokio::io::AsyncWriteExt::write_all(&mut stdin, &bytes).await;
+            }
+        };
+        let work = async {
+            let (answer, words, ()) = tokio::join!(gather(stdout), listen(stderr, &mut heard), feed);
+            (answer, words, child.wait().await)
+        };
+        let (answer, words, status) = tokio::time::timeout(limit, work).await.map_err(|_| Ended::Timeout)?;
+        drop(group);
+        let status = status.map_err(Ended::Spawn)?;
+        let mut words = String::from_utf8_lossy(&words).into_owned();
+        if let (Some(answer), false) = (&answer, status.success()) {
+            // A push says on its output which branch was refused and why.
+            words += &String::from_utf8_lossy(&answer[..answer.len().min(KEPT_WORDS)]);
+        }
+        match (answer, status.success()) {
+            (Some(answer), true) => Ok(answer),
+            (None, true) => Err(Ended::TooLarge),
+            // SIGXFSZ, its own or that of the process it started.
+            _ if std::os::unix::process::ExitStatusExt::signal(&status) == Some(25)
+                || words.contains("signal 25")
+                || words.contains("File too large") =>
+            {
+                Err(Ended::TooLarge)
+            }
+            _ => Err(Ended::Failed { words }),
+        }
+    }
+
+    /// For what talks to nobody: any failure is git's own.
+    pub(crate) async fn local(self, doing: &'static str, limit: Duration) -> Result<Vec<u8>, GitError> {
+        let most_bytes = self.most_bytes;
+        self.run(limit, |_| ()).await.map_err(|ended| ended.error(doing, limit, most_bytes))
+    }
+}
+
+impl Ended {
+    pub(crate) fn error(self, doing: &'static str, limit: Duration, most_bytes: u64) -> GitError {
+        match self {
+            Self::Spawn(error) => GitError::Spawn(error),
+            Self::Timeout => GitError::Timeout { doing, seconds: limit.as_secs() },
+            Self::TooLarge => GitError::TooLarge { limit: most_bytes },
+            Self::Failed { words } => GitError::Failed { doing, reason: reason(&words) },
+        }
+    }
+}
+
+/// The lines in which git says what is wrong, without control characters.
+pub(crate) fn reason(words: &str) -> String {
+    let telling = |line: &&str| {
+        ["fatal:", "error:", "remote:", "ssh:", "!"].iter().any(|start| line.starts_with(start))
+            || ["denied", "refused", "failed", "timed out"].iter().any(|word| line.contains(word))
+    };
+    let lines: Vec<&str> = words.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut chosen: Vec<&str> = lines.iter().copied().filter(telling).collect();
+    if chosen.is_empty() {
+        chosen = lines.iter().rev().take(2).rev().copied().collect();
+    }
+    let text: String = chosen.join("; ").chars().filter(|c| !c.is_control()).take(800).collect();
+    if text.is_empty() { "git gave no reason".to_owned() } else { text }
+}
+
+/// Ends a whole process group when nobody waits for it any more.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // Gone already is what is wanted. The group's number cannot be another's: its leader is not reaped before this.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+async fn gather(from: Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    if let Some(from) = from {
+        let _ = from.take(MOST_OUTPUT as u64 + 1).read_to_end(&mut all).await;
+    }
+    (all.len() <= MOST_OUTPUT).then_some(all)
+}
+
+async fn listen(from: Option<impl AsyncRead + Unpin>, heard: &mut impl FnMut(&[u8])) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut from) = from else { return kept };
+    let mut piece = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut piece).await {
+        heard(&piece[..count]);
+        kept.extend_from_slice(&piece[..count]);
+        if kept.len() > 2 * KEPT_WORDS {
+            kept.drain(..kept.len() - KEPT_WORDS);
+        }
+    }
+    kept
+}
+
+/// Whether this system has the two small programs that end git with the server and bound what it writes.
+fn launcher() -> bool {
+    static THERE: OnceLock<bool> = OnceLock::new();
+    *THERE.get_or_init(|| {
+        let probe = ["--pdeathsig", "KILL", "prlimit", "--core=0", "true"];
+        let there = std::process::Command::new("setpriv")
+            .args(probe)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !there {
+            tracing::warn!(
+                "setpriv or prlimit is missing: a git outlives a server that is killed, and its files are not limited"
+            );
+        }
+        there
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn the_reason_is_gits_own_and_harmless() {
+        let words = "Cloning\nremote: no such\u{1b}[31m thing\nfatal: repository 'x' not found\n";
+        assert_eq!(reason(words), "remote: no such[31m thing; fatal: repository 'x' not found");
+        assert_eq!(reason("one\ntwo\nthree"), "two; three");
+        assert_eq!(reason(""), "git gave no reason");
+    }
+}

@@ -1,0 +1,193 @@
+//! Who the server is to which host, and how one git learns of it.
+//!
+//! Git has a helper that asks for a user name and password over a socket (`git credential-cache`). The server is what answers: in a
+//! directory only it can enter, for as long as one fetch or push lasts, for the one protocol and host that fetch is about. So a token
+//! is never an argument, an environment variable or a file of ours, and a git that was led to another host gets no answer.
+//! An ssh key stays in its file, which ssh itself reads.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::AbortHandle;
+
+use crate::error::{GitError, disk};
+
+/// A secret that does not show itself.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    Inline(String),
+    /// Read each time it is used, so that a new one counts at once.
+    File(PathBuf),
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inline(_) => f.write_str("Inline(…)"),
+            Self::File(path) => write!(f, "File({})", path.display()),
+        }
+    }
+}
+
+impl Secret {
+    fn read(&self) -> Result<String, String> {
+        let text = match self {
+            Self::Inline(text) => text.clone(),
+            Self::File(path) => std::fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?
+                .trim_end_matches(['\n', '\r'])
+                .to_owned(),
+        };
+        let plain = !text.is_empty() && !text.chars().any(char::is_control);
+        if plain { Ok(text) } else { Err("it is empty or more than one line".to_owned()) }
+    }
+}
+
+/// What the server is to one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// For `https://`, and for `http://` only where the operator said so.
+    Password {
+        host: String,
+        username: String,
+        secret: Secret,
+        over_http: bool,
+    },
+    Key {
+        host: String,
+        key_file: PathBuf,
+    },
+}
+
+impl Credential {
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Password { host, .. } | Self::Key { host, .. } => host,
+        }
+    }
+}
+
+/// What was taken from the server's settings for one fetch.
+pub(crate) struct Password {
+    pub(crate) username: String,
+    secret: String,
+}
+
+impl Password {
+    pub(crate) fn open(host: &str, username: &str, secret: &Secret) -> Result<Self, GitError> {
+        let failed = |reason| GitError::Credential { host: host.to_owned(), reason };
+        Ok(Self { username: username.to_owned(), secret: secret.read().map_err(failed)? })
+    }
+
+    /// A text without the secret, should a server have sent it back.
+    pub(crate) fn blot(&self, text: &str) -> String {
+        let encoded = base64(format!("{}:{}", self.username, self.secret).as_bytes());
+        let [plain, percent] = [self.secret.clone(), percent(&self.secret)];
+        [plain, encoded, percent].iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+/// Answers git's question for as long as it is kept.
+pub(crate) struct Lender {
+    directory: tempfile::TempDir,
+    serving: AbortHandle,
+    asked: Arc<AtomicBool>,
+}
+
+impl Lender {
+    pub(crate) fn open(below: &Path, protocol: &str, host: &str, password: &Password) -> Result<Self, GitError> {
+        let directory = tempfile::Builder::new().prefix("lend").tempdir_in(below).map_err(disk(below))?;
+        let listener = UnixListener::bind(directory.path().join("s")).map_err(disk(directory.path()))?;
+        let asked = Arc::new(AtomicBool::new(false));
+        let answer = Answer {
+            protocol: format!("protocol={protocol}"),
+            host: format!("host={host}"),
+            text: format!("username={}\npassword={}\n", password.username, password.secret),
+            asked: asked.clone(),
+        };
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // A git that hangs up early has what it wanted.
+                let _ = answer.give(stream).await;
+            }
+        });
+        Ok(Self { directory, serving: serving.abort_handle(), asked })
+    }
+
+    /// The setting that makes git ask here.
+    pub(crate) fn setting(&self) -> String {
+        let socket = self.directory.path().join("s").display().to_string();
+        format!("credential.helper=cache --socket '{}'", socket.replace('\'', "'\\''"))
+    }
+
+    pub(crate) fn was_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+struct Answer {
+    protocol: String,
+    host: String,
+    text: String,
+    asked: Arc<AtomicBool>,
+}
+
+impl Answer {
+    async fn give(&self, mut stream: UnixStream) -> std::io::Result<()> {
+        let mine = rustix::process::geteuid().as_raw();
+        if stream.peer_cred()?.uid() != mine {
+            return Ok(());
+        }
+        let mut question = Vec::new();
+        (&mut stream).take(16 << 10).read_to_end(&mut question).await?;
+        let question = String::from_utf8_lossy(&question);
+        let says = |wanted: &str| question.lines().any(|line| line == wanted);
+        if says("action=get") && says(&self.protocol) && says(&self.host) {
+            self.asked.store(true, Ordering::Relaxed);
+            stream.write_all(self.text.as_bytes()).await?;
+        }
+        stream.shutdown().await
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for piece in bytes.chunks(3) {
+        let at = |index: usize| u32::from(piece.get(index).copied().unwrap_or(0));
+        let group = at(0) << 16 | at(1) << 8 | at(2);
+        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let digit = ALPHABET[(group >> shift & 63) as usize];
+            text.push(if index <= piece.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+fn percent(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_comes_back_is_blotted_out_in_every_form() {
+        let password = Password { username: "u".to_owned(), secret: "s3c/ret".to_owned() };
+        assert_eq!(base64(b"u:s3c/ret"), "dTpzM2MvcmV0");
+        assert_eq!(password.blot("a s3c/ret b dTpzM2MvcmV0 c s3c%2Fret"), "a *** b *** c ***");
+        assert_eq!(format!("{:?}", Secret::Inline("s3cret".to_owned())), "Inline(…)");
+    }
+}

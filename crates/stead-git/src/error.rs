@@ -1,0 +1,94 @@
+//! Why git did not do it, in git's own words where it has some.
+
+use std::io;
+use std::path::PathBuf;
+
+use stead_core::remote::RepositoryRefused;
+
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error(transparent)]
+    Refused(#[from] RepositoryRefused),
+    #[error(
+        "{host} resolves to {address}, a loopback or private address: it is only used if the platform's allowed_git_hosts names it"
+    )]
+    PrivateAddress { host: String, address: String },
+    #[error("cannot reach {host}: {reason}")]
+    Unreachable { host: String, reason: String },
+    #[error("{host} does not let this server in: {reason}")]
+    Unauthorised { host: String, reason: String },
+    #[error("there is no such repository, or it is not visible to this server: {reason}")]
+    NotFound { reason: String },
+    #[error("the repository has no branch, tag or commit '{reference}'")]
+    MissingRef { reference: String },
+    #[error("the repository has no branches yet")]
+    Empty,
+    #[error("'{reference}' is part of a commit's name; give all of it")]
+    ShortCommit { reference: String },
+    #[error(
+        "the server sends git elsewhere, and redirects are not followed: use the repository's final URL ({reason})"
+    )]
+    Redirected { reason: String },
+    #[error("git took longer than {seconds} s to {doing}")]
+    Timeout { doing: &'static str, seconds: u64 },
+    #[error("the transfer is larger than the limit of {limit} bytes")]
+    TooLarge { limit: u64 },
+    #[error("the push was refused: {reason}")]
+    PushRefused { reason: String },
+    #[error("what the workspace sent is no pack that can be taken: {reason}")]
+    BadPack { reason: String },
+    #[error("git could not {doing}: {reason}")]
+    Failed { doing: &'static str, reason: String },
+    #[error("cannot start git")]
+    Spawn(#[source] io::Error),
+    #[error("cannot use {path}")]
+    Disk {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the credential for {host} cannot be used: {reason}")]
+    Credential { host: String, reason: String },
+    #[error("the use of a credential could not be recorded, so it was not used: {reason}")]
+    Unrecorded { reason: String },
+}
+
+impl GitError {
+    /// Stable, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused(_) | Self::PrivateAddress { .. } => "repository_refused",
+            Self::Unreachable { .. } => "git_unreachable",
+            Self::Unauthorised { .. } | Self::Credential { .. } => "git_unauthorised",
+            Self::NotFound { .. } => "git_not_found",
+            Self::MissingRef { .. } | Self::Empty | Self::ShortCommit { .. } => "git_ref_missing",
+            Self::Redirected { .. } => "git_redirected",
+            Self::Timeout { .. } => "git_timeout",
+            Self::TooLarge { .. } => "git_too_large",
+            Self::PushRefused { .. } => "git_push_refused",
+            Self::BadPack { .. } => "git_bad_pack",
+            Self::Failed { .. } | Self::Spawn(_) | Self::Disk { .. } | Self::Unrecorded { .. } => "git_failed",
+        }
+    }
+
+    /// The whole sentence, causes included.
+    pub fn sentence(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
+
+    /// Whether the same request may well succeed in a moment.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+}
+
+pub(crate) fn disk(path: &std::path::Path) -> impl FnOnce(io::Error) -> GitError {
+    let path = path.to_owned();
+    move |source| GitError::Disk { path, source }
+}

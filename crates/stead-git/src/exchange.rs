@@ -1,0 +1,159 @@
+//! Packs across the wall: what an agent's repository lacks, and what it wants to give away.
+//!
+//! The server never opens the agent's repository. Out goes a pack of the mirror's; in comes a file that claims to be a pack. It is
+//! read into a quarantine beside the mirror's objects, with every object checked and everything it refers to there, and only then can
+//! it be pushed. The quarantine goes away whatever came of it.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::Seek;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stead_core::repository::GitRef;
+
+use crate::checkout::config;
+use crate::command::{Ended, Git, reason};
+use crate::error::{GitError, disk};
+use crate::mirror::{Mirrors, Resolved, Source};
+use crate::network::{Purpose, Remote, Watch};
+use crate::refs::is_commit;
+
+/// A pack for an agent's repository.
+pub struct Pack {
+    /// `None` if the agent has it all.
+    pub file: Option<File>,
+    /// Commits whose parents are left out on purpose.
+    pub shallow: Vec<String>,
+}
+
+/// Commits of an agent's, judged.
+pub struct Accepted {
+    commit: String,
+    quarantine: tempfile::TempDir,
+    mirror: PathBuf,
+}
+
+/// What may be done with them.
+#[derive(Debug, Clone)]
+pub struct ForPush {
+    pub branch: GitRef,
+    pub force: bool,
+}
+
+const SHORT: Duration = Duration::from_secs(120);
+
+impl Mirrors {
+    /// What a repository lacks that has these commits.
+    pub async fn pack(&self, resolved: &Resolved, haves: &[String]) -> Result<Pack, GitError> {
+        let mirror = &resolved.mirror;
+        let haves: Vec<&String> = haves.iter().filter(|have| is_commit(have)).take(256).collect();
+        if haves.iter().any(|have| **have == resolved.commit) {
+            return Ok(Pack { file: None, shallow: Vec::new() });
+        }
+        let asked: String = haves.iter().map(|have| format!("{have}\n")).collect();
+        let check = self.git().on(mirror).args(["cat-file", "--batch-check"]).input(asked);
+        let known = check.local("look for common commits", SHORT).await?;
+        let known = String::from_utf8_lossy(&known).into_owned();
+        let common = known.lines().filter_map(|line| line.split_once(" commit ")).map(|(commit, _)| commit);
+        let mut revisions = format!("{}\n", resolved.commit);
+        revisions.extend(common.map(|commit| format!("^{commit}\n")));
+        let listed = self.git().on(mirror).args(["rev-list", "--stdin"]).input(revisions.clone());
+        let listed = listed.local("list the new commits", SHORT).await?;
+        let listed: HashSet<&str> = std::str::from_utf8(&listed).unwrap_or_default().lines().collect();
+        let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
+        let shallow = ends.lines().filter(|commit| listed.contains(commit)).map(str::to_owned).collect();
+        let mut file = tempfile::tempfile_in(self.home()).map_err(disk(self.home()))?;
+        let out = file.try_clone().map_err(disk(self.home()))?;
+        let pack = self.git().on(mirror).args(["pack-objects", "--revs", "--stdout", "--delta-base-offset", "-q"]);
+        pack.input(revisions).output(out).local("pack the new commits", self.settings().timeout).await?;
+        file.rewind().map_err(disk(self.home()))?;
+        Ok(Pack { file: Some(file), shallow })
+    }
+
+    /// The settings of a repository that is begun in a workspace.
+    pub fn config(&self, source: &Source, resolved: &Resolved) -> String {
+        config(&source.url, resolved.branch.as_deref(), &self.settings().author)
+    }
+
+    /// Commits the mirror has on a branch, for an agent's pack to leave out.
+    pub fn tips(&self, source: &Source, branch: &GitRef) -> Vec<String> {
+        let path = self.place(&source.url).join("refs/heads").join(branch.as_str());
+        fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+            .filter(|text| is_commit(text))
+            .into_iter()
+            .collect()
+    }
+
+    /// Judges a pack that an agent sent, for the sake of one commit in it.
+    pub async fn accept(&self, source: &Source, commit: &str, pack: File) -> Result<Accepted, GitError> {
+        let bad = |reason: &str| GitError::BadPack { reason: reason.to_owned() };
+        if !is_commit(commit) {
+            return Err(bad("it names no commit"));
+        }
+        let mirror = self.place(&source.url);
+        let quarantine =
+            tempfile::Builder::new().prefix("quarantine").tempdir_in(self.home()).map_err(disk(self.home()))?;
+        fs::create_dir(quarantine.path().join("pack")).map_err(disk(quarantine.path()))?;
+        let accepted = Accepted { commit: commit.to_owned(), quarantine, mirror };
+        let limit = self.settings().timeout;
+        let most = format!("--max-input-size={}", self.settings().most_bytes);
+        let index =
+            accepted.git(self.git()).args(["index-pack", "--stdin", "--fix-thin", "--strict", &most]).input_file(pack);
+        let judged = |ended: Ended| match ended {
+            Ended::Failed { words } => GitError::BadPack { reason: reason(&words) },
+            other => other.error("read the pack", limit, self.settings().most_bytes),
+        };
+        index.run(limit, |_| ()).await.map_err(judged)?;
+        // Everything the commit refers to is in the pack or in the mirror.
+        let complete = accepted.git(self.git()).args(["rev-list", "--objects", "--quiet", "--stdin"]);
+        let complete = complete.input(format!("{commit}^{{commit}}\n--not\n--all\n"));
+        complete.run(limit, |_| ()).await.map_err(judged)?;
+        Ok(accepted)
+    }
+
+    /// Gives judged commits to the remote.
+    pub async fn push(
+        &self,
+        source: &Source,
+        accepted: Accepted,
+        order: &ForPush,
+        watch: &dyn Watch,
+    ) -> Result<String, GitError> {
+        let mut turn = self.turn(&accepted.mirror).await?;
+        let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
+        let force = if order.force { "+" } else { "" };
+        let refspec = format!("{force}{}:refs/heads/{}", accepted.commit, order.branch);
+        let pushed = remote.talk("push", Purpose::Push, watch, |git| {
+            accepted.git(git).args([
+                "push",
+                "--porcelain",
+                "--progress",
+                "--no-verify",
+                "--end-of-options",
+                remote.url(),
+                &refspec,
+            ])
+        });
+        let answer = pushed.await.map_err(|error| match error {
+            GitError::Failed { reason, .. } => GitError::PushRefused { reason },
+            other => other,
+        })?;
+        turn.forget();
+        Ok(String::from_utf8_lossy(&answer)
+            .lines()
+            .filter(|line| !line.starts_with("To ") && *line != "Done")
+            .collect::<Vec<_>>()
+            .join("\n"))
+    }
+}
+
+impl Accepted {
+    fn git<'a>(&self, git: Git<'a>) -> Git<'a> {
+        git.on(&self.mirror)
+            .env("GIT_OBJECT_DIRECTORY", self.quarantine.path())
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", self.mirror.join("objects"))
+    }
+}

@@ -1,0 +1,70 @@
+//! The stat data of a fresh checkout's index, made true wherever the checkout is seen from.
+//!
+//! A layer is seen through an overlay, by other user ids, on another device: what the index remembers of each file would differ, and every
+//! `git status` would read every file again. So all files get one old time, the index is told so, and the repository is set to compare
+//! times and sizes alone (`core.checkStat=minimal`). The time lies well before anything the agent does, so no change can hide in the
+//! same second.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, openat, utimensat};
+use sha1::{Digest, Sha1};
+
+/// Fixed fields, before the path.
+const HEAD: usize = 62;
+
+/// Gives every file of the checkout this time, in seconds, and the index with it. Returns how many files there are.
+pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result<u64> {
+    let mut bytes = fs::read(index)?;
+    let stamp = u32::try_from(seconds).map_err(|_| malformed())?;
+    let root = openat(CWD, work_tree, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let count = entries(&mut bytes, |fixed, path| {
+        for field in fixed[..16].chunks_exact_mut(8) {
+            field[..4].copy_from_slice(&stamp.to_be_bytes());
+            field[4..].fill(0);
+        }
+        // Device and inode, then user and group.
+        fixed[16..24].fill(0);
+        fixed[28..36].fill(0);
+        let is_submodule = fixed[24..28] == 0o160_000_u32.to_be_bytes();
+        if is_submodule { Ok(()) } else { touch(&root, path, seconds) }
+    })?;
+    let body = bytes.len() - 20;
+    let hash = Sha1::digest(&bytes[..body]);
+    bytes[body..].copy_from_slice(&hash);
+    let new = index.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(new, index)?;
+    Ok(count)
+}
+
+/// Hands over each entry's fixed fields and path.
+fn entries(bytes: &mut [u8], mut each: impl FnMut(&mut [u8], &[u8]) -> io::Result<()>) -> io::Result<u64> {
+    let word =
+        |bytes: &[u8], at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
+    let known = bytes.starts_with(b"DIRC") && word(bytes, 4) == Some(2) && bytes.len() >= 32;
+    let count = word(bytes, 8).filter(|_| known).ok_or_else(malformed)?;
+    let mut at = 12;
+    for _ in 0..count {
+        let rest = bytes.get_mut(at..).filter(|rest| rest.len() > HEAD).ok_or_else(malformed)?;
+        let (fixed, path) = rest.split_at_mut(HEAD);
+        let length = path.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
+        each(fixed, &path[..length])?;
+        // Padded with one to eight zeros to a multiple of eight.
+        at += (HEAD + length + 8) & !7;
+    }
+    Ok(u64::from(count))
+}
+
+fn touch(root: &OwnedFd, path: &[u8], seconds: i64) -> io::Result<()> {
+    let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    Ok(utimensat(root, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the index is not one this program can read")
+}

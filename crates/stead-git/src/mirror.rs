@@ -1,0 +1,407 @@
+//! One bare mirror per repository, written by the server alone.
+//!
+//! Whoever asks while another asks for the same repository waits and then finds it done. Processes that share a home are kept apart by a
+//! lock on a file. When a mirror is refreshed: a commit that is there needs no network; a branch is asked for unless it was within
+//! the last [`Settings::fresh`]; and what it stands for is fetched only if it is not there.
+//!
+//! A mirror begins with as little history as was asked for and only ever gains: `depth` beside it says how much every fetch since has
+//! brought at least.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use stead_core::remote::{GitGate, Host};
+use stead_core::repository::{GitRef, RepositoryUrl};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+use crate::checkout::{Author, Checkout};
+use crate::command::Git;
+use crate::credential::Credential;
+use crate::error::{GitError, disk};
+use crate::network::{Purpose, Remote, Watch};
+use crate::refs::{self, Target};
+
+/// What the operator set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where the mirrors are; nobody but the server may write there.
+    pub directory: PathBuf,
+    pub credentials: Vec<Credential>,
+    pub known_hosts: PathBuf,
+    /// How long one fetch or push may take.
+    pub timeout: Duration,
+    /// How long a connection may say nothing.
+    pub stall: Duration,
+    /// How often a fetch is tried whose failure may pass.
+    pub tries: u32,
+    pub retry_pause: Duration,
+    /// The largest file a transfer may become.
+    pub most_bytes: u64,
+    /// For how long what a branch stands for is not asked again.
+    pub fresh: Duration,
+    /// How much history a checkout gets that asks for none in particular; `None` is all of it.
+    pub depth: Option<u64>,
+    pub author: Author,
+}
+
+impl Settings {
+    pub fn new(home: &Path) -> Self {
+        Self {
+            directory: home.join("mirrors"),
+            credentials: Vec::new(),
+            known_hosts: home.join("known_hosts"),
+            timeout: Duration::from_secs(600),
+            stall: Duration::from_secs(60),
+            tries: 3,
+            retry_pause: Duration::from_secs(1),
+            most_bytes: 16 << 30,
+            fresh: Duration::from_secs(5),
+            depth: Some(1),
+            author: Author::default(),
+        }
+    }
+
+    pub(crate) fn password_for(&self, scheme: &str, host: &Host) -> Option<Credential> {
+        let usual = if scheme == "http" { 80 } else { 443 };
+        let matches = |credential: &&Credential| match credential {
+            Credential::Password { over_http, .. } => {
+                (scheme == "https" || *over_http) && is_host(credential.host(), host, usual)
+            }
+            Credential::Key { .. } => false,
+        };
+        self.credentials.iter().find(matches).cloned()
+    }
+
+    pub(crate) fn key_for(&self, host: &Host) -> Option<Credential> {
+        let matches = |credential: &&Credential| {
+            matches!(credential, Credential::Key { .. }) && is_host(credential.host(), host, 22)
+        };
+        self.credentials.iter().find(matches).cloned()
+    }
+}
+
+/// A credential without a port is for the usual one alone.
+fn is_host(credential: &str, host: &Host, usual: u16) -> bool {
+    let credential = credential.to_ascii_lowercase();
+    let port = host.port.unwrap_or(usual);
+    let with_port = Host { name: host.name.clone(), port: Some(port) }.to_string();
+    credential == with_port || (port == usual && credential == host.name)
+}
+
+/// A repository and what of it is wanted.
+#[derive(Debug, Clone)]
+pub struct Source {
+    pub url: RepositoryUrl,
+    pub reference: Option<GitRef>,
+    pub depth: Option<u64>,
+    pub gate: GitGate,
+}
+
+/// A commit that is in a mirror, with all it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    pub commit: String,
+    /// The branch to work on; `None` if a tag or a commit was asked for.
+    pub branch: Option<String>,
+    pub default_branch: Option<String>,
+    /// What the checkout will not hold, in words, each with a code.
+    pub warnings: Vec<(String, String)>,
+    /// Whether this took a transfer.
+    pub fetched: bool,
+    pub(crate) mirror: PathBuf,
+    pub(crate) depth: Depth,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Depth {
+    Commits(u64),
+    Whole,
+}
+
+impl Depth {
+    fn of(depth: Option<u64>) -> Self {
+        // What git itself takes for "all of it".
+        depth.filter(|depth| *depth < 0x7fff_ffff).map_or(Self::Whole, Self::Commits)
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Commits(count) => count.to_string(),
+            Self::Whole => "whole".to_owned(),
+        }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        match text.trim() {
+            "whole" => Some(Self::Whole),
+            number => number.parse().ok().map(Self::Commits),
+        }
+    }
+}
+
+/// The mirrors of one server. Cloning gives another handle to the same ones.
+#[derive(Clone)]
+pub struct Mirrors(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    busy: Mutex<HashMap<PathBuf, Arc<AsyncMutex<Known>>>>,
+}
+
+/// What was learned of a mirror's remote, and when.
+#[derive(Default)]
+struct Known(HashMap<Option<String>, (Instant, Target)>);
+
+impl Mirrors {
+    /// Makes the directory if it is not there.
+    pub fn open(settings: Settings) -> Result<Self, GitError> {
+        let home = &settings.directory;
+        fs::create_dir_all(home).map_err(disk(home))?;
+        // Read by a git that serves one of our own mirrors, or a repository of the host's, to another.
+        let gitconfig = home.join("gitconfig");
+        fs::write(&gitconfig, "[safe]\n\tdirectory = *\n").map_err(disk(&gitconfig))?;
+        // Of a run that was killed.
+        for left in fs::read_dir(home).map_err(disk(home))?.flatten() {
+            let name = left.file_name().to_string_lossy().into_owned();
+            if name.starts_with("lend") || name.starts_with("quarantine") {
+                let _ = fs::remove_dir_all(left.path());
+            }
+        }
+        Ok(Self(Arc::new(Inner { settings, busy: Mutex::default() })))
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        &self.0.settings.directory
+    }
+
+    pub(crate) fn git(&self) -> Git<'_> {
+        Git::new(self.home(), self.0.settings.most_bytes)
+    }
+
+    /// The same for every way to write one URL's host and final `.git`.
+    pub(crate) fn place(&self, url: &RepositoryUrl) -> PathBuf {
+        let text = url.as_str().trim_end_matches('/');
+        let text = text.strip_suffix(".git").unwrap_or(text);
+        let hash = blake3::hash(text.as_bytes()).to_hex();
+        self.home().join(format!("{}.git", &hash[..32]))
+    }
+
+    /// Names the commit that is wanted, and makes sure that the mirror has it.
+    pub async fn resolve(&self, source: &Source, watch: &dyn Watch) -> Result<Resolved, GitError> {
+        // Before anything of it is made.
+        source.gate.judge(&source.url)?;
+        let mirror = self.place(&source.url);
+        let mut turn = self.turn(&mirror).await?;
+        self.prepare(&mirror, &source.url).await?;
+        let wanted = Depth::of(source.depth.or(self.settings().depth));
+        let target = self.target(source, &mut turn, watch).await?;
+        let fetched = !has(&mirror, &target.commit, wanted);
+        let depth = if fetched { self.fetch(&mirror, source, &target, wanted, watch).await? } else { wanted };
+        let warnings = self.notes(&mirror, &target.commit).await?;
+        let Target { commit, branch, default_branch } = target;
+        Ok(Resolved { commit, branch, default_branch, warnings, fetched, mirror, depth })
+    }
+
+    /// Writes a commit that was resolved into directories.
+    pub fn checkout(&self, source: &Source, resolved: &Resolved) -> Checkout {
+        Checkout::new(self.clone(), source.url.clone(), resolved.clone())
+    }
+
+    /// One at a time per mirror, in this process and on this host.
+    pub(crate) async fn turn(&self, mirror: &Path) -> Result<Turn, GitError> {
+        let known = {
+            // Only whole entries are inserted: a panic elsewhere cannot leave the map half changed.
+            let mut busy = self.0.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            busy.entry(mirror.to_owned()).or_default().clone()
+        };
+        let known = known.lock_owned().await;
+        let path = mirror.with_extension("lock");
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(disk(&path))?;
+        let locked =
+            tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockExclusive).map(|()| lock)).await;
+        let interrupted = || Err(rustix::io::Errno::INTR);
+        let lock = locked.unwrap_or_else(|_| interrupted()).map_err(|error| disk(&path)(error.into()))?;
+        Ok(Turn { known, _lock: lock })
+    }
+
+    async fn prepare(&self, mirror: &Path, url: &RepositoryUrl) -> Result<(), GitError> {
+        if mirror.join("HEAD").exists() {
+            return Ok(());
+        }
+        // What a crash left half made has no HEAD; it is begun again.
+        if mirror.exists() {
+            fs::remove_dir_all(mirror).map_err(disk(mirror))?;
+        }
+        for directory in ["objects/pack", "objects/info", "refs/heads", "refs/tags", "refs/stead", "notes"] {
+            let path = mirror.join(directory);
+            fs::create_dir_all(&path).map_err(disk(&path))?;
+        }
+        let config = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
+        for (name, text) in [("config", config), ("url", url.as_str()), ("HEAD", "ref: refs/heads/none\n")] {
+            let path = mirror.join(name);
+            fs::write(&path, text).map_err(disk(&path))?;
+        }
+        Ok(())
+    }
+
+    /// What the reference stands for now, or stood for a moment ago.
+    async fn target(&self, source: &Source, turn: &mut Turn, watch: &dyn Watch) -> Result<Target, GitError> {
+        let reference = source.reference.as_ref();
+        if let Some(commit) = reference.map(GitRef::as_str).filter(|text| refs::is_commit(text)) {
+            return Ok(Target { commit: commit.to_owned(), branch: None, default_branch: None });
+        }
+        let key = reference.map(ToString::to_string);
+        if let Some((at, target)) = turn.known.0.get(&key)
+            && at.elapsed() < self.settings().fresh
+        {
+            return Ok(target.clone());
+        }
+        let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
+        let patterns = refs::patterns(reference);
+        let listing = remote.talk("list the repository's branches", Purpose::Fetch, watch, |git| {
+            git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(&patterns)
+        });
+        let target = refs::choose(&String::from_utf8_lossy(&listing.await?), reference)?;
+        turn.known.0.insert(key, (Instant::now(), target.clone()));
+        Ok(target)
+    }
+
+    async fn fetch(
+        &self,
+        mirror: &Path,
+        source: &Source,
+        target: &Target,
+        wanted: Depth,
+        watch: &dyn Watch,
+    ) -> Result<Depth, GitError> {
+        let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
+        let reached = fs::read_to_string(mirror.join("depth")).ok().and_then(|text| Depth::read(&text));
+        let depth = reached.map_or(wanted, |reached| reached.max(wanted));
+        let tip = target.branch.as_ref().map(|branch| mirror.join("refs/heads").join(branch));
+        // A branch that is known is continued from where it was, so that the way from there is known too.
+        let continued = reached == Some(depth) && tip.is_some_and(|tip| tip.exists());
+        let packs_before = packs(mirror);
+        let mark = format!("refs/stead/{}/{}", depth.text(), target.commit);
+        let mut refspecs = vec![format!("+{}:{mark}", target.commit)];
+        refspecs.extend(target.branch.as_ref().map(|branch| format!("+{}:refs/heads/{branch}", target.commit)));
+        let fetched = remote.talk("fetch", Purpose::Fetch, watch, |git| {
+            let git = git.on(mirror).setting("fetch.unpackLimit=1").args([
+                "fetch",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--progress",
+                "--refmap=",
+            ]);
+            let git = match (depth, reached) {
+                (Depth::Commits(count), _) if !continued => git.arg(format!("--depth={count}")),
+                (Depth::Whole, Some(Depth::Commits(_))) => git.arg("--unshallow"),
+                _ => git,
+            };
+            git.args(["--end-of-options", remote.url()]).args(&refspecs)
+        });
+        fetched.await.map_err(|error| missing(error, target))?;
+        fs::write(mirror.join("depth"), depth.text()).map_err(disk(mirror))?;
+        let packs = packs(mirror);
+        if let (true, [pack]) = (packs_before.is_empty(), packs.as_slice()) {
+            // The only pack there is holds this commit and nothing else: a checkout can have it as it is.
+            let note = mirror.join("notes").join(format!("{}.pack", target.commit));
+            fs::write(&note, pack).map_err(disk(&note))?;
+        }
+        Ok(depth)
+    }
+
+    /// What the checkout of a commit will not hold, found out once.
+    async fn notes(&self, mirror: &Path, commit: &str) -> Result<Vec<(String, String)>, GitError> {
+        let note = mirror.join("notes").join(format!("{commit}.warnings"));
+        if let Ok(text) = fs::read_to_string(&note) {
+            return Ok(text
+                .lines()
+                .filter_map(|line| line.split_once('\t'))
+                .map(|(code, words)| (code.to_owned(), words.to_owned()))
+                .collect());
+        }
+        let mut warnings = Vec::new();
+        let short = Duration::from_secs(60);
+        let modules = self.git().on(mirror).args(["cat-file", "blob", &format!("{commit}:.gitmodules")]);
+        if let Ok(modules) = modules.local("look for submodules", short).await {
+            let text = String::from_utf8_lossy(&modules).into_owned();
+            let paths = text
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='))
+                .map(str::trim);
+            warnings
+                .push(("submodules_left_out".to_owned(), format!("submodules are not checked out: {}", shown(paths))));
+        }
+        let lfs = self.git().on(mirror).args([
+            "grep",
+            "-l",
+            "-e",
+            "filter=lfs",
+            commit,
+            "--",
+            ".gitattributes",
+            "*/.gitattributes",
+        ]);
+        if let Ok(found) = lfs.local("look for large files", short).await {
+            let text = String::from_utf8_lossy(&found).into_owned();
+            let files = text.lines().filter_map(|line| line.split_once(':')).map(|(_, path)| path);
+            let words = format!("Git LFS files are left as pointers (named in {})", shown(files));
+            warnings.push(("lfs_left_out".to_owned(), words));
+        }
+        let text: String = warnings.iter().map(|(code, words)| format!("{code}\t{words}\n")).collect();
+        fs::write(&note, text).map_err(disk(&note))?;
+        Ok(warnings)
+    }
+}
+
+/// The first few names, harmless to show, and how many more there are.
+fn shown<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| name.chars().filter(|c| !c.is_control()).take(100).collect()).collect();
+    let first = names.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > 10 { format!("{first} and {} more", names.len() - 10) } else { first }
+}
+
+/// The names of a mirror's packs, without their endings.
+fn packs(mirror: &Path) -> Vec<String> {
+    let entries = fs::read_dir(mirror.join("objects/pack")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".pack").map(str::to_owned)).collect()
+}
+
+/// Whether a mirror has a commit with at least this much of its history. Marks are written by the fetch itself, once it is complete.
+fn has(mirror: &Path, commit: &str, wanted: Depth) -> bool {
+    let marks = fs::read_dir(mirror.join("refs/stead")).into_iter().flatten().flatten();
+    marks
+        .filter(|entry| entry.file_name().to_str().and_then(Depth::read).is_some_and(|depth| depth >= wanted))
+        .any(|entry| entry.path().join(commit).exists())
+}
+
+/// A commit that was asked for by its name and is not there.
+fn missing(error: GitError, target: &Target) -> GitError {
+    match error {
+        GitError::Failed { reason, .. } if reason.contains("not our ref") || reason.contains("no such remote ref") => {
+            GitError::MissingRef { reference: target.commit.clone() }
+        }
+        other => other,
+    }
+}
+
+/// The right to change a mirror.
+pub(crate) struct Turn {
+    known: OwnedMutexGuard<Known>,
+    _lock: File,
+}
+
+impl Turn {
+    /// What was known of a branch is no longer so.
+    pub(crate) fn forget(&mut self) {
+        self.known.0.clear();
+    }
+}

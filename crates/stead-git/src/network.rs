@@ -1,0 +1,321 @@
+//! A git that talks to a remote: to which address, as whom, for how long, how often, and what its failure means.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stead_core::remote::{Address, GitGate, Host, is_public};
+use stead_core::repository::RepositoryUrl;
+
+use crate::command::{Ended, Git, reason};
+use crate::credential::{Credential, Lender, Password};
+use crate::error::{GitError, disk};
+use crate::mirror::Settings;
+use crate::progress::{Progress, Teller};
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Fetch,
+    Push,
+}
+
+/// A credential that is about to be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loan {
+    pub host: String,
+    /// `password` or `ssh_key`.
+    pub kind: &'static str,
+    /// The account, where one is named.
+    pub username: Option<String>,
+    pub purpose: Purpose,
+}
+
+/// The use could not be recorded, and so does not happen.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LoanRefused(pub String);
+
+/// Who waits for a transfer.
+#[async_trait]
+pub trait Watch: Send + Sync {
+    fn progress(&self, progress: Progress);
+
+    /// Called before a credential can be used; an error keeps it from being used.
+    async fn lending(&self, loan: &Loan) -> Result<(), LoanRefused>;
+}
+
+/// A remote that may be gone to, by this address, as this caller.
+pub(crate) struct Remote<'a> {
+    settings: &'a Settings,
+    home: &'a Path,
+    url: String,
+    address: Address,
+    protocol: &'static str,
+    /// `host:port:address` for curl, or the address for ssh.
+    pinned: Option<IpAddr>,
+    credential: Option<Credential>,
+    host: String,
+}
+
+impl<'a> Remote<'a> {
+    /// Judges the URL, resolves its name once, and judges what came of that. Whoever connects later connects to what was judged.
+    pub(crate) async fn find(
+        settings: &'a Settings,
+        home: &'a Path,
+        url: &RepositoryUrl,
+        gate: &GitGate,
+    ) -> Result<Self, GitError> {
+        let address = gate.judge(url)?;
+        if let Address::Local { path } = &address {
+            let url = format!("file://{}", local(path, &gate.roots)?);
+            let host = "this machine".to_owned();
+            return Ok(Self { settings, home, url, address, protocol: "file", pinned: None, credential: None, host });
+        }
+        let Some(host) = address.host().cloned() else {
+            return Err(GitError::NotFound { reason: "the URL names no host".to_owned() });
+        };
+        let pinned = resolve(&host, address.usual_port(), gate).await?;
+        let (protocol, credential) = match &address {
+            Address::Http { scheme, .. } => (*scheme, settings.password_for(scheme, &host)),
+            _ => ("ssh", settings.key_for(&host)),
+        };
+        Ok(Self {
+            settings,
+            home,
+            url: url.to_string(),
+            pinned: Some(pinned),
+            credential,
+            host: host.to_string(),
+            protocol,
+            address,
+        })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Runs a git that talks to this remote; `build` gives it its words. Tries again where that can help.
+    pub(crate) async fn talk(
+        &self,
+        doing: &'static str,
+        purpose: Purpose,
+        watch: &dyn Watch,
+        build: impl Fn(Git<'a>) -> Git<'a>,
+    ) -> Result<Vec<u8>, GitError> {
+        let mut pause = self.settings.retry_pause;
+        let mut tries = 1;
+        loop {
+            match self.once(doing, purpose, watch, &build).await {
+                // A push that got no answer may have happened.
+                Err(error) if error.passes() && tries < self.settings.tries && purpose == Purpose::Fetch => {
+                    tracing::info!(host = %self.host, error = %error, "git will try again");
+                    tokio::time::sleep(pause).await;
+                    tries += 1;
+                    pause *= 2;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn once(
+        &self,
+        doing: &'static str,
+        purpose: Purpose,
+        watch: &dyn Watch,
+        build: &impl Fn(Git<'a>) -> Git<'a>,
+    ) -> Result<Vec<u8>, GitError> {
+        let limit = self.settings.timeout;
+        let mut git = build(Git::new(self.home, self.settings.most_bytes)).env("GIT_ALLOW_PROTOCOL", self.protocol);
+        let stall = self.settings.stall.as_secs().max(1);
+        git = git.setting("http.lowSpeedLimit=1").setting(format!("http.lowSpeedTime={stall}"));
+        let (password, lender) = self.lend(purpose, watch).await?;
+        if let Some(lender) = &lender {
+            git = git.setting(lender.setting());
+        }
+        git = self.pin(git);
+        let mut teller = Teller::new(|progress| watch.progress(progress));
+        let ended = git.run(limit, |bytes| teller.hear(bytes)).await;
+        let offered =
+            lender.as_ref().is_some_and(Lender::was_asked) || matches!(self.credential, Some(Credential::Key { .. }));
+        ended.map_err(|ended| match ended {
+            Ended::Failed { words } => {
+                let words = password.as_ref().map_or(words.clone(), |password| password.blot(&words));
+                self.failure(doing, &words, offered)
+            }
+            Ended::Timeout => GitError::Timeout { doing, seconds: limit.as_secs() },
+            other => other.error(doing, limit, self.settings.most_bytes),
+        })
+    }
+
+    /// Makes the credential available to the next git, after its use is on record.
+    async fn lend(&self, purpose: Purpose, watch: &dyn Watch) -> Result<(Option<Password>, Option<Lender>), GitError> {
+        let Some(credential) = &self.credential else { return Ok((None, None)) };
+        let host = self.host.clone();
+        let loan = match credential {
+            Credential::Password { username, .. } => {
+                Loan { host, kind: "password", username: Some(username.clone()), purpose }
+            }
+            Credential::Key { .. } => Loan { host, kind: "ssh_key", username: None, purpose },
+        };
+        watch.lending(&loan).await.map_err(|error| GitError::Unrecorded { reason: error.to_string() })?;
+        let Credential::Password { username, secret, .. } = credential else { return Ok((None, None)) };
+        let password = Password::open(&self.host, username, secret)?;
+        let lender = Lender::open(self.home, self.protocol, &self.host, &password)?;
+        Ok((Some(password), Some(lender)))
+    }
+
+    /// Binds the git to the address that was judged.
+    fn pin(&self, git: Git<'a>) -> Git<'a> {
+        let (Some(host), Some(pinned)) = (self.address.host(), self.pinned) else { return git };
+        let port = host.port.unwrap_or(self.address.usual_port());
+        match &self.address {
+            Address::Http { .. } => {
+                let address = if pinned.is_ipv6() { format!("[{pinned}]") } else { pinned.to_string() };
+                git.setting(format!("http.curloptResolve={}:{port}:{address}", host.name))
+            }
+            _ => git.env("GIT_SSH_VARIANT", "ssh").env("GIT_SSH_COMMAND", self.ssh(host, pinned)),
+        }
+    }
+
+    /// An ssh that reads no settings, asks nobody and trusts only hosts that are known. Every value is quoted: git hands this to a shell.
+    fn ssh(&self, host: &Host, pinned: IpAddr) -> String {
+        let known = self.settings.known_hosts.display().to_string();
+        let connect = self.settings.stall.as_secs().clamp(1, 60);
+        let mut options = vec![
+            "BatchMode=yes".to_owned(),
+            "StrictHostKeyChecking=yes".to_owned(),
+            format!("UserKnownHostsFile={}", option_value(&known)),
+            "PasswordAuthentication=no".to_owned(),
+            "KbdInteractiveAuthentication=no".to_owned(),
+            "IdentitiesOnly=yes".to_owned(),
+            "IdentityAgent=none".to_owned(),
+            "ForwardAgent=no".to_owned(),
+            "PermitLocalCommand=no".to_owned(),
+            "ClearAllForwardings=yes".to_owned(),
+            "ControlPath=none".to_owned(),
+            format!("HostName={pinned}"),
+            format!("HostKeyAlias={}", host.name),
+            format!("ConnectTimeout={connect}"),
+            "ServerAliveInterval=15".to_owned(),
+        ];
+        match &self.credential {
+            Some(Credential::Key { key_file, .. }) => {
+                options.push(format!("IdentityFile={}", option_value(&key_file.display().to_string())));
+            }
+            _ => options.push("IdentityFile=none".to_owned()),
+        }
+        let words = options.iter().map(|option| format!("-o {}", quoted(option))).collect::<Vec<_>>().join(" ");
+        format!("ssh -F none {words}")
+    }
+
+    fn failure(&self, doing: &'static str, words: &str, offered: bool) -> GitError {
+        let (host, reason) = (self.host.clone(), reason(words));
+        let has = |text: &str| words.contains(text);
+        let any = |texts: &[&str]| texts.iter().any(|text| has(text));
+        if any(&[
+            "returned error: 301",
+            "returned error: 302",
+            "returned error: 303",
+            "returned error: 307",
+            "returned error: 308",
+        ]) {
+            return GitError::Redirected { reason };
+        }
+        let wrong_key = any(&["Host key verification failed", "host key is known", "REMOTE HOST IDENTIFICATION"]);
+        if wrong_key {
+            let reason = format!("{reason}; put its key into {}", self.settings.known_hosts.display());
+            return GitError::Unauthorised { host, reason };
+        }
+        let locked_out = [
+            "could not read Username",
+            "could not read Password",
+            "Authentication failed",
+            "Permission denied",
+            "error: 401",
+            "error: 403",
+        ];
+        if any(&locked_out) {
+            let hint =
+                if offered { "the configured credential was offered" } else { "no credential is configured for it" };
+            return GitError::Unauthorised { host, reason: format!("{reason}; {hint}") };
+        }
+        if any(&[
+            "not found",
+            "does not appear to be a git repository",
+            "does not exist",
+            "returned error: 404",
+            "returned error: 410",
+        ]) && !has("Could not resolve")
+        {
+            return GitError::NotFound { reason };
+        }
+        let passing = [
+            "Could not resolve",
+            "Failed to connect",
+            "Connection refused",
+            "Connection timed out",
+            "Connection reset",
+            "unable to connect",
+            "Operation timed out",
+            "Operation too slow",
+            "early EOF",
+            "unexpected disconnect",
+            "hung up unexpectedly",
+            "RPC failed",
+            "Empty reply",
+            "No route to host",
+            "Network is unreachable",
+            "returned error: 5",
+            "returned error: 429",
+            "Recv failure",
+            "SSL",
+            "Connection closed",
+            "Couldn't connect",
+        ];
+        if any(&passing) {
+            return GitError::Unreachable { host, reason };
+        }
+        GitError::Failed { doing, reason }
+    }
+}
+
+/// The first address of a host, if every one of them may be gone to.
+async fn resolve(host: &Host, usual_port: u16, gate: &GitGate) -> Result<IpAddr, GitError> {
+    let port = host.port.unwrap_or(usual_port);
+    let unreachable = |reason: String| GitError::Unreachable { host: host.to_string(), reason };
+    let asked =
+        tokio::time::timeout(Duration::from_secs(20), tokio::net::lookup_host((host.name.as_str(), port))).await;
+    let found = asked.map_err(|_| unreachable("its name was not resolved in 20 s".to_owned()))?;
+    let addresses: Vec<IpAddr> =
+        found.map_err(|error| unreachable(error.to_string()))?.map(|found| found.ip()).collect();
+    if !gate.names(host)
+        && let Some(private) = addresses.iter().find(|address| !is_public(**address))
+    {
+        return Err(GitError::PrivateAddress { host: host.to_string(), address: private.to_string() });
+    }
+    // IPv4 first: a host without IPv6 of its own still gets IPv6 addresses from its resolver.
+    let first = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+    first.copied().ok_or_else(|| unreachable("its name has no address".to_owned()))
+}
+
+/// A local repository, by the path the kernel knows it under, inside the allowed roots.
+fn local(path: &str, roots: &[String]) -> Result<String, GitError> {
+    let refused = || GitError::Refused(stead_core::remote::RepositoryRefused::Local { path: path.to_owned() });
+    let real = std::fs::canonicalize(path).map_err(disk(Path::new(path)))?;
+    let inside = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok()).any(|root| real.starts_with(root));
+    real.to_str().filter(|text| inside && !text.contains(['%', '?', '#'])).map(str::to_owned).ok_or_else(refused)
+}
+
+/// A word for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A value in ssh's own syntax, where a space would begin another and a percent sign a token.
+fn option_value(text: &str) -> String {
+    format!("\"{}\"", text.replace('%', "%%"))
+}

@@ -1,0 +1,77 @@
+//! What git says about how far it is.
+
+use std::time::{Duration, Instant};
+
+/// How far a transfer is, as git tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Git's word for what it does, such as `Receiving objects`.
+    pub stage: String,
+    pub percent: u8,
+    /// The rest of git's line, such as `(12/40), 1.2 MiB | 3.1 MiB/s`.
+    pub detail: String,
+}
+
+/// Reads git's lines and tells of them once in a while: the first of a stage, then at most one a second.
+pub(crate) struct Teller<F> {
+    tell: F,
+    line: Vec<u8>,
+    told: Option<(String, Instant)>,
+}
+
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl<F: FnMut(Progress)> Teller<F> {
+    pub(crate) fn new(tell: F) -> Self {
+        Self { tell, line: Vec::new(), told: None }
+    }
+
+    pub(crate) fn hear(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if !matches!(byte, b'\r' | b'\n') {
+                // A line longer than this is no progress.
+                if self.line.len() < 512 {
+                    self.line.push(*byte);
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            let Some(progress) = parse(&String::from_utf8_lossy(&line)) else { continue };
+            let due = match &self.told {
+                Some((stage, at)) => *stage != progress.stage || at.elapsed() >= PAUSE,
+                None => true,
+            };
+            if due {
+                self.told = Some((progress.stage.clone(), Instant::now()));
+                (self.tell)(progress);
+            }
+        }
+    }
+}
+
+fn parse(line: &str) -> Option<Progress> {
+    let line = line.strip_prefix("remote: ").unwrap_or(line);
+    let (stage, rest) = line.split_once(": ")?;
+    let (percent, detail) = rest.trim_start().split_once('%')?;
+    let plain = stage.len() <= 40 && stage.chars().all(|c| c.is_ascii_alphabetic() || c == ' ');
+    let percent: u8 = percent.parse().ok().filter(|percent| *percent <= 100 && plain)?;
+    let detail = detail.chars().filter(|c| !c.is_control()).take(80).collect::<String>().trim().to_owned();
+    Some(Progress { stage: stage.to_owned(), percent, detail })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_progress_and_little_is_told() {
+        let mut told = Vec::new();
+        let mut teller = Teller::new(|progress| told.push(progress));
+        teller.hear(b"Cloning\nremote: Counting objects:  10% (1/10)\rremote: Counting objects: 20% (2/10)\r");
+        teller.hear(b"Receiving obj");
+        teller.hear(b"ects:  42% (3/7), 1.2 MiB | 3 MiB/s\rnonsense: 900% x\n<b>x</b>: 1% y\n");
+        let stages: Vec<_> = told.iter().map(|progress| (progress.stage.as_str(), progress.percent)).collect();
+        assert_eq!(stages, [("Counting objects", 10), ("Receiving objects", 42)]);
+        assert_eq!(told[1].detail, "(3/7), 1.2 MiB | 3 MiB/s");
+    }
+}

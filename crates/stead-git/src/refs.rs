@@ -1,0 +1,95 @@
+//! What a remote says it has, and which of it is meant.
+
+use stead_core::repository::GitRef;
+
+use crate::error::GitError;
+
+/// A commit, by its whole name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) commit: String,
+    /// The branch it was found under; `None` for a tag or a commit.
+    pub(crate) branch: Option<String>,
+    pub(crate) default_branch: Option<String>,
+}
+
+pub(crate) fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn is_short_commit(text: &str) -> bool {
+    (7..40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What to ask a remote to list.
+pub(crate) fn patterns(reference: Option<&GitRef>) -> Vec<String> {
+    let mut patterns = vec!["HEAD".to_owned()];
+    if let Some(reference) = reference {
+        patterns.push(format!("refs/heads/{reference}"));
+        patterns.push(format!("refs/tags/{reference}"));
+        patterns.push(format!("refs/tags/{reference}^{{}}"));
+        if reference.as_str().starts_with("refs/") {
+            patterns.push(reference.to_string());
+        }
+    }
+    patterns
+}
+
+/// Reads the answer of `ls-remote --symref`: a branch before a tag before any other name.
+pub(crate) fn choose(listing: &str, reference: Option<&GitRef>) -> Result<Target, GitError> {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    let mut default_branch = None;
+    for line in listing.lines() {
+        match line.split_once('\t') {
+            Some((symbolic, "HEAD")) if symbolic.starts_with("ref: ") => {
+                default_branch = symbolic.strip_prefix("ref: refs/heads/").map(str::to_owned);
+            }
+            Some((commit, name)) if is_commit(commit) => found.push((commit, name)),
+            _ => {}
+        }
+    }
+    let named = |name: &str| found.iter().find(|(_, known)| *known == name).map(|(commit, _)| (*commit).to_owned());
+    let Some(reference) = reference else {
+        let commit = named("HEAD").ok_or(GitError::Empty)?;
+        // A default branch is a name from outside: one that is none of ours is treated as no name.
+        let branch = default_branch.filter(|name| name.parse::<GitRef>().is_ok());
+        return Ok(Target { commit, default_branch: branch.clone(), branch });
+    };
+    let text = reference.as_str();
+    let (branch, tag) = (named(&format!("refs/heads/{text}")), format!("refs/tags/{text}"));
+    if let Some(commit) = branch {
+        return Ok(Target { commit, branch: Some(text.to_owned()), default_branch });
+    }
+    let other = named(&format!("{tag}^{{}}"))
+        .or_else(|| named(&tag))
+        .or_else(|| named(text).filter(|_| text.starts_with("refs/")));
+    match other {
+        Some(commit) => Ok(Target { commit, branch: None, default_branch }),
+        None if is_short_commit(text) => Err(GitError::ShortCommit { reference: text.to_owned() }),
+        None => Err(GitError::MissingRef { reference: text.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_before_a_tag_and_the_default_without_a_name() {
+        let (a, b, c) = ("a".repeat(40), "b".repeat(40), "c".repeat(40));
+        let listing = format!(
+            "ref: refs/heads/trunk\tHEAD\n{a}\tHEAD\n{a}\trefs/heads/x\n{b}\trefs/tags/x\n{b}\trefs/tags/v1\n{c}\trefs/tags/v1^{{}}\n{b}\tother/refs/heads/x\n"
+        );
+        let chosen =
+            |name: &str| choose(&listing, Some(&name.parse().unwrap())).map(|target| (target.commit, target.branch));
+        assert_eq!(chosen("x").unwrap(), (a.clone(), Some("x".to_owned())));
+        assert_eq!(chosen("v1").unwrap(), (c, None));
+        assert_eq!(chosen("nope").unwrap_err().code(), "git_ref_missing");
+        assert!(matches!(chosen("abcdef1"), Err(GitError::ShortCommit { .. })));
+        let default = choose(&listing, None).unwrap();
+        assert_eq!((default.commit, default.branch.as_deref()), (a, Some("trunk")));
+        assert!(matches!(choose("", None), Err(GitError::Empty)));
+        let hostile = choose(&format!("ref: refs/heads/--x\tHEAD\n{b}\tHEAD\n"), None).unwrap();
+        assert_eq!(hostile.branch, None);
+    }
+}
