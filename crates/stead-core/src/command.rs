@@ -125,6 +125,19 @@ pub enum Outcome {
         call: CallId,
         reason: String,
     },
+    /// A long step is this far.
+    StepProgressed {
+        stage: String,
+        percent: u64,
+        detail: String,
+    },
+    /// A credential is about to be used.
+    CredentialUsed {
+        host: String,
+        kind: String,
+        username: Option<String>,
+        purpose: String,
+    },
     Began,
     Removed,
     RemovalFailed {

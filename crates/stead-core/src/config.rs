@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::git_push::GitPush;
 use crate::parse::{Fields, Place, Read, words};
 use crate::policy::WorkspacePolicy;
 use crate::quantity::{ByteSize, Cpu};
@@ -58,6 +59,9 @@ pub struct WorkspaceConfig {
     pub tools: Option<ToolSet>,
     pub resource_limits: ResourceLimits,
     pub checkout_on_start: bool,
+    /// What its agents may push.
+    #[serde(default, skip_serializing_if = "GitPush::is_usual")]
+    pub git: GitPush,
     pub base_image: Option<String>,
     pub setup_commands: Vec<String>,
     pub setup_timeout_seconds: u64,
@@ -83,6 +87,7 @@ impl Default for WorkspaceConfig {
             tools: None,
             resource_limits: ResourceLimits::default(),
             checkout_on_start: true,
+            git: GitPush::default(),
             base_image: None,
             setup_commands: Vec::new(),
             setup_timeout_seconds: 300,
@@ -111,6 +116,7 @@ impl Read for WorkspaceConfig {
             tools: fields.optional("tools"),
             resource_limits: fields.or("resource_limits", base.resource_limits),
             checkout_on_start: fields.or("checkout_on_start", base.checkout_on_start),
+            git: fields.or("git", GitPush::default()),
             base_image: fields.optional::<Bounded<1, 512>>("base_image").map(|text| text.0),
             setup_commands: fields
                 .or("setup_commands", Vec::<Bounded<1, 4096>>::new())

@@ -256,9 +256,11 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
         Outcome::StepFinished { duration_ms, failure, files, report } => {
             let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
+            let left_out = report.checkout.iter().flat_map(|checkout| &checkout.warnings);
+            let warnings: Vec<Event> = left_out.map(|left| warning(&left.code, left.message.clone())).collect();
             let finished =
                 Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), files, report };
-            std::iter::once(finished).chain(after_step(session, workspace, spec, failure)).collect()
+            std::iter::once(finished).chain(warnings).chain(after_step(session, workspace, spec, failure)).collect()
         }
         // What was interrupted meanwhile has its outcome already.
         Outcome::CallFinished { call, .. } if !session.open_calls.contains_key(&call) => Vec::new(),
@@ -268,6 +270,15 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         }
         Outcome::OperationFinished { call, duration_ms, failure, files } => {
             vec![Event::FileOperationFinished { call, duration_ms, failure, files }]
+        }
+        // Told late, of a step that has ended: nobody's business any more.
+        Outcome::StepProgressed { .. } if !workspace.step_running => Vec::new(),
+        Outcome::StepProgressed { stage, percent, detail } => {
+            let step = workspace.steps_done + 1;
+            vec![Event::InitStepProgress { attempt, step, stage, percent, detail }]
+        }
+        Outcome::CredentialUsed { host, kind, username, purpose } => {
+            vec![Event::CredentialUsed { host, kind, username, purpose }]
         }
         Outcome::Began => ready(session, workspace),
         Outcome::Removed => removed(session, workspace, spec),

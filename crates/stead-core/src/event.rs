@@ -56,6 +56,22 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "StepReport::is_empty")]
         report: StepReport,
     },
+    /// How far a long step is, told now and then.
+    InitStepProgress {
+        attempt: u64,
+        step: u64,
+        stage: String,
+        percent: u64,
+        detail: String,
+    },
+    /// A credential of the server's is about to be used for this session; no part of it is here.
+    CredentialUsed {
+        host: String,
+        kind: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        username: Option<String>,
+        purpose: String,
+    },
     ProvisionFailed {
         attempt: u64,
         provider: ProviderName,
@@ -176,6 +192,8 @@ impl Event {
             Self::WorkspaceCreated { .. } => "WorkspaceCreated",
             Self::InitStepStarted { .. } => "InitStepStarted",
             Self::InitStepFinished { .. } => "InitStepFinished",
+            Self::InitStepProgress { .. } => "InitStepProgress",
+            Self::CredentialUsed { .. } => "CredentialUsed",
             Self::ProvisionFailed { .. } => "ProvisionFailed",
             Self::ProvisionInterrupted { .. } => "ProvisionInterrupted",
             Self::WarningRaised { .. } => "WarningRaised",
@@ -271,6 +289,8 @@ pub struct StepReport {
     pub mount_fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleReport>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<CheckoutReport>,
 }
 
 impl StepReport {
@@ -311,6 +331,21 @@ impl FileEffect {
             _ => None,
         })
     }
+}
+
+/// What a clone brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckoutReport {
+    pub commit: String,
+    /// `None` if a tag or a commit was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Whether it took a transfer, or the mirror had it.
+    #[serde(default)]
+    pub fetched: bool,
+    /// What is not there that somebody may look for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Failure>,
 }
 
 /// One change of a workspace whose files live in the journal.

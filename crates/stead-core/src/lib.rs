@@ -14,6 +14,7 @@ pub mod decide;
 pub mod env;
 pub mod event;
 mod file_operation;
+pub mod git_push;
 pub mod id;
 pub mod parse;
 pub mod plan;

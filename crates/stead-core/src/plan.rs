@@ -169,7 +169,10 @@ fn visible_context(context: &TaskContext, kind: PolicyKind) -> TaskContext {
 }
 
 /// The clone a `git` policy makes, or none where there is no repository: then the workspace starts empty.
-fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
+pub(crate) fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
+    if inputs.policy.policy.kind() != PolicyKind::Git {
+        return None;
+    }
     if let WorkspacePolicy::Git { url, reference, depth } = &inputs.policy.policy {
         return Some(Action::CloneRepository { url: url.clone(), reference: reference.clone(), depth: *depth });
     }

@@ -3,6 +3,7 @@
 use crate::SnapshotId;
 use crate::capability::Incompatible;
 use crate::plan::Incomplete;
+use crate::remote::RepositoryRefused;
 use crate::session::Status;
 use crate::tool::ToolName;
 
@@ -13,6 +14,8 @@ pub enum Rejection {
     Incompatible(#[from] Incompatible),
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
+    #[error(transparent)]
+    Repository(#[from] RepositoryRefused),
     #[error("this session has no workspace: {reason}")]
     NoWorkspace { reason: &'static str },
     #[error("the session is {status}, not active")]
@@ -39,6 +42,7 @@ impl Rejection {
         match self {
             Self::Incompatible(_) => "policy_incompatible",
             Self::Incomplete(_) => "policy_incomplete",
+            Self::Repository(_) => "repository_refused",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",

@@ -4,7 +4,7 @@
 //! the platform's word. A name that only *resolves* to such an address is found out where names are resolved, by the same
 //! [`is_public`].
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::registry::Platform;
 use crate::repository::RepositoryUrl;

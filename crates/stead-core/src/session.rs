@@ -329,6 +329,7 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.report.mount_fingerprint =
                 report.mount_fingerprint.clone().or(workspace.report.mount_fingerprint.take());
             workspace.report.bundle = report.bundle.clone().or(workspace.report.bundle.take());
+            workspace.report.checkout = report.checkout.clone().or(workspace.report.checkout.take());
             workspace.step_running = false;
             workspace.steps_done = *step;
             workspace.setup_failed |= failure.is_some();

@@ -11,10 +11,13 @@ use serde_json::{Map, Value};
 use crate::capability::{self, Incompatible, LimitKind, ProviderCapabilities};
 use crate::config::{OnSetupFailure, ProviderName, ResourceLimits, ToolLimits};
 use crate::content::{Authority, ContentConfig};
-use crate::plan::{self, InitPlan, PlanInputs};
+use crate::git_push::GitPush;
+use crate::plan::{self, Action, InitPlan, PlanInputs};
 use crate::policy::{PolicyChain, PolicyKind, ResolvedPolicy};
 use crate::registry::{AgentType, ContentBinding, Platform, Project};
 use crate::rejection::Rejection;
+use crate::remote::GitGate;
+use crate::repository::{GitRef, RepositoryUrl};
 use crate::request::{SessionRequest, Task};
 use crate::tool::ToolSet;
 use crate::{Name, SessionId, WorkspaceId};
@@ -49,6 +52,9 @@ pub struct WorkspaceSpec {
     pub passed_over: Vec<PassedOver>,
     pub policy: ResolvedPolicy,
     pub plan: InitPlan,
+    /// The repository the session works on, whether it is checked out at the start or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<RepositorySpec>,
     pub limits: ResourceLimits,
     pub tools: ToolSet,
     pub tool_limits: ToolLimits,
@@ -63,6 +69,20 @@ pub struct WorkspaceSpec {
 pub struct PassedOver {
     pub provider: ProviderName,
     pub reason: String,
+}
+
+/// A repository, what of it is wanted, and where the platform lets anyone go for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepositorySpec {
+    pub url: RepositoryUrl,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<GitRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u64>,
+    #[serde(default)]
+    pub gate: GitGate,
+    #[serde(default, skip_serializing_if = "GitPush::is_usual")]
+    pub push: GitPush,
 }
 
 /// What the server itself contributes.
@@ -119,14 +139,9 @@ fn specify_workspace(
     let policy = resolve_policy(task, declared);
     capability::check_agent_type(policy.policy.kind(), &agent_type.capabilities)?;
     let (providers, passed_over) = choose_providers(policy.policy.kind(), declared, server)?;
-    let plan = plan::plan(&PlanInputs {
-        config,
-        policy: &policy,
-        task,
-        project: *project,
-        platform,
-        role_env: &agent_type.env,
-    })?;
+    let inputs = PlanInputs { config, policy: &policy, task, project: *project, platform, role_env: &agent_type.env };
+    let repository = repository(&inputs)?;
+    let plan = plan::plan(&inputs)?;
     let limits = config.resource_limits.or(&platform.defaults.resource_limits).or(&server.default_limits);
     let mut spec = WorkspaceSpec {
         id,
@@ -135,6 +150,7 @@ fn specify_workspace(
         passed_over,
         policy,
         plan,
+        repository,
         limits,
         tools: config.tools.clone().unwrap_or_else(ToolSet::all),
         tool_limits: config.limits,
@@ -145,6 +161,14 @@ fn specify_workspace(
     };
     spec.fingerprint = fingerprint(&spec);
     Ok(spec)
+}
+
+/// The repository of a `git` policy, if the platform lets anyone go there.
+fn repository(inputs: &PlanInputs<'_>) -> Result<Option<RepositorySpec>, Rejection> {
+    let Some(Action::CloneRepository { url, reference, depth }) = plan::clone_action(inputs) else { return Ok(None) };
+    let gate = GitGate::of(inputs.platform);
+    gate.judge(&url)?;
+    Ok(Some(RepositorySpec { url, reference, depth, gate, push: inputs.config.git.clone() }))
 }
 
 /// Without a word from any layer the policy follows from the repository: there is one, or there is none.
@@ -194,7 +218,7 @@ fn choose_providers(
 /// Equal for equal, different with every field that shapes the workspace; the id is left out.
 fn fingerprint(spec: &WorkspaceSpec) -> String {
     let shape = serde_json::json!({
-        "providers": spec.providers, "policy": spec.policy.policy, "plan": spec.plan, "limits": spec.limits,
+        "providers": spec.providers, "policy": spec.policy.policy, "plan": spec.plan, "repository": spec.repository, "limits": spec.limits,
         "tools": spec.tools, "tool_limits": spec.tool_limits, "base_image": spec.base_image,
     });
     crate::canonical::hash(&shape)

@@ -44,6 +44,10 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"mode": applied.mode, "point": applied.point, "snapshot": applied.snapshot, "replaced": applied.replaced});
             vec![entry("content_applied", &Actor::System, body)]
         }
+        Event::CredentialUsed { host, kind, username, purpose } => {
+            let body = json!({"host": host, "kind": kind, "username": username, "purpose": purpose});
+            vec![entry("credential_used", &Actor::System, body)]
+        }
         Event::CloseRequested { reason, actor } => vec![entry("session_close", actor, json!({"reason": reason}))],
         Event::SessionFailed { failure } => vec![entry("session_failed", &Actor::System, json!(failure))],
         _ => Vec::new(),

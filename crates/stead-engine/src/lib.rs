@@ -24,6 +24,7 @@ mod readiness;
 mod reap;
 mod reconcile;
 mod recover;
+mod repository;
 mod share;
 mod token;
 

@@ -16,7 +16,7 @@ use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::pause::Pause;
 use crate::share::Left;
-use crate::{bundle, files, ops};
+use crate::{bundle, files, ops, repository};
 
 /// Begins a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
@@ -109,8 +109,11 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 let gone = || ProviderError::Gone { workspace }.to_failure();
                 let workspace = session.workspace().ok_or_else(gone)?;
                 let bundle = bundle::open(engine, session.id(), &action).await?;
-                let order = ActionOrder { action, env, bundle, tree: None, now: at };
-                workspace.perform(order).await.map_err(|error| error.to_failure())
+                let (tree, checkout) = repository::tree(engine, session, &action).await?.unzip();
+                let order = ActionOrder { action, env, bundle, tree, now: at };
+                let mut performed = workspace.perform(order).await.map_err(|error| error.to_failure())?;
+                performed.report.checkout = checkout;
+                Ok(performed)
             };
             let performed = tokio::select! {
                 performed = performed => performed,

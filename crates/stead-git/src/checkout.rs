@@ -86,6 +86,8 @@ impl Checkout {
         if let Some(default) = default_branch.as_ref().filter(|default| Some(*default) == branch.as_ref()) {
             write(&git_dir.join("refs/remotes/origin/HEAD"), &format!("ref: refs/remotes/origin/{default}\n"))?;
         }
+        // What the server itself puts into a workspace is no change of the agent's.
+        write(&git_dir.join("info/exclude"), "/.stead/\n")?;
         write(&git_dir.join("config"), &config(&self.url, branch.as_deref(), &self.mirrors.settings().author))
     }
 

@@ -147,6 +147,12 @@ impl Depth {
 #[derive(Clone)]
 pub struct Mirrors(Arc<Inner>);
 
+impl std::fmt::Debug for Mirrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Mirrors").field(&self.0.settings.directory).finish()
+    }
+}
+
 struct Inner {
     settings: Settings,
     busy: Mutex<HashMap<PathBuf, Arc<AsyncMutex<Known>>>>,

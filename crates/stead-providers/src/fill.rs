@@ -25,7 +25,7 @@ pub(crate) fn mounts(
     Ok(StepReport {
         mounts: hydrated.previews.iter().map(report).collect(),
         mount_fingerprint: Some(hydrated.fingerprint.to_string()),
-        bundle: None,
+        ..StepReport::default()
     })
 }
 

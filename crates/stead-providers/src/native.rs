@@ -61,7 +61,7 @@ impl Provider for NativeProvider {
     fn capabilities(&self) -> ProviderCapabilities {
         ProviderCapabilities {
             workspace_provider: vec![Side::Host, Side::Guest],
-            policies: vec![PolicyKind::Empty, PolicyKind::Bundle],
+            policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle],
             tools: vec![
                 ToolName::Ls,
                 ToolName::Read,

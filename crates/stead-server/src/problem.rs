@@ -84,6 +84,7 @@ codes! {
     ToolNotBound = "tool_not_bound", FORBIDDEN, "The tool is bound to nothing";
     ToolNotAllowed = "tool_not_allowed", FORBIDDEN, "The tool may not run here";
     InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
+    RepositoryRefused = "repository_refused", UNPROCESSABLE_ENTITY, "The repository may not be used";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
     Stale = "stale", PRECONDITION_FAILED, "The file is not the one you saw";
     Present = "present", PRECONDITION_FAILED, "The file is there already";
@@ -235,6 +236,7 @@ impl From<Rejection> for Problem {
         let code = match &rejection {
             Rejection::Incompatible(_) => Code::PolicyIncompatible,
             Rejection::Incomplete(_) => Code::PolicyIncomplete,
+            Rejection::Repository(_) => Code::RepositoryRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,

@@ -11,8 +11,10 @@
 )]
 
 mod client;
+mod git_server;
 pub mod postgres;
 mod server;
 
 pub use client::{Client, RawReply, Reply};
+pub use git_server::{Fault, GitRequest, GitServer, Repository};
 pub use server::{ServerOptions, TestServer};

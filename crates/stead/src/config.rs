@@ -5,6 +5,7 @@
 
 mod endpoint;
 mod file;
+mod git;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::failure::Failure;
 use crate::home::Home;
 use crate::secret::Secret;
 use file::{File, TokenEntry};
+use git::{CredentialEntry, GitTable};
 
 /// What the command line itself said.
 #[derive(Debug, Default)]
@@ -70,6 +72,9 @@ pub(crate) struct Config {
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     tokens: Vec<TokenEntry>,
+    git: GitTable,
+    git_credentials: Vec<CredentialEntry>,
+    git_credentials_file: Option<Setting>,
     file_path: PathBuf,
     home_flag: Option<PathBuf>,
 }
@@ -121,6 +126,9 @@ impl Config {
             allowed_hosts: file.allowed_hosts,
             allowed_origins: file.allowed_origins,
             tokens: file.tokens,
+            git: file.git,
+            git_credentials: file.git_credentials,
+            git_credentials_file: merged("STEAD_GIT_CREDENTIALS", "git_credentials_file", file.git_credentials_file)?,
             home,
             file_path,
             home_flag: flags.home.clone(),

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::Timestamp;
 use stead_engine::{Engine, Settings};
+use stead_git::Mirrors;
 use stead_providers::{MemoryProvider, NativeConfig, NativeProvider, Providers};
 use stead_server::ServerConfig;
 use stead_store::Store;
@@ -50,6 +51,7 @@ impl Server {
     pub(crate) fn start(config: &Config, when_taken: WhenTaken) -> Result<Self, Failure> {
         let settings = config.server()?;
         let database = config.database()?;
+        let git = config.git()?;
         let home = config.home.clone();
         home.create()?;
         let lock = home.lock()?;
@@ -65,7 +67,8 @@ impl Server {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
             let providers = providers(&store, &home).await?;
-            let engine = Engine::start(store, providers, engine_settings(&settings)).await;
+            let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
+            let engine = Engine::start(store, providers, engine_settings(&settings, mirrors)).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
         })?;
         let address = listener.local_addr().map_err(|error| Failure::new("cannot tell the address").because(&error))?;
@@ -170,11 +173,12 @@ fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-fn engine_settings(settings: &ServerSettings) -> Settings {
+fn engine_settings(settings: &ServerSettings, mirrors: Mirrors) -> Settings {
     Settings {
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
         max_sessions: settings.max_sessions,
+        mirrors: Some(mirrors),
         ..Settings::default()
     }
 }

@@ -34,7 +34,7 @@ fn every_field_round_trips() {
         "workspace_policy": {"type": "git", "url": "https://git.example.org/a/b", "ref": "v1", "depth": 1},
         "tools": ["bash", "read", "grep"],
         "resource_limits": {"cpu": "0.5", "memory": "512M", "disk": "10G", "pids": 64},
-        "checkout_on_start": false, "base_image": "debian",
+        "checkout_on_start": false, "git": {"push_branches": ["agent/*"], "allow_force_push": true}, "base_image": "debian",
         "setup_commands": ["true", "make"], "setup_timeout_seconds": 10, "on_setup_failure": "fail",
         "require_workspace": true,
         "mounts": [{"host_path": "docs", "mount_path": "d", "include_glob": ["*.md"], "exclude_glob": [], "max_bytes": 0, "follow_symlinks": true}],

@@ -63,6 +63,11 @@ fn tool_limits() -> Value {
     )
 }
 
+fn git_push() -> Value {
+    let branches = list(free_text(1, Some(255)));
+    object(&[], json!({"push_branches": or_null(branches), "allow_force_push": or_null(flag())}))
+}
+
 pub(super) fn workspace_config() -> Value {
     let mut tools = list(named("ToolName"));
     tools["uniqueItems"] = true.into();
@@ -78,7 +83,7 @@ pub(super) fn workspace_config() -> Value {
             "provider": or_null(named("ProviderName")), "fallback_provider": or_null(named("ProviderName")),
             "repo_source": or_null(repo_source()), "workspace_policy": or_null(named("WorkspacePolicy")),
             "tools": or_null(tools), "resource_limits": or_null(named("ResourceLimits")),
-            "checkout_on_start": or_null(flag()), "base_image": or_null(free_text(1, Some(512))),
+            "checkout_on_start": or_null(flag()), "git": or_null(git_push()), "base_image": or_null(free_text(1, Some(512))),
             "setup_commands": or_null(commands), "setup_timeout_seconds": or_null(whole(1, 86_400)),
             "on_setup_failure": or_null(on_failure), "require_workspace": or_null(flag()),
             "mounts": or_null(mounts), "network": or_null(network()), "limits": or_null(tool_limits()),

@@ -162,7 +162,10 @@ impl Workspace {
             status: workspace.status,
             root: WORKSPACE_ROOT,
             limits: Limits::new(&spec.limits, &workspace.enforced_limits),
-            base: Base { commit: None, digest: report.bundle.as_ref().map(|bundle| bundle.digest.clone()) },
+            base: Base {
+                commit: report.checkout.as_ref().map(|checkout| checkout.commit.clone()),
+                digest: report.bundle.as_ref().map(|bundle| bundle.digest.clone()),
+            },
             metadata: Metadata::new(&session.spec.task.context, spec.policy.policy.kind()),
             policy: spec.policy.clone().into(),
             fingerprint: spec.fingerprint.clone(),

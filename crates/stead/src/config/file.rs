@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::git::{CredentialEntry, GitTable};
 use crate::failure::Failure;
 
 #[derive(Debug, Default, Deserialize)]
@@ -24,6 +25,11 @@ pub(super) struct File {
     pub(super) allowed_hosts: Vec<String>,
     #[serde(default)]
     pub(super) allowed_origins: Vec<String>,
+    #[serde(default)]
+    pub(super) git: GitTable,
+    #[serde(default)]
+    pub(super) git_credentials: Vec<CredentialEntry>,
+    pub(super) git_credentials_file: Option<String>,
     #[serde(default)]
     pub(super) tokens: Vec<TokenEntry>,
 }

@@ -7,6 +7,7 @@ mod clones;
 mod content;
 mod durability;
 mod files;
+mod git;
 mod hostile;
 mod idempotency;
 mod mounts;

@@ -1,0 +1,96 @@
+//! What an agent may push, and where to.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::Bounded;
+use crate::parse::{Fields, Place, Read};
+
+/// The push rules of an agent type. The remote is always the session's own repository.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GitPush {
+    /// Branch names, `*` for any run of characters. `None`: the branch the session began on, and every branch that is not the
+    /// repository's default. Empty: none.
+    #[serde(default)]
+    pub push_branches: Option<Vec<String>>,
+    #[serde(default)]
+    pub allow_force_push: bool,
+}
+
+impl Read for GitPush {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let push = Self {
+            push_branches: fields
+                .optional::<Vec<Bounded<1, 255>>>("push_branches")
+                .map(|names| names.into_iter().map(|name| name.0).collect()),
+            allow_force_push: fields.or("allow_force_push", false),
+        };
+        fields.done();
+        Some(push)
+    }
+}
+
+impl GitPush {
+    pub(crate) fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a branch may be pushed by a session that began on `began_on`, to a repository whose default branch is `default`.
+    pub fn allows(&self, branch: &str, began_on: Option<&str>, default: Option<&str>) -> bool {
+        match &self.push_branches {
+            Some(patterns) => patterns.iter().any(|pattern| matches(pattern, branch)),
+            None => began_on == Some(branch) || default.is_some_and(|default| default != branch),
+        }
+    }
+}
+
+/// `*` stands for any run of characters, slashes too.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, between)) = parts.split_last() else { return rest.is_empty() };
+    for part in between {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, expect) in [
+            ("main", "main", true),
+            ("main", "mainline", false),
+            ("agent/*", "agent/x/y", true),
+            ("agent/*", "my-agent/x", false),
+            ("*-fix", "a-fix", true),
+            ("*-fix", "a-fixed", false),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "acb", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), expect, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn without_a_list_the_default_branch_is_only_for_those_who_began_there() {
+        let push = GitPush::default();
+        assert!(push.allows("main", Some("main"), Some("main")));
+        assert!(!push.allows("main", Some("feature"), Some("main")));
+        assert!(push.allows("feature", Some("feature"), None));
+        assert!(push.allows("new", Some("feature"), Some("main")));
+        assert!(!push.allows("new", Some("feature"), None), "what the default is must be known");
+        let none = GitPush { push_branches: Some(Vec::new()), ..GitPush::default() };
+        assert!(!none.allows("feature", Some("feature"), Some("main")));
+    }
+}

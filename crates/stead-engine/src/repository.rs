@@ -1,0 +1,133 @@
+//! A session's repository: from the mirror into the workspace, watched by the journal.
+//!
+//! The mirror's git is told of every step by nobody but the journal: how far it is, and before it can be used, which credential. A use
+//! that cannot be recorded does not happen.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use stead_core::capability::FileHome;
+use stead_core::event::{CheckoutReport, Failure};
+use stead_core::plan::Action;
+use stead_core::spec::RepositorySpec;
+use stead_core::{Outcome, SessionId};
+use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Source, Watch};
+use stead_providers::{LayerKey, Note, ProviderError, TreeSource};
+use tokio::runtime::Handle;
+
+use crate::engine::Engine;
+use crate::open_session::OpenSession;
+
+/// The tree of a `clone_repository`, ready to be put into a workspace; `None` for every other action.
+pub(crate) async fn tree(
+    engine: &Engine,
+    session: &OpenSession,
+    action: &Action,
+) -> Result<Option<(TreeSource, CheckoutReport)>, Failure> {
+    let Action::CloneRepository { .. } = action else { return Ok(None) };
+    let state = session.state().await;
+    let current = state.session.as_ref();
+    let spec = current.and_then(|session| session.workspace_spec()?.repository.clone());
+    let spec = spec.ok_or_else(|| Failure::new("git_failed", "the session names no repository"))?;
+    let mirrors = mirrors(engine)?;
+    let source = source(&spec);
+    let watcher = Watcher::of(engine, session.id());
+    let resolved = mirrors.resolve(&source, &watcher).await.map_err(|error| failure(&error))?;
+    let mut warnings: Vec<Failure> =
+        resolved.warnings.iter().map(|(code, message)| Failure::new(code, message.clone())).collect();
+    let checkout = mirrors.checkout(&source, &resolved);
+    let provider = current.and_then(|session| session.workspace.as_ref()?.provider);
+    let home =
+        provider.and_then(|provider| engine.providers().get(provider).ok().map(|found| found.capabilities().files));
+    let part = if home == Some(FileHome::Journal) {
+        let message = "the repository's history (.git) is left out: this provider runs no git";
+        warnings.push(Failure::new("history_left_out", message));
+        Part::Files
+    } else {
+        Part::Repository
+    };
+    let report = CheckoutReport {
+        commit: resolved.commit.clone(),
+        branch: resolved.branch.clone(),
+        fetched: resolved.fetched,
+        warnings,
+    };
+    Ok(Some((source_of(checkout, part), report)))
+}
+
+/// How much of a checkout a workspace takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Repository,
+    Files,
+}
+
+fn source_of(checkout: Checkout, part: Part) -> TreeSource {
+    let key = LayerKey::of("git", &[checkout.key().as_bytes(), format!("{part:?}").as_bytes()]);
+    let runtime = Handle::current();
+    TreeSource::new(key, move |into: &Path| {
+        let refused = |failure| ProviderError::Source(failure);
+        runtime.block_on(checkout.write(into)).map_err(|error| refused(failure(&error)))?;
+        if part == Part::Files {
+            let removed = std::fs::remove_dir_all(into.join(".git"));
+            removed.map_err(|error| refused(Failure::new("git_failed", error.to_string())))?;
+        }
+        Ok(Note::Null)
+    })
+}
+
+pub(crate) fn mirrors(engine: &Engine) -> Result<&Mirrors, Failure> {
+    let absent = || Failure::new("git_failed", "this server was started without mirrors");
+    engine.settings().mirrors.as_ref().ok_or_else(absent)
+}
+
+pub(crate) fn source(spec: &RepositorySpec) -> Source {
+    let RepositorySpec { url, reference, depth, gate, .. } = spec.clone();
+    Source { url, reference, depth, gate }
+}
+
+pub(crate) fn failure(error: &GitError) -> Failure {
+    Failure::new(error.code(), error.sentence())
+}
+
+/// Tells a session's journal what its git does.
+pub(crate) struct Watcher {
+    engine: Engine,
+    session: SessionId,
+}
+
+impl Watcher {
+    pub(crate) fn of(engine: &Engine, session: SessionId) -> Self {
+        Self { engine: engine.clone(), session }
+    }
+}
+
+async fn tell(engine: &Engine, session: SessionId, outcome: Outcome) -> Result<(), String> {
+    let session = OpenSession::open(engine, session).await.map_err(|error| error.to_string())?;
+    session.record(outcome).await.map(drop).map_err(|error| error.to_string())
+}
+
+#[async_trait]
+impl Watch for Watcher {
+    fn progress(&self, progress: Progress) {
+        let Progress { stage, percent, detail } = progress;
+        let outcome = Outcome::StepProgressed { stage, percent: u64::from(percent), detail };
+        let (engine, session) = (self.engine.clone(), self.session);
+        // Only news: one that cannot be told is not missed.
+        self.engine.spawn(async move { tell(&engine, session, outcome).await });
+    }
+
+    async fn lending(&self, loan: &Loan) -> Result<(), LoanRefused> {
+        let purpose = match loan.purpose {
+            Purpose::Fetch => "fetch",
+            Purpose::Push => "push",
+        };
+        let outcome = Outcome::CredentialUsed {
+            host: loan.host.clone(),
+            kind: loan.kind.to_owned(),
+            username: loan.username.clone(),
+            purpose: purpose.to_owned(),
+        };
+        tell(&self.engine, self.session, outcome).await.map_err(LoanRefused)
+    }
+}

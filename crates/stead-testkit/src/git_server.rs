@@ -1,0 +1,316 @@
+//! A real smart-HTTP git server on loopback: git's own `http-backend` behind a few lines of HTTP, with the faults a test asks for.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What the server does wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Fault {
+    #[default]
+    None,
+    /// Sends everybody to this base URL.
+    Redirect(String),
+    Status(u16),
+    /// Takes the request and never answers.
+    Silent,
+    /// Ends each answer after so many bytes.
+    Cut(usize),
+    /// The first so many requests get a 503.
+    Busy(usize),
+}
+
+#[derive(Debug, Clone)]
+pub struct GitRequest {
+    pub method: String,
+    pub path: String,
+    pub authorization: Option<String>,
+}
+
+#[derive(Default)]
+struct Behaviour {
+    auth: Option<(String, String)>,
+    fault: Fault,
+    requests: Vec<GitRequest>,
+}
+
+pub struct GitServer {
+    root: tempfile::TempDir,
+    port: u16,
+    behaviour: Arc<Mutex<Behaviour>>,
+}
+
+impl GitServer {
+    pub fn start() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let behaviour = Arc::new(Mutex::new(Behaviour::default()));
+        let (shared, place) = (behaviour.clone(), root.path().to_owned());
+        // Ends with the process: a listener nobody connects to costs nothing.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (shared, place) = (shared.clone(), place.clone());
+                std::thread::spawn(move || {
+                    let _ = answer(stream, &place, &shared);
+                });
+            }
+        });
+        Self { root, port, behaviour }
+    }
+
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub fn url(&self, repository: &str) -> String {
+        format!("http://{}/{repository}", self.host())
+    }
+
+    pub fn require(&self, user: &str, password: &str) {
+        self.behaviour.lock().unwrap().auth = Some((user.to_owned(), password.to_owned()));
+    }
+
+    pub fn fault(&self, fault: Fault) {
+        self.behaviour.lock().unwrap().fault = fault;
+    }
+
+    pub fn requests(&self) -> Vec<GitRequest> {
+        self.behaviour.lock().unwrap().requests.clone()
+    }
+
+    /// How many packs were asked for.
+    pub fn fetches(&self) -> usize {
+        let is_fetch = |request: &&GitRequest| request.method == "POST" && request.path.ends_with("git-upload-pack");
+        self.requests().iter().filter(is_fetch).count()
+    }
+
+    pub fn path(&self, repository: &str) -> PathBuf {
+        self.root.path().join(repository)
+    }
+
+    /// A bare repository with these files on `main`.
+    pub fn repository(&self, name: &str, files: &[(&str, &str)]) -> Repository {
+        Repository::create(&self.path(name), files)
+    }
+}
+
+/// A bare repository and a work tree to change it from, by a git that reads nobody's settings.
+pub struct Repository {
+    bare: PathBuf,
+    work: tempfile::TempDir,
+}
+
+impl Repository {
+    pub fn create(bare: &Path, files: &[(&str, &str)]) -> Self {
+        let repository = Self { bare: bare.to_owned(), work: tempfile::tempdir().unwrap() };
+        let path = bare.to_str().unwrap();
+        repository.git(&["init", "-q", "--bare", "-b", "main", path]);
+        repository.git(&["init", "-q", "-b", "main", "."]);
+        repository.git(&["--git-dir", path, "config", "http.receivepack", "true"]);
+        repository.git(&["remote", "add", "origin", path]);
+        repository.commit(files, "first");
+        repository
+    }
+
+    pub fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    pub fn bare(&self) -> &Path {
+        &self.bare
+    }
+
+    pub fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(["-c", "protocol.file.allow=always"])
+            .args(args)
+            .current_dir(self.work.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs([("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
+            .envs([("GIT_AUTHOR_NAME", "T"), ("GIT_AUTHOR_EMAIL", "t@example.org")])
+            .envs([("GIT_COMMITTER_NAME", "T"), ("GIT_COMMITTER_EMAIL", "t@example.org")])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Writes files, commits them to the branch that is checked out and pushes it. Gives the commit.
+    pub fn commit(&self, files: &[(&str, &str)], message: &str) -> String {
+        for (path, text) in files {
+            let path = self.work().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", message]);
+        self.git(&["push", "-q", "origin", "HEAD"]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// What the bare repository has under a name.
+    pub fn remote(&self, reference: &str) -> String {
+        self.git(&["--git-dir", self.bare.to_str().unwrap(), "rev-parse", reference])
+    }
+}
+
+fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
+    let headers = read_headers(&mut reader)?;
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let authorization = headers.get("authorization").cloned();
+    let (fault, refused) = {
+        let mut behaviour = behaviour.lock().unwrap();
+        let request =
+            GitRequest { method: method.clone(), path: path.to_owned(), authorization: authorization.clone() };
+        behaviour.requests.push(request);
+        let allowed =
+            behaviour.auth.as_ref().map(|(user, password)| format!("Basic {}", base64(&format!("{user}:{password}"))));
+        let fault = behaviour.fault.clone();
+        if let Fault::Busy(left) = &mut behaviour.fault {
+            *left = left.saturating_sub(1);
+        }
+        (fault, allowed.is_some_and(|allowed| authorization.as_ref() != Some(&allowed)))
+    };
+    match fault {
+        Fault::Redirect(base) => {
+            return write!(
+                stream,
+                "HTTP/1.1 302 Found\r\nLocation: {base}{target}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+        }
+        Fault::Status(code) => {
+            return write!(stream, "HTTP/1.1 {code} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+        Fault::Busy(1..) => {
+            return write!(stream, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+        Fault::Silent => {
+            std::thread::sleep(Duration::from_secs(120));
+            return Ok(());
+        }
+        Fault::None | Fault::Cut(_) | Fault::Busy(0) => {}
+    }
+    if refused {
+        // A server that repeats what it was told: nothing of it may show anywhere.
+        let body = format!("go away {}", authorization.unwrap_or_default());
+        return write!(
+            stream,
+            "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"git\"\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+    }
+    if headers.get("expect").is_some_and(|expect| expect.eq_ignore_ascii_case("100-continue")) {
+        write!(stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
+    let body = read_body(&mut reader, &headers)?;
+    let output = backend(root, &method, path, query, &headers, &body)?;
+    let end = match fault {
+        Fault::Cut(bytes) => bytes.min(output.len()),
+        _ => output.len(),
+    };
+    stream.write_all(&output[..end])
+}
+
+fn read_headers(reader: &mut impl BufRead) -> std::io::Result<HashMap<String, String>> {
+    let mut headers = HashMap::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
+            return Ok(headers);
+        }
+        if let Some((name, value)) = line.split_once(':') {
+            headers.insert(name.trim().to_ascii_lowercase(), value.trim().to_owned());
+        }
+    }
+}
+
+fn read_body(reader: &mut impl BufRead, headers: &HashMap<String, String>) -> std::io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    if headers.get("transfer-encoding").is_some_and(|encoding| encoding == "chunked") {
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            let size = u64::from_str_radix(line.trim(), 16).unwrap_or(0);
+            reader.by_ref().take(size).read_to_end(&mut body)?;
+            reader.read_line(&mut line)?;
+            if size == 0 {
+                return Ok(body);
+            }
+        }
+    }
+    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    reader.take(length).read_to_end(&mut body)?;
+    Ok(body)
+}
+
+/// The whole HTTP answer of git's own CGI program.
+fn backend(
+    root: &Path,
+    method: &str,
+    path: &str,
+    query: &str,
+    headers: &HashMap<String, String>,
+    body: &[u8],
+) -> std::io::Result<Vec<u8>> {
+    let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
+    let mut child = Command::new("git")
+        .arg("http-backend")
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("GIT_PROJECT_ROOT", root)
+        .envs([("GIT_HTTP_EXPORT_ALL", "1"), ("REMOTE_USER", "someone"), ("REMOTE_ADDR", "127.0.0.1")])
+        .envs([("REQUEST_METHOD", method), ("PATH_INFO", path), ("QUERY_STRING", query)])
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"))
+        .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
+        .envs([("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut stdin = child.stdin.take().unwrap();
+    let body = body.to_vec();
+    let feed = std::thread::spawn(move || stdin.write_all(&body));
+    let output = child.wait_with_output()?.stdout;
+    let _ = feed.join();
+    let split = output.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(output.len());
+    let (head, rest) =
+        (String::from_utf8_lossy(&output[..split]).into_owned(), output.get(split + 4..).unwrap_or_default());
+    let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
+    let kept: Vec<&str> = head.lines().filter(|line| !line.starts_with("Status: ")).collect();
+    let mut answer = format!(
+        "HTTP/1.1 {status}\r\n{}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        kept.join("\r\n"),
+        rest.len()
+    )
+    .into_bytes();
+    answer.extend_from_slice(rest);
+    Ok(answer)
+}
+
+fn base64(text: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut encoded = String::new();
+    for piece in text.as_bytes().chunks(3) {
+        let at = |index: usize| u32::from(piece.get(index).copied().unwrap_or(0));
+        let group = at(0) << 16 | at(1) << 8 | at(2);
+        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let digit = ALPHABET[(group >> shift & 63) as usize];
+            encoded.push(if index <= piece.len() { char::from(digit) } else { '=' });
+        }
+    }
+    encoded
+}

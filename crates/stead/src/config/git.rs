@@ -1,0 +1,131 @@
+//! How the server gets repositories: `[git]` and `[[git_credentials]]`, in `stead.toml` or, for the credentials, in a file of their own.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use stead_core::quantity::ByteSize;
+use stead_git::{Author, Credential, Secret, Settings};
+
+use super::Config;
+use crate::failure::Failure;
+
+/// `[git]`; what is absent is as [`Settings::new`] has it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GitTable {
+    timeout_seconds: Option<u64>,
+    stall_seconds: Option<u64>,
+    tries: Option<u32>,
+    fresh_seconds: Option<u64>,
+    /// How many commits a checkout has; 0 is the whole history.
+    depth: Option<u64>,
+    max_transfer: Option<String>,
+    known_hosts_file: Option<PathBuf>,
+    author_name: Option<String>,
+    author_email: Option<String>,
+}
+
+/// One host and who the server is there.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CredentialEntry {
+    /// `host`, or `host:port` where the port is not the usual one.
+    host: String,
+    username: Option<String>,
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    ssh_key_file: Option<PathBuf>,
+    /// Lets the token travel over plain `http://`.
+    #[serde(default)]
+    over_http: bool,
+}
+
+impl std::fmt::Debug for CredentialEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CredentialEntry").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CredentialFile {
+    #[serde(default)]
+    git_credentials: Vec<CredentialEntry>,
+}
+
+impl Config {
+    /// How repositories are fetched and pushed.
+    pub(crate) fn git(&self) -> Result<Settings, Failure> {
+        let mut settings = Settings::new(self.home.path());
+        let table = &self.git;
+        let seconds = |given: Option<u64>, usual: Duration| given.map_or(usual, Duration::from_secs);
+        settings.timeout = seconds(table.timeout_seconds, settings.timeout);
+        settings.stall = seconds(table.stall_seconds, settings.stall);
+        settings.fresh = seconds(table.fresh_seconds, settings.fresh);
+        settings.tries = table.tries.unwrap_or(settings.tries).max(1);
+        if let Some(depth) = table.depth {
+            settings.depth = Some(depth).filter(|depth| *depth > 0);
+        }
+        if let Some(text) = &table.max_transfer {
+            let size: Result<ByteSize, _> = text.parse();
+            let place = self.file_path().display();
+            settings.most_bytes =
+                size.map_err(|error| Failure::new(format!("{place}: git.max_transfer: {error}")))?.bytes();
+        }
+        if let Some(path) = &table.known_hosts_file {
+            settings.known_hosts = path.clone();
+        }
+        let usual = settings.author.clone();
+        settings.author = Author {
+            name: table.author_name.clone().unwrap_or(usual.name),
+            email: table.author_email.clone().unwrap_or(usual.email),
+        };
+        let in_file = self.git_credentials.iter().map(|entry| credential(entry, self.file_path()));
+        settings.credentials = in_file.collect::<Result<_, _>>()?;
+        if let Some(setting) = &self.git_credentials_file {
+            settings.credentials.extend(read_credentials(Path::new(&setting.value))?);
+        }
+        Ok(settings)
+    }
+}
+
+fn read_credentials(path: &Path) -> Result<Vec<Credential>, Failure> {
+    let unusable =
+        |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", path.display())).because(error);
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
+    let file: CredentialFile = toml::from_str(&text).map_err(|error| {
+        // Not the error's own text: it quotes the line, and the line may be a token.
+        let before = error.span().map_or(0, |span| span.start);
+        let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
+        Failure::new(format!("{} line {line}: {}", path.display(), error.message()))
+    })?;
+    file.git_credentials.iter().map(|entry| credential(entry, path)).collect()
+}
+
+fn credential(entry: &CredentialEntry, path: &Path) -> Result<Credential, Failure> {
+    let wrong =
+        |what: &str| Failure::new(format!("{}: the git credential for {:?} {what}", path.display(), entry.host));
+    let plain = !entry.host.is_empty() && !entry.host.contains(['/', '@', ' ']);
+    if !plain {
+        return Err(wrong("needs a host, or host:port, and nothing else there"));
+    }
+    let host = entry.host.clone();
+    let secret = match (&entry.token, &entry.token_file, &entry.ssh_key_file) {
+        (None, None, Some(key_file)) => return Ok(Credential::Key { host, key_file: key_file.clone() }),
+        (None, Some(file), None) => Secret::File(file.clone()),
+        (Some(token), None, None) => {
+            let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
+            if mode & 0o077 != 0 {
+                let hint = format!("chmod 600 {}, or name a token_file", path.display());
+                return Err(wrong("is in a file that others can read").hint(hint));
+            }
+            Secret::Inline(token.clone())
+        }
+        _ => return Err(wrong("needs exactly one of token, token_file and ssh_key_file")),
+    };
+    // The name every large forge takes beside a token.
+    let username = entry.username.clone().unwrap_or_else(|| "x-access-token".to_owned());
+    Ok(Credential::Password { host, username, secret, over_http: entry.over_http })
+}

@@ -1,0 +1,49 @@
+//! Repositories: rows G1 to G9, against git's own server over HTTP and ssh.
+
+mod clone;
+
+use serde_json::{Value, json};
+use stead_testkit::{GitServer, TestServer};
+
+use super::{native, server};
+
+/// A server that may go to this git server, and an agent type `g` with boxes.
+fn git_server() -> (TestServer, GitServer) {
+    let (server, git) = (server(), GitServer::start());
+    allow(&server, &git);
+    (server, git)
+}
+
+fn allow(server: &TestServer, git: &GitServer) {
+    server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
+}
+
+/// Declares the agent type `g`: native boxes, a workspace required.
+fn agent(server: &TestServer, more: Value) {
+    native::build_init();
+    let mut workspace = json!({"enabled": true, "provider": "native", "require_workspace": true});
+    workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    server.agent_type("g", workspace);
+}
+
+/// A session of `g` whose task has this context.
+fn start(server: &TestServer, context: Value) -> Value {
+    server.session(json!({"agent_type": "g", "task": {"context": context}}))
+}
+
+/// The same, which must come to be active.
+#[track_caller]
+fn active(server: &TestServer, context: Value) -> Value {
+    let session = start(server, context);
+    assert_eq!((&session["status"], &session["degraded"]), (&json!("active"), &json!(false)), "{session}");
+    session
+}
+
+/// What a command in the box says on its output.
+#[track_caller]
+fn sh(server: &TestServer, session: &Value, command: &str) -> String {
+    let answer = server.tool(session, "bash", json!({"command": command}));
+    let result = &answer["result"];
+    assert_eq!((&answer["ok"], &result["exit_code"]), (&json!(true), &json!(0)), "{answer}");
+    result["stdout"].as_str().unwrap().trim_end().to_owned()
+}
