@@ -10,11 +10,11 @@ mod message;
 pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, read_frame};
 pub(crate) use frame::{ReadError, receive};
 pub use message::{
-    Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, IfMissing, IfThere, Input, Kept, OutputLimits,
-    PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply,
+    AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, IfMissing, IfThere, Input, Kept,
+    OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply, Unread,
 };
 
 /// Of the protocol. The server and init are installed together; a box that outlives an upgrade says which it speaks.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The most bytes of output in one frame.
 pub const CHUNK: usize = 64 << 10;

@@ -12,10 +12,11 @@ use crate::content::decide::{ContentCommand, ContentEffect};
 use crate::content::{Snapshot, SyncTarget};
 use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
+use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::plan::Action;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, SessionId, WorkspaceId};
+use crate::{CallId, ExecId, SessionId, WorkspaceId};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -31,6 +32,10 @@ pub enum Command {
     CallTool { call: CallId, tool: ToolName, arguments: Value },
     /// Legal while active, for an actor whose tools allow as much.
     OperateFiles { call: CallId, operation: FileOperation },
+    /// Legal while active, if the tool `bash` is enabled.
+    Exec { exec: ExecId, order: Box<ExecOrder> },
+    /// Legal while active: processes were found at work.
+    NoteActivity { processes: u64 },
     /// Legal while active: another session is about to work in this workspace.
     Share { with: SessionId },
     /// Legal until the session has ended; asked again, it changes nothing.
@@ -70,6 +75,12 @@ pub enum Effect {
     OperateFiles {
         call: CallId,
         operation: FileOperation,
+    },
+    Exec {
+        exec: ExecId,
+        order: Box<ExecOrder>,
+        /// Of each stream, to be kept for the result.
+        output_bytes: u64,
     },
     /// The workspace is told that provisioning is over: what is there now is what it began with.
     BeginWork,
@@ -120,6 +131,10 @@ pub enum Outcome {
         failure: Option<Failure>,
         files: FileEffect,
     },
+    ExecEnded {
+        exec: ExecId,
+        outcome: ExecOutcome,
+    },
     /// What became of a call could not be recorded, and never will be.
     Abandoned {
         call: CallId,
@@ -150,6 +165,14 @@ pub enum Outcome {
         reason: String,
     },
     Content(ContentOutcome),
+}
+
+/// What became of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecOutcome {
+    Finished { exit: Exit, output: ExecOutput },
+    Failed(Failure),
+    Interrupted { reason: String },
 }
 
 /// What a decision allows: the events to record and, once they are durable, the effect to carry out.

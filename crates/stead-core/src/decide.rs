@@ -3,6 +3,8 @@
 //! [`decide`] answers wishes, [`conclude`] says what follows from facts, [`next`] names the work a session still has to do. All three
 //! look at the state alone, so the same journal always leads to the same decisions.
 
+mod exec;
+
 use serde_json::Value;
 
 use crate::actor::Actor;
@@ -18,6 +20,8 @@ use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
 use crate::spec::{SessionSpec, WorkspaceSpec, unenforced};
 use crate::tool::ToolName;
 use crate::{CallId, SessionId};
+
+pub use exec::may_use_exec;
 
 /// Whether a command is allowed now, and what happens if it is.
 pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {
@@ -40,6 +44,11 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
         }
         Command::CallTool { call, tool, arguments } => call_tool(session, call, tool, arguments, actor),
         Command::OperateFiles { call, operation } => operate_files(session, call, operation, actor),
+        Command::Exec { exec, order } => exec::exec(session, exec, order, actor),
+        Command::NoteActivity { processes } => {
+            in_workspace(session)?;
+            Ok(Step { events: vec![Event::ActivitySeen { processes }], effect: None })
+        }
         Command::Share { with } => {
             in_workspace(session)?;
             Ok(Step { events: vec![Event::WorkspaceShared { with }], effect: None })
@@ -280,6 +289,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::CredentialUsed { host, kind, username, purpose } => {
             vec![Event::CredentialUsed { host, kind, username, purpose }]
         }
+        Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
         Outcome::Began => ready(session, workspace),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
@@ -294,6 +304,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
                 let ended = content::decide::end(session, "the workspace was lost", &Actor::System);
                 events.extend(ended.into_iter().filter(|event| !matches!(event, Event::BoundCallInterrupted(_))));
             }
+            events.extend(exec::interrupted(session, "the workspace was lost"));
             match session.status {
                 Status::Closing => events.push(Event::SessionClosed),
                 Status::Provisioning | Status::Active => events.push(Event::SessionFailed { failure }),
@@ -345,6 +356,7 @@ fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, fa
 /// A workspace is gone: the close is complete, or the next provider's turn has come, or there is none left.
 fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Vec<Event> {
     let mut events = interrupted(session, "the session was closed");
+    events.extend(exec::interrupted(session, "the session was closed"));
     events.push(Event::WorkspaceRemoved);
     match session.status {
         Status::Closing => events.push(Event::SessionClosed),
@@ -389,7 +401,7 @@ fn abandoned(session: &Session, call: CallId, reason: &str) -> Vec<Event> {
 
 const STOPPED: &str = "the server stopped before the outcome was known";
 
-/// The server began anew: what was under way has no outcome and never will.
+/// The server began anew: what was under way has no outcome and never will. Execs are not the server's: the box knows how they go on.
 fn restarted(session: &Session, workspace: &Workspace) -> Vec<Event> {
     let reason = STOPPED;
     let mut events = interrupted(session, reason);

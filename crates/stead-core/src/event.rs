@@ -10,10 +10,11 @@ use crate::actor::Actor;
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
 use crate::content::event as content;
+use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::parse::words;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, SessionId, Timestamp};
+use crate::{CallId, ExecId, SessionId, Timestamp};
 
 pub use crate::file_operation::{Existing, FileOperation, Parents};
 
@@ -136,6 +137,31 @@ pub enum Event {
         call: CallId,
         reason: String,
     },
+    /// A command is about to be started in the box.
+    ExecStarted {
+        exec: ExecId,
+        spec: ExecSpec,
+        actor: Actor,
+    },
+    ExecFinished {
+        exec: ExecId,
+        exit: Exit,
+        output: ExecOutput,
+    },
+    /// The command could not be started.
+    ExecFailed {
+        exec: ExecId,
+        failure: Failure,
+    },
+    /// The box, the session or the server ended before the outcome was known.
+    ExecInterrupted {
+        exec: ExecId,
+        reason: String,
+    },
+    /// The session was about to end for idleness, and processes were found at work.
+    ActivitySeen {
+        processes: u64,
+    },
     /// Another session now works in this workspace too.
     WorkspaceShared {
         with: SessionId,
@@ -207,6 +233,11 @@ impl Event {
             Self::FileOperationStarted { .. } => "FileOperationStarted",
             Self::FileOperationFinished { .. } => "FileOperationFinished",
             Self::FileOperationInterrupted { .. } => "FileOperationInterrupted",
+            Self::ExecStarted { .. } => "ExecStarted",
+            Self::ExecFinished { .. } => "ExecFinished",
+            Self::ExecFailed { .. } => "ExecFailed",
+            Self::ExecInterrupted { .. } => "ExecInterrupted",
+            Self::ActivitySeen { .. } => "ActivitySeen",
             Self::WorkspaceShared { .. } => "WorkspaceShared",
             Self::CloseRequested { .. } => "CloseRequested",
             Self::RemovalStarted { .. } => "RemovalStarted",

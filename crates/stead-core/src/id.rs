@@ -109,6 +109,11 @@ made_id!(
 );
 
 made_id!(
+    /// One command in a box.
+    ExecId, "exec_", "an exec id"
+);
+
+made_id!(
     /// A workspace's files at one moment.
     SnapshotId, "snap_", "a snapshot id"
 );

@@ -1,11 +1,11 @@
 //! Why a command is refused. A refusal is a value with a stable code, not an exception.
 
-use crate::SnapshotId;
 use crate::capability::Incompatible;
 use crate::plan::Incomplete;
 use crate::remote::RepositoryRefused;
 use crate::session::Status;
 use crate::tool::ToolName;
+use crate::{ExecId, SnapshotId};
 
 /// A command that may not be carried out now, or by this caller, or at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +30,8 @@ pub enum Rejection {
     TooLarge { bytes: u64, limit: u64 },
     #[error("the session has no snapshot {snapshot}")]
     NoSnapshot { snapshot: SnapshotId },
+    #[error("the session has no exec {exec}")]
+    NoExec { exec: ExecId },
     #[error("a session with this id exists already")]
     Exists,
     #[error(transparent)]
@@ -48,7 +50,7 @@ impl Rejection {
             Self::ToolNotEnabled { .. } => "tool_not_enabled",
             Self::TooDeep { .. } => "invalid_request",
             Self::TooLarge { .. } => "too_large",
-            Self::NoSnapshot { .. } => "not_found",
+            Self::NoSnapshot { .. } | Self::NoExec { .. } => "not_found",
             Self::OutOfTurn { .. } | Self::Exists => "conflict",
             Self::Content(refusal) => refusal.code(),
         }

@@ -11,10 +11,11 @@ use crate::capability::LimitKind;
 use crate::config::ProviderName;
 use crate::content::{self, ContentState};
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
+use crate::exec::{End, Execs};
 use crate::parse::words;
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::tool::ToolName;
-use crate::{CallId, SessionId, SnapshotId, Timestamp};
+use crate::{CallId, ExecId, SessionId, SnapshotId, Timestamp};
 
 words!(
     Status, "session status", {
@@ -101,6 +102,8 @@ pub struct Session {
     pub workspace: Option<Workspace>,
     pub open_calls: BTreeMap<CallId, OpenCall>,
     pub open_operations: BTreeMap<CallId, FileOperation>,
+    #[serde(default, skip_serializing_if = "Execs::is_empty")]
+    pub execs: Execs,
     pub snapshots: BTreeMap<SnapshotId, Snapshot>,
     #[serde(default, skip_serializing_if = "ContentState::is_empty")]
     pub content: ContentState,
@@ -161,7 +164,8 @@ impl Session {
         let busy = self.status == Status::Provisioning
             || !self.open_calls.is_empty()
             || !self.open_operations.is_empty()
-            || !self.content.open_calls.is_empty();
+            || !self.content.open_calls.is_empty()
+            || self.execs.running().next().is_some();
         if busy || self.expires_at <= idle_at {
             Some((self.expires_at, CloseReason::Expired))
         } else {
@@ -172,6 +176,11 @@ impl Session {
     /// A clock that was set back must not make a session look idle.
     fn was_active(&mut self, at: Timestamp) {
         self.active_at = self.active_at.max(at);
+    }
+
+    fn exec_ended(&mut self, exec: ExecId, recorded: &Recorded, end: End) {
+        self.execs.end(exec, recorded.seq, recorded.at, end);
+        self.was_active(recorded.at);
     }
 
     fn keep_tree_hash(&mut self, files: &FileEffect) {
@@ -258,6 +267,16 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         Event::FileOperationInterrupted { call, .. } => {
             session.open_operations.remove(call);
         }
+        Event::ExecStarted { exec, spec, .. } => {
+            session.execs.start(*exec, spec.clone(), recorded.at);
+            session.was_active(recorded.at);
+        }
+        Event::ExecFinished { exec, exit, .. } => session.exec_ended(*exec, recorded, End::Finished(exit.clone())),
+        Event::ExecFailed { exec, failure } => session.exec_ended(*exec, recorded, End::Failed(failure.clone())),
+        Event::ExecInterrupted { exec, reason } => {
+            session.exec_ended(*exec, recorded, End::Interrupted(reason.clone()));
+        }
+        Event::ActivitySeen { .. } => session.was_active(recorded.at),
         Event::ToolCallInterrupted { call, .. } => {
             session.open_calls.remove(call);
         }
@@ -293,6 +312,7 @@ fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
         workspace: spec.workspace.is_some().then(Workspace::new),
         open_calls: BTreeMap::new(),
         open_operations: BTreeMap::new(),
+        execs: Execs::default(),
         snapshots: BTreeMap::new(),
         content: ContentState::default(),
         calls: 0,

@@ -40,6 +40,8 @@ pub enum OpError {
     MissingBlob { digest: String },
     #[error(transparent)]
     Operate(#[from] stead_providers::OperateError),
+    #[error(transparent)]
+    Exec(#[from] stead_providers::ExecError),
     #[error("the workspace could not be exported")]
     Export {
         #[source]

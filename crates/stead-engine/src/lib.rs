@@ -14,6 +14,7 @@ pub mod content;
 mod ended;
 mod engine;
 mod error;
+mod execs;
 mod failpoint;
 mod files;
 mod history;

@@ -6,8 +6,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use stead_core::exec::Exec;
 use stead_core::{
-    Actor, Command, Effect, Event, Outcome, Recorded, SessionId, State, Timestamp, apply, conclude, decide,
+    Actor, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
+    decide,
 };
 use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
@@ -90,6 +92,14 @@ impl OpenSession {
 
     pub(crate) async fn state(&self) -> State {
         self.cell.state.lock().await.clone()
+    }
+
+    pub(crate) async fn exec(&self, exec: ExecId) -> Option<Exec> {
+        self.cell.state.lock().await.session.as_ref()?.execs.get(exec).cloned()
+    }
+
+    pub(crate) async fn status(&self) -> Status {
+        self.cell.state.lock().await.session.as_ref().map_or(Status::Closed, |session| session.status)
     }
 
     pub(crate) fn id(&self) -> SessionId {

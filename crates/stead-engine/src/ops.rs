@@ -11,6 +11,8 @@ mod content;
 mod create_session;
 mod document;
 mod events;
+mod exec;
+mod follow_exec;
 mod operate_files;
 mod plan_session;
 mod platform;
@@ -39,6 +41,8 @@ pub use content::{
 pub use create_session::{Idempotency, create_session};
 pub use document::Page;
 pub use events::{EventPage, events};
+pub use exec::{ExecView, exec, execs, feed_exec, kill_exec, resize_exec, signal_exec, start_exec};
+pub use follow_exec::{ExecNews, ExecReader, follow_exec};
 pub use operate_files::{Operated, operate_files};
 pub use plan_session::plan_session;
 pub use platform::{platform, set_platform};

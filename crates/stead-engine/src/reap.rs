@@ -1,11 +1,12 @@
 //! Ends sessions whose time is over: past their expiry, or idle for too long.
 
+use stead_core::event::CloseReason;
 use stead_core::{Actor, Command, SessionId, Timestamp};
 
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
-use crate::{clock, reconcile};
+use crate::{clock, execs, reconcile};
 
 /// How many are ended per round.
 const BATCH: u32 = 256;
@@ -37,9 +38,26 @@ async fn end(engine: &Engine, id: SessionId, now: Timestamp) -> Result<(), OpErr
     let session = OpenSession::open(engine, id).await?;
     let due = session.state().await.session.and_then(|session| session.due_at());
     if let Some((_, reason)) = due.filter(|(at, _)| *at <= now) {
+        if reason == CloseReason::Idle && at_work(&session).await? {
+            return Ok(());
+        }
         tracing::info!(session = %id, %reason, "closing a session whose time is over");
         session.commit(Command::Close { reason }, &Actor::System).await?;
         reconcile::begin(engine, id);
     }
     Ok(())
+}
+
+/// Whether processes are at work in the box, whoever started them; if so, that is noted, and the session is not idle.
+async fn at_work(session: &OpenSession) -> Result<bool, OpError> {
+    let Some(workspace) = session.workspace() else { return Ok(false) };
+    match execs::at_work(&*workspace).await {
+        Ok(at_work) if at_work.processes > 0 => {
+            let processes = at_work.processes;
+            session.commit(Command::NoteActivity { processes }, &Actor::System).await?;
+            Ok(true)
+        }
+        // No box, or none that answers: nothing that could be seen is at work.
+        _ => Ok(false),
+    }
 }

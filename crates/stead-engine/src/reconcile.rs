@@ -16,7 +16,7 @@ use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::pause::Pause;
 use crate::share::Left;
-use crate::{bundle, files, ops, repository};
+use crate::{bundle, execs, files, ops, repository};
 
 /// Begins a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
@@ -123,8 +123,11 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
         }
         Some(Effect::RemoveWorkspace { provider, workspace }) => {
             pause("remove").await;
-            session.set_workspace(None);
             let left = engine.shares().leave(workspace, session.id());
+            if let (Left::Others, Some(shared)) = (left, session.workspace()) {
+                execs::end_all(session, &*shared).await;
+            }
+            session.set_workspace(None);
             let removed = match engine.providers().get(provider) {
                 // Another session works in it: only this one's part in it ends.
                 Ok(_) if left == Left::Others => Ok(()),
@@ -147,7 +150,8 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 return Ok(Again::Later);
             }
         }
-        Some(Effect::CallTool { .. } | Effect::OperateFiles { .. } | Effect::Content(_)) | None => {}
+        Some(Effect::CallTool { .. } | Effect::OperateFiles { .. } | Effect::Exec { .. } | Effect::Content(_))
+        | None => {}
     }
     Ok(Again::Now)
 }

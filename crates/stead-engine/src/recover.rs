@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::history::history;
 use crate::open_session::OpenSession;
-use crate::reconcile;
+use crate::{execs, reconcile};
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     let rows = engine.store().live_sessions().await?;
@@ -87,6 +87,7 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
             Err(Failed::Op(error)) => Outcome::Lost { reason: error.to_string() },
         };
         session.record(outcome).await?;
+        execs::take_up(engine, &session).await?;
     }
     Ok(recovered.workspace_spec().map(|spec| spec.id))
 }

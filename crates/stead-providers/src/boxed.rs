@@ -5,8 +5,10 @@
 
 mod arguments;
 mod command;
+mod execs;
 mod fill;
 mod home;
+mod line;
 mod reply;
 mod scratch;
 mod workspace;

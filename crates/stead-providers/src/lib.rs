@@ -7,6 +7,7 @@
 mod boxed;
 pub mod conformance;
 mod error;
+mod execs;
 mod fill;
 mod layers;
 mod memory;
@@ -15,6 +16,7 @@ mod provider;
 mod workspace;
 
 pub use error::{OperateError, ProviderError};
+pub use execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream};
 pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};

@@ -10,7 +10,7 @@ mod place;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stead_box::{BoxError, Held, RunningBox};
+use stead_box::{BoxError, Held};
 use stead_core::WorkspaceId;
 use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
@@ -25,7 +25,7 @@ use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
 use home::NativeHome;
 pub use place::NativeConfig;
-use place::Place;
+use place::{Place, Taken};
 
 pub struct NativeProvider {
     place: Arc<Place>,
@@ -37,8 +37,12 @@ impl NativeProvider {
         Self { place: Arc::new(Place::new(config)), enforceable: stead_box::enforceable() }
     }
 
-    fn workspace(&self, id: WorkspaceId, running: RunningBox) -> Arc<dyn Workspace> {
-        Arc::new(BoxedWorkspace::new(NativeHome { id, running, place: self.place.clone() }))
+    fn workspace(&self, id: WorkspaceId, taken: Taken) -> Arc<dyn Workspace> {
+        let (running, started_anew) = match taken {
+            Taken::Found(running) => (running, false),
+            Taken::Started(running) => (running, true),
+        };
+        Arc::new(BoxedWorkspace::new(NativeHome { id, running, place: self.place.clone(), started_anew }))
     }
 }
 
@@ -93,7 +97,7 @@ impl Provider for NativeProvider {
             place.remove(id)?;
             place.create(&order)
         });
-        Ok(self.workspace(id, running.await?))
+        Ok(self.workspace(id, Taken::Started(running.await?)))
     }
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {

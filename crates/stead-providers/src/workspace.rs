@@ -16,6 +16,7 @@ use stead_fs::patch::Patch;
 use stead_fs::{Content, Digest, FsError, Listing, Stat};
 
 use crate::error::{OperateError, ProviderError};
+use crate::execs::Execs;
 use crate::layers::TreeSource;
 
 /// A tool call, complete.
@@ -179,4 +180,7 @@ pub trait Workspace: Send + Sync {
     /// Ends a call that runs a command, with every process of it, so that [`Workspace::call`] returns. A call that is not there, is over or ends by itself
     /// soon (the file tools) is left alone.
     async fn cancel(&self, _call: CallId) {}
+
+    /// Its execs; `None` where there is no box to run commands in.
+    fn execs(&self) -> Option<&dyn Execs>;
 }

@@ -44,6 +44,14 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::POST, "/mcp"),
     (Method::DELETE, "/mcp"),
     (Method::GET, "/mcp/line"),
+    (Method::POST, "/api/v1/sessions/{id}/execs"),
+    (Method::GET, "/api/v1/sessions/{id}/execs"),
+    (Method::GET, "/api/v1/sessions/{id}/execs/{exec}"),
+    (Method::DELETE, "/api/v1/sessions/{id}/execs/{exec}"),
+    (Method::GET, "/api/v1/sessions/{id}/execs/{exec}/stream"),
+    (Method::POST, "/api/v1/sessions/{id}/execs/{exec}/stdin"),
+    (Method::POST, "/api/v1/sessions/{id}/execs/{exec}/signal"),
+    (Method::POST, "/api/v1/sessions/{id}/execs/{exec}/resize"),
 ];
 
 /// The routes that find the session by its token alone.

@@ -14,6 +14,7 @@ mod conditions;
 mod config;
 mod connection;
 mod download;
+mod exec_stream;
 mod headers;
 mod host;
 mod json;

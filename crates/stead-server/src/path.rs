@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use stead_core::content::ContentPath;
 use stead_core::tool::ToolName;
-use stead_core::{Name, RunId, SessionId, SnapshotId};
+use stead_core::{ExecId, Name, RunId, SessionId, SnapshotId};
 use stead_fs::{PathRules, WorkspacePath};
 use stead_store::Digest;
 
@@ -142,6 +142,18 @@ impl<S: Sync> FromRequestParts<S> for SnapshotPath {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "snap").await?;
         id.parse().map(Self).map_err(|_| Problem::not_found("snapshot", &id))
+    }
+}
+
+/// `{exec}`.
+pub(crate) struct ExecPath(pub(crate) ExecId);
+
+impl<S: Sync> FromRequestParts<S> for ExecPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let id = segment(parts, "exec").await?;
+        id.parse().map(Self).map_err(|_| Problem::not_found("exec", &id))
     }
 }
 

@@ -19,7 +19,7 @@ use stead_core::content::{Fault, Refusal, SyncFault};
 use stead_core::parse::{FieldError, Invalid};
 use stead_engine::OpError;
 use stead_fs::FsError;
-use stead_providers::OperateError;
+use stead_providers::{ExecError, OperateError};
 use stead_store::{BlobError, StoreError};
 
 use crate::upload;
@@ -86,6 +86,9 @@ codes! {
     InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
     RepositoryRefused = "repository_refused", UNPROCESSABLE_ENTITY, "The repository may not be used";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
+    ExecEnded = "exec_ended", CONFLICT, "The command has ended";
+    NoTerminal = "no_terminal", CONFLICT, "The exec has no terminal";
+    ExecUnsupported = "exec_unsupported", UNPROCESSABLE_ENTITY, "There is no box to run commands in";
     Stale = "stale", PRECONDITION_FAILED, "The file is not the one you saw";
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
@@ -214,6 +217,7 @@ impl From<OpError> for Problem {
             OpError::Content(_) => Self::new(Code::ContentInvalid, text),
             OpError::Store(error) => error.into(),
             OpError::Operate(error) => error.into(),
+            OpError::Exec(error) => error.into(),
             OpError::Blob(BlobError::Source { source }) => {
                 upload::refusal(source).unwrap_or_else(|error| Self::internal(&error))
             }
@@ -240,7 +244,7 @@ impl From<Rejection> for Problem {
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
-            Rejection::NoSnapshot { .. } => Code::NotFound,
+            Rejection::NoSnapshot { .. } | Rejection::NoExec { .. } => Code::NotFound,
             Rejection::TooDeep { .. } => Code::InvalidRequest,
             Rejection::TooLarge { .. } => Code::TooLarge,
             Rejection::OutOfTurn { .. } | Rejection::Exists => Code::Conflict,
@@ -308,6 +312,21 @@ impl From<OperateError> for Problem {
                 Self { current: Some(current).filter(|hash| !hash.is_empty()), ..problem }
             }
             _ => problem,
+        }
+    }
+}
+
+impl From<ExecError> for Problem {
+    fn from(error: ExecError) -> Self {
+        let text = error.to_string();
+        match error {
+            ExecError::Unsupported => Self::new(Code::ExecUnsupported, text)
+                .hint("give the agent type a provider that has boxes, such as native"),
+            ExecError::Unknown { .. } | ExecError::Ended => Self::new(Code::ExecEnded, text),
+            ExecError::NoTerminal => Self::new(Code::NoTerminal, text).hint("start it with pty"),
+            ExecError::NoSignal { .. } => Self::invalid("signal", text),
+            ExecError::Refused { .. } => Self::new(Code::Conflict, text),
+            ExecError::Lost { .. } => Self::new(Code::Unavailable, text).hint("see the session's events"),
         }
     }
 }

@@ -11,8 +11,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::{
-    agent_types, audit, blobs, clones, content, diff, events, files, health, platform, pool, projects, providers, runs,
-    sessions, snapshots, tools,
+    agent_types, audit, blobs, clones, content, diff, events, execs, files, health, platform, pool, projects,
+    providers, runs, sessions, snapshots, tools,
 };
 use crate::{auth, host, mcp, openapi, problem, request_log};
 
@@ -57,6 +57,12 @@ fn api() -> OpenApiRouter<App> {
         // The same root, as one writes a directory; the document names it once.
         .route("/sessions/{id}/files/", get(files::read_root))
         .routes(routes!(files::read, files::head, files::put, files::delete))
+        .routes(routes!(execs::create, execs::list))
+        .routes(routes!(execs::show, execs::kill))
+        .routes(routes!(execs::stream))
+        .routes(routes!(execs::stdin))
+        .routes(routes!(execs::signal))
+        .routes(routes!(execs::resize))
         .routes(routes!(diff::show))
         .routes(routes!(diff::export))
         .routes(routes!(snapshots::create, snapshots::list))

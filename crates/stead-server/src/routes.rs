@@ -7,6 +7,7 @@ pub(crate) mod clones;
 pub(crate) mod content;
 pub(crate) mod diff;
 pub(crate) mod events;
+pub(crate) mod execs;
 pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod paging;

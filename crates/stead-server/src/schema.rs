@@ -6,6 +6,7 @@
 
 mod config;
 mod content;
+mod exec;
 mod file;
 mod policy;
 mod problem;
@@ -53,6 +54,7 @@ schemas! {
     Name = text("A chosen id: it is safe in a URL, a file name and a metric label.", stead_core::Name::PATTERN, 64);
     SessionId = json!({"type": "string", "pattern": "^ses_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
     SnapshotId = json!({"type": "string", "pattern": "^snap_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
+    ExecId = json!({"type": "string", "pattern": "^exec_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
     Digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
     Timestamp = json!({"type": "string", "format": "date-time", "description": "RFC 3339, UTC."});
     Env = registry::env();
@@ -93,6 +95,12 @@ schemas! {
     ToolArguments = json!({"type": "object", "description": "The tool's arguments: GET /api/v1/tools gives the schema of each."});
     SnapshotRequest = file::snapshot_request();
     CloneRequest = file::clone_request();
+    ExecRequest = exec::exec_request();
+    ExecStatus = words(stead_core::exec::ExecStatus::ALL.iter().map(|word| word.as_str()));
+    TerminalSize = exec::terminal_size();
+    StdinRequest = exec::stdin_request();
+    SignalRequest = exec::signal_request();
+    StreamedOutput = exec::streamed_output();
     FilePath = file::path();
     FileKind = words(["file", "directory", "symlink", "special"]);
     Bytes = json!({"type": "string", "format": "binary"});

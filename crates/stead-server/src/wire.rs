@@ -4,6 +4,7 @@ pub(crate) mod agent_type;
 pub(crate) mod audit;
 pub(crate) mod content;
 pub(crate) mod event;
+pub(crate) mod exec;
 pub(crate) mod file;
 pub(crate) mod list;
 pub(crate) mod plan;

@@ -117,6 +117,10 @@ impl Client {
         Self { token: None, ..self.clone() }
     }
 
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     pub fn base(&self) -> &str {
         &self.base
     }

@@ -11,10 +11,12 @@
 )]
 
 mod client;
+mod event_stream;
 mod git_server;
 pub mod postgres;
 mod server;
 
 pub use client::{Client, RawReply, Reply};
+pub use event_stream::{EventStream, StreamEvent};
 pub use git_server::{Fault, GitRequest, GitServer, Repository};
 pub use server::{ServerOptions, TestServer};

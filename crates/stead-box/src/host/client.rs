@@ -13,8 +13,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::error::{At, BoxError};
 use crate::protocol::{
-    Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, MAX_FRAME, ProtocolError, ReadError, Reply, Request,
-    Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode, receive,
+    AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, MAX_FRAME, ProtocolError, ReadError, Reply,
+    Request, Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode, receive,
 };
 
 /// A box that does not answer a simple question for this long is not going to.
@@ -107,26 +107,22 @@ impl Connection {
     /// Waits for a command's end, as long as it takes.
     pub fn wait(&mut self, exec: &str) -> Result<Finished, BoxError> {
         let answer = self.ask(Ask::Wait { exec: exec.to_owned() }, &[], None)?;
-        finished(answer)
+        Finished::read(answer)
     }
 
     /// Starts a command, waits for it, and lets the box forget it.
     ///
     /// A command with a deadline is waited for a little longer than that, not for ever.
     pub fn run(&mut self, order: ExecOrder, input: &[u8]) -> Result<Finished, BoxError> {
-        let exec = order.exec.clone();
         let patience = order.timeout_ms.map(|millis| Duration::from_millis(millis) + PATIENCE);
-        self.start(order, input)?;
-        let answer = self.ask(Ask::Wait { exec: exec.clone() }, &[], patience)?;
-        let finished = finished(answer)?;
-        self.forget(&exec)?;
-        Ok(finished)
+        let ask = Ask::Run { order: Box::new(order), then: AfterRun::Forget };
+        Finished::read(self.ask(ask, input, patience)?)
     }
 
     /// Ends every process of a command; returns when none is left.
     pub fn kill(&mut self, exec: &str) -> Result<Finished, BoxError> {
         let answer = self.ask(Ask::Kill { exec: exec.to_owned() }, &[], Some(PATIENCE))?;
-        finished(answer)
+        Finished::read(answer)
     }
 
     pub fn signal(&mut self, exec: &str, signal: i32) -> Result<(), BoxError> {
@@ -152,7 +148,7 @@ impl Connection {
 
     pub fn list(&mut self) -> Result<Vec<ExecStatus>, BoxError> {
         match self.ask(Ask::List, &[], Some(PATIENCE))? {
-            (Answer::Execs { execs }, _) => Ok(execs),
+            (Answer::Execs { execs, .. }, _) => Ok(execs),
             _ => Err(unexpected("to list")),
         }
     }
@@ -191,6 +187,11 @@ impl Connection {
         self.receive(Some(FILES_PATIENCE))
     }
 
+    /// The greeted stream itself, for who speaks the protocol on it another way.
+    pub fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
     /// Ends the box from inside: process 1 leaves, and the kernel ends the rest.
     pub fn shut_down(mut self) -> Result<(), BoxError> {
         self.send(Ask::Shutdown, &[])
@@ -219,14 +220,18 @@ fn unexpected(what: &'static str) -> BoxError {
     ProtocolError::Unexpected { what }.into()
 }
 
-fn finished((answer, body): (Answer, Vec<u8>)) -> Result<Finished, BoxError> {
-    let Answer::Finished(result) = answer else { return Err(unexpected("to a wait")) };
-    let length = |kept: crate::protocol::Kept| kept.head.checked_add(kept.tail).filter(|sum| *sum <= MAX_FRAME as u64);
-    match (length(result.stdout), length(result.stderr)) {
-        (Some(stdout), Some(stderr)) if stdout + stderr == body.len() as u64 => {
-            let (stdout, stderr) = body.split_at(stdout as usize);
-            Ok(Finished { stdout: stdout.to_vec(), stderr: stderr.to_vec(), result })
+impl Finished {
+    /// What the answer to a wait says, if it is one and its lengths are true.
+    pub fn read((answer, body): (Answer, Vec<u8>)) -> Result<Self, BoxError> {
+        let Answer::Finished(result) = answer else { return Err(unexpected("to a wait")) };
+        let length =
+            |kept: crate::protocol::Kept| kept.head.checked_add(kept.tail).filter(|sum| *sum <= MAX_FRAME as u64);
+        match (length(result.stdout), length(result.stderr)) {
+            (Some(stdout), Some(stderr)) if stdout + stderr == body.len() as u64 => {
+                let (stdout, stderr) = body.split_at(stdout as usize);
+                Ok(Finished { stdout: stdout.to_vec(), stderr: stderr.to_vec(), result })
+            }
+            _ => Err(unexpected("whose lengths do not add up")),
         }
-        _ => Err(unexpected("whose lengths do not add up")),
     }
 }

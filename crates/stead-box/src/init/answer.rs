@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use super::connection::Following;
+use super::connection::{Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
 use super::memory_events::kills;
 use super::serve::Init;
 use super::spawn::{resize, spawn};
 use super::tree::Tree;
-use crate::protocol::{Answer, Ask, ExecOrder, Request, VERSION};
+use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, Request, VERSION};
 
 /// Execs that are remembered; a new one takes the place of the oldest that has finished.
 const MOST_EXECS: usize = 256;
@@ -30,8 +30,15 @@ impl Init {
                 Some(Answer::Hello { version: VERSION })
             }
             Ask::Exec(order) => Some(self.exec(&order, body)),
+            Ask::Run { order, then } => match self.exec(&order, body) {
+                Answer::Started => {
+                    self.connections[index].waiting.push(Waiting { request: id, exec: order.exec, then });
+                    None
+                }
+                refused => Some(refused),
+            },
             Ask::Wait { exec } => self.known(&exec, |init| {
-                init.connections[index].waiting.push((id, exec.clone()));
+                init.connections[index].waiting.push(waiting(id, &exec));
                 None
             }),
             Ask::Attach { exec, from } => self.known(&exec, |init| {
@@ -40,7 +47,7 @@ impl Init {
             }),
             Ask::Kill { exec } => self.known(&exec, |init| {
                 init.execs.get_mut(&exec)?.end(Why::Asked, Instant::now());
-                init.connections[index].waiting.push((id, exec.clone()));
+                init.connections[index].waiting.push(waiting(id, &exec));
                 None
             }),
             Ask::Signal { exec, signal } => self.known(&exec, |init| Some(signal_exec(init.execs.get(&exec)?, signal))),
@@ -55,7 +62,7 @@ impl Init {
             }),
             Ask::List => {
                 let execs = self.execs.iter().map(|(id, exec)| exec.status(id)).collect();
-                Some(Answer::Execs { execs })
+                Some(Answer::Execs { execs, processes: self.processes() })
             }
             Ask::Forget { exec } => self.known(&exec, |init| Some(init.forget(&exec))),
             Ask::Tool(call) => self.queue(index, id, Work::Tool(call)),
@@ -137,6 +144,13 @@ impl Init {
         Answer::Done
     }
 
+    /// How many processes there are beside init and what it does for the server.
+    fn processes(&self) -> u64 {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()));
+        (pids.count() as u64).saturating_sub(1 + self.jobs.len() as u64)
+    }
+
     /// Those nobody waits for or follows, in the order of their ids.
     fn forget_oldest(&mut self) -> bool {
         let finished = self.execs.iter().find(|(_, exec)| exec.result().is_some()).map(|(id, _)| id.clone());
@@ -145,19 +159,21 @@ impl Init {
 
     /// Sends what followers have room for, and results to those who wait for them.
     pub(super) fn tell_the_waiting(&mut self) {
-        let execs = &self.execs;
+        let mut forget = Vec::new();
+        let execs = &mut self.execs;
         for connection in &mut self.connections {
-            for (request, id) in std::mem::take(&mut connection.waiting) {
-                match execs.get(&id).map(|exec| (exec, exec.result())) {
-                    Some((_, None)) => connection.waiting.push((request, id)),
+            for waiting in std::mem::take(&mut connection.waiting) {
+                match execs.get(&waiting.exec).map(|exec| (exec, exec.result())) {
+                    Some((_, None)) => connection.waiting.push(waiting),
                     Some((exec, Some(result))) => {
-                        connection.answer(request, Answer::Finished(result.clone()), exec.kept());
+                        connection.answer(waiting.request, Answer::Finished(result.clone()), exec.kept());
+                        forget.extend(Some(waiting.exec).filter(|_| waiting.then == AfterRun::Forget));
                     }
-                    None => connection.answer(request, failed("no_such_exec", "the exec was forgotten"), &[]),
+                    None => connection.answer(waiting.request, failed("no_such_exec", "the exec was forgotten"), &[]),
                 }
             }
             for mut following in std::mem::take(&mut connection.following) {
-                let Some(exec) = execs.get(&following.exec) else {
+                let Some(exec) = execs.get_mut(&following.exec) else {
                     connection.answer(following.request, failed("no_such_exec", "the exec was forgotten"), &[]);
                     continue;
                 };
@@ -167,6 +183,7 @@ impl Init {
                     connection.answer(following.request, Answer::Output { stream, number }, bytes);
                     following.next = number + 1;
                 }
+                exec.output.delivered(following.next);
                 let caught_up = following.next >= exec.output.chunks();
                 match exec.result().filter(|_| caught_up) {
                     Some(result) => connection.answer(following.request, Answer::Finished(result.clone()), &[]),
@@ -174,7 +191,14 @@ impl Init {
                 }
             }
         }
+        for exec in forget {
+            self.forget(&exec);
+        }
     }
+}
+
+fn waiting(request: u64, exec: &str) -> Waiting {
+    Waiting { request, exec: exec.to_owned(), then: AfterRun::Keep }
 }
 
 fn signal_exec(exec: &Exec, number: i32) -> Answer {

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::protocol::{Answer, Decoder, ProtocolError, Reply, Request, encode};
+use crate::protocol::{AfterRun, Answer, Decoder, ProtocolError, Reply, Request, encode};
 
 /// With so much unsent, nothing more is read: who does not listen is not answered.
 const STOP_READING: usize = 1 << 20;
@@ -28,9 +28,16 @@ pub(super) struct Connection {
     sent: usize,
     pub(super) greeted: bool,
     /// Requests to be answered when an exec has finished.
-    pub(super) waiting: Vec<(u64, String)>,
+    pub(super) waiting: Vec<Waiting>,
     pub(super) following: Vec<Following>,
     closed: bool,
+}
+
+/// A request to be answered when an exec has finished.
+pub(super) struct Waiting {
+    pub(super) request: u64,
+    pub(super) exec: String,
+    pub(super) then: AfterRun,
 }
 
 /// A request for an exec's output, and the number of the next chunk to send.

@@ -253,6 +253,7 @@ impl Exec {
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             stdout,
             stderr,
+            chunks: self.output.chunks(),
             survivors,
         };
         self.phase = Phase::Finished(Box::new((result, kept)));
@@ -266,6 +267,11 @@ impl Exec {
     pub(super) fn drain(&mut self) {
         self.read_output(Stream::Stdout);
         self.read_output(Stream::Stderr);
+    }
+
+    /// Whether its pipes are to be read now.
+    pub(super) fn wants_output(&self) -> bool {
+        !self.output.waits() || self.status.is_some()
     }
 
     /// Reads a fair share of what is there.

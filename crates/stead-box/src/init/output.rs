@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::protocol::{CHUNK, Kept, OutputLimits, Stream};
+use crate::protocol::{CHUNK, Kept, OutputLimits, Stream, Unread};
 
 /// What a chunk costs beside its bytes, so that a million chunks of one byte are not free.
 const OVERHEAD: usize = 64;
@@ -20,6 +20,9 @@ pub(super) struct Output {
     first: u64,
     ring_bytes: usize,
     ring_limit: usize,
+    unread: Unread,
+    /// Number of the first chunk that no follower was sent.
+    undelivered: u64,
 }
 
 impl Output {
@@ -27,7 +30,16 @@ impl Output {
         let half = limits.kept_bytes.min(MOST_KEPT) as usize / 2;
         let ring_limit = limits.ring_bytes.min(MOST_RING) as usize;
         let ends = || Ends { limit: half, total: 0, head: Vec::new(), tail: VecDeque::new() };
-        Self { stdout: ends(), stderr: ends(), ring: VecDeque::new(), first: 0, ring_bytes: 0, ring_limit }
+        Self {
+            stdout: ends(),
+            stderr: ends(),
+            ring: VecDeque::new(),
+            first: 0,
+            ring_bytes: 0,
+            ring_limit,
+            unread: limits.unread,
+            undelivered: 0,
+        }
     }
 
     pub(super) fn push(&mut self, stream: Stream, bytes: &[u8]) {
@@ -39,11 +51,31 @@ impl Output {
             self.ring_bytes += chunk.len() + OVERHEAD;
             self.ring.push_back((stream, chunk.to_vec()));
         }
-        while self.ring_bytes > self.ring_limit {
+        while self.ring_bytes > self.ring_limit && (self.unread == Unread::Drop || self.first < self.undelivered) {
             let Some((_, dropped)) = self.ring.pop_front() else { break };
             self.ring_bytes -= dropped.len() + OVERHEAD;
             self.first += 1;
         }
+    }
+
+    /// A follower has everything before this chunk.
+    pub(super) fn delivered(&mut self, next: u64) {
+        self.undelivered = self.undelivered.max(next);
+    }
+
+    /// Whether the command has to wait for a reader.
+    pub(super) fn waits(&self) -> bool {
+        self.unread == Unread::Wait && self.ring_bytes >= self.ring_limit && self.first >= self.undelivered
+    }
+
+    pub(super) fn ring_bytes(&self) -> usize {
+        self.ring_bytes
+    }
+
+    pub(super) fn empty_ring(&mut self) {
+        self.first = self.chunks();
+        self.ring = VecDeque::new();
+        self.ring_bytes = 0;
     }
 
     /// How many chunks there have been.
@@ -106,7 +138,7 @@ mod tests {
     fn both_ends_are_kept_and_everything_is_counted() {
         for pieces in [1, 3, 7, 1000] {
             let text: Vec<u8> = (0..1000u32).map(|n| (n % 251) as u8).collect();
-            let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 0 });
+            let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 0, unread: Unread::Drop });
             text.chunks(pieces).for_each(|piece| output.push(Stream::Stdout, piece));
             let (stdout, stderr, bytes) = output.take_ends();
             assert_eq!(stdout, Kept { total: 1000, head: 10, tail: 10 });
@@ -117,7 +149,7 @@ mod tests {
 
     #[test]
     fn short_output_is_whole() {
-        let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 1000 });
+        let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 1000, unread: Unread::Drop });
         output.push(Stream::Stdout, b"hello ");
         output.push(Stream::Stderr, b"oh");
         output.push(Stream::Stdout, b"there you");
@@ -129,7 +161,8 @@ mod tests {
 
     #[test]
     fn the_ring_forgets_the_oldest_and_says_where_it_begins() {
-        let mut output = Output::new(OutputLimits { kept_bytes: 0, ring_bytes: 10 * (OVERHEAD as u64 + 1) });
+        let mut output =
+            Output::new(OutputLimits { kept_bytes: 0, ring_bytes: 10 * (OVERHEAD as u64 + 1), unread: Unread::Drop });
         (0..100u8).for_each(|n| output.push(Stream::Stdout, &[n]));
         assert_eq!(output.chunks(), 100);
         assert_eq!(output.chunk(0), Some((90, Stream::Stdout, [90].as_slice())));

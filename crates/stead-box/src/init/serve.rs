@@ -20,6 +20,8 @@ use crate::sys::signals;
 const MOST_CONNECTIONS: usize = 64;
 /// Calls that run at once; more wait.
 const MOST_JOBS: usize = 8;
+/// Of all rings together; beyond it the output of the oldest ended commands goes.
+const RING_BUDGET: usize = 24 << 20;
 
 pub(super) struct Init {
     pub(super) handles: Handles,
@@ -93,9 +95,10 @@ impl Init {
         }
         for (id, exec) in &self.execs {
             let input = exec.input.as_ref().filter(|input| !input.bytes.is_empty());
+            let reads = exec.wants_output();
             let ends = [
-                (Source::Output(id.clone(), Stream::Stdout), exec.stdout.as_ref(), PollFlags::IN),
-                (Source::Output(id.clone(), Stream::Stderr), exec.stderr.as_ref(), PollFlags::IN),
+                (Source::Output(id.clone(), Stream::Stdout), exec.stdout.as_ref().filter(|_| reads), PollFlags::IN),
+                (Source::Output(id.clone(), Stream::Stderr), exec.stderr.as_ref().filter(|_| reads), PollFlags::IN),
                 (Source::Told(id.clone()), exec.told.as_ref(), PollFlags::IN),
                 (Source::Input(id.clone()), input.map(|input| &input.fd), PollFlags::OUT),
             ];
@@ -240,7 +243,21 @@ impl Init {
         self.jobs.retain(|job| now < job.deadline);
         self.start_jobs();
         self.tell_the_waiting();
+        self.keep_within_budget();
         self.connections.retain(|connection| !connection.is_closed());
+    }
+
+    /// Commands that have ended keep their output for those who come back to it, as long as there is room.
+    fn keep_within_budget(&mut self) {
+        let mut bytes: usize = self.execs.values().map(|exec| exec.output.ring_bytes()).sum();
+        let ended = self.execs.values_mut().filter(|exec| exec.result().is_some());
+        for exec in ended {
+            if bytes <= RING_BUDGET {
+                return;
+            }
+            bytes -= exec.output.ring_bytes();
+            exec.output.empty_ring();
+        }
     }
 
     fn start_jobs(&mut self) {

@@ -22,6 +22,11 @@ pub enum Ask {
     },
     /// Starts a command. The body is what it reads if `input` is `bytes`. Answered with `started`, or the exec is not there.
     Exec(Box<ExecOrder>),
+    /// Starts a command as `exec` does; answered once, with `finished` when it has ended.
+    Run {
+        order: Box<ExecOrder>,
+        then: AfterRun,
+    },
     /// Answered with `finished` once the command has ended, at once if it has.
     Wait {
         exec: String,
@@ -80,6 +85,14 @@ pub struct ExecOrder {
     pub output: OutputLimits,
 }
 
+/// What becomes of a command's output when its result has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterRun {
+    Keep,
+    Forget,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
@@ -101,11 +114,22 @@ pub struct OutputLimits {
     pub kept_bytes: u64,
     /// Of both streams together, for those who attach late or again.
     pub ring_bytes: u64,
+    pub unread: Unread,
+}
+
+/// What becomes of output that nobody has read when the ring is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unread {
+    /// The oldest goes.
+    Drop,
+    /// The command waits until somebody reads.
+    Wait,
 }
 
 impl Default for OutputLimits {
     fn default() -> Self {
-        Self { kept_bytes: 32 << 10, ring_bytes: 1 << 20 }
+        Self { kept_bytes: 32 << 10, ring_bytes: 1 << 20, unread: Unread::Drop }
     }
 }
 
@@ -253,6 +277,8 @@ pub enum Answer {
     Done,
     Execs {
         execs: Vec<ExecStatus>,
+        /// In the box, beside init and what it does for the server.
+        processes: u64,
     },
     Tool(ToolReply),
     /// The body is the entries, as a JSON array of path and [`FileStat`].
@@ -295,6 +321,8 @@ pub struct ExecResult {
     pub duration_ms: u64,
     pub stdout: Kept,
     pub stderr: Kept,
+    /// Chunks of output until then.
+    pub chunks: u64,
     /// Processes that could not be ended. Anything but 0 is a kernel that does not obey.
     pub survivors: u64,
 }

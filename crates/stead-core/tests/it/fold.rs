@@ -2,13 +2,16 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use stead_core::command::ExecOutcome;
 use stead_core::config::ProviderName;
+use stead_core::env::Env;
 use stead_core::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
+use stead_core::exec::{ExecOrder, ExecOutput, ExecSpec, Exit, Stdin, Unread};
 use stead_core::session::WorkspaceStatus;
 use stead_core::tool::ToolName;
 use stead_core::{
-    Actor, CallId, Command, Effect, Event, Outcome, Recorded, SessionId, SnapshotId, State, Status, Timestamp, apply,
-    conclude, decide, next,
+    Actor, CallId, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, SnapshotId, State, Status, Timestamp,
+    apply, conclude, decide, next,
 };
 
 use crate::scenario::Scenario;
@@ -75,6 +78,7 @@ fn success(effect: &Effect) -> Outcome {
         Effect::RemoveWorkspace { .. } => Outcome::Removed,
         Effect::CallTool { call, .. } => finished(*call),
         Effect::OperateFiles { call, .. } => operated(*call, None),
+        Effect::Exec { exec, .. } => exec_finished(*exec),
         Effect::BeginWork => Outcome::Began,
         Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
         Effect::Content(effect) => panic!("no content here: {effect:?}"),
@@ -89,6 +93,40 @@ fn finished(call: CallId) -> Outcome {
         answer,
         files: FileEffect { tree_hash: Some("blake3:00".to_owned()), ..FileEffect::default() },
     }
+}
+
+fn exec_order() -> Box<ExecOrder> {
+    let spec = ExecSpec {
+        command: Some("sleep 1".to_owned()),
+        argv: vec!["/bin/bash".to_owned(), "-c".to_owned(), "sleep 1".to_owned()],
+        cwd: "/workspace".to_owned(),
+        env: vec!["A_SECRET".to_owned()],
+        stdin_bytes: 12,
+        stdin: Stdin::Closed,
+        timeout_seconds: None,
+        background: true,
+        pty: None,
+        unread: Unread::Drop,
+    };
+    let mut env = Env::default();
+    env.set("A_SECRET", "value-nobody-keeps");
+    Box::new(ExecOrder { spec, env, stdin: b"input-nobody".to_vec() })
+}
+
+fn exec_finished(exec: ExecId) -> Outcome {
+    let exit = Exit {
+        exit_code: 0,
+        signal: None,
+        timed_out: false,
+        killed: false,
+        oom: false,
+        duration_ms: 3,
+        stdout_total: 0,
+        stderr_total: 0,
+        truncated: false,
+        chunks: 0,
+    };
+    Outcome::ExecEnded { exec, outcome: ExecOutcome::Finished { exit, output: ExecOutput::default() } }
 }
 
 fn operated(call: CallId, failure: Option<Failure>) -> Outcome {
@@ -108,6 +146,8 @@ enum Happening {
     CallFinishes(u128),
     Operate(u128, u8),
     OperationFinishes(u128, bool),
+    Exec(u128),
+    ExecEnds(u128, bool),
     Close,
     Restart,
     Adopted,
@@ -124,6 +164,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => (0u128..4).prop_map(Happening::CallFinishes),
         3 => (0u128..4, 0u8..4).prop_map(|(call, which)| Happening::Operate(call, which)),
         3 => (0u128..4, any::<bool>()).prop_map(|(call, ok)| Happening::OperationFinishes(call, ok)),
+        3 => (0u128..200).prop_map(Happening::Exec),
+        3 => (0u128..200, any::<bool>()).prop_map(|(exec, known)| Happening::ExecEnds(exec, known)),
         1 => Just(Happening::Close),
         2 => Just(Happening::Restart),
         1 => Just(Happening::Adopted),
@@ -167,6 +209,14 @@ fn happen(live: &mut Live, happening: Happening) {
         }
         Happening::OperationFinishes(bits, ok) => {
             live.outcome(operated(CallId::from_bits(bits), (!ok).then(failure)));
+        }
+        Happening::Exec(bits) => {
+            live.command(Command::Exec { exec: ExecId::from_bits(bits), order: exec_order() });
+        }
+        Happening::ExecEnds(bits, true) => live.outcome(exec_finished(ExecId::from_bits(bits))),
+        Happening::ExecEnds(bits, false) => {
+            let outcome = ExecOutcome::Interrupted { reason: "gone".to_owned() };
+            live.outcome(Outcome::ExecEnded { exec: ExecId::from_bits(bits), outcome });
         }
         Happening::Close => {
             live.command(Command::Close { reason: CloseReason::Requested });
@@ -286,4 +336,46 @@ fn a_close_during_provisioning_ends_with_nothing_held() {
     live.outcome(Outcome::Created { enforced_limits: Vec::new() });
     live.settle();
     assert_eq!(live.session().status, Status::Closed);
+}
+
+#[test]
+fn execs_outlive_a_restart_keep_the_session_awake_and_end_with_it() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native", "idle_seconds": 60}));
+    live.settle();
+    let exec = ExecId::from_bits(7);
+    live.command(Command::Exec { exec, order: exec_order() }).unwrap();
+    assert_eq!(live.session().due_at().unwrap().1, CloseReason::Expired, "a running exec is activity");
+    live.outcome(Outcome::Restarted);
+    live.outcome(Outcome::Adopted);
+    assert!(live.session().execs.runs(exec), "the server's restart is not the box's");
+    live.outcome(exec_finished(exec));
+    assert_eq!(live.session().due_at().unwrap().1, CloseReason::Idle);
+    let other = ExecId::from_bits(8);
+    live.command(Command::Exec { exec: other, order: exec_order() }).unwrap();
+    live.command(Command::Close { reason: CloseReason::Requested }).unwrap();
+    live.settle();
+    assert_eq!(live.session().status, Status::Closed);
+    assert!(!live.session().execs.runs(other), "nothing runs in a closed session");
+}
+
+#[test]
+fn what_an_exec_reads_and_its_variables_values_are_in_no_event() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native"}));
+    live.settle();
+    live.command(Command::Exec { exec: ExecId::from_bits(7), order: exec_order() }).unwrap();
+    let journal = serde_json::to_string(&live.journal).unwrap();
+    assert!(journal.contains("A_SECRET"));
+    assert!(!journal.contains("nobody"), "{journal}");
+}
+
+#[test]
+fn an_exec_needs_the_tool_it_could_replace() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native", "tools": ["read"]}));
+    live.settle();
+    let refused = decide(
+        &live.state,
+        Command::Exec { exec: ExecId::from_bits(7), order: exec_order() },
+        &Actor::Admin { name: "a".to_owned() },
+    );
+    assert_eq!(refused.unwrap_err().to_string(), "Tool 'bash' is not enabled for this agent type");
 }

@@ -1,7 +1,9 @@
 //! Commands in the box: the `bash` and `python` tools, and setup commands.
 
+use std::time::Duration;
+
 use serde_json::json;
-use stead_box::protocol::{ExecOrder, Input, Kept, OutputLimits};
+use stead_box::protocol::{AfterRun, Ask, ExecOrder, Input, Kept, OutputLimits, Unread};
 use stead_box::{BoxError, Finished};
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
@@ -9,15 +11,18 @@ use stead_core::plan::WORKSPACE_ROOT;
 
 use super::arguments::{Capture, Command};
 use super::home::BoxHome;
+use super::line::Line;
 use super::reply::{answered, broken};
 use crate::error::ProviderError;
 use crate::workspace::ToolDone;
 
+/// A box that says nothing for so long after the deadline is not going to.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Of a setup command that failed: enough to see why.
 const SETUP_TAIL_BYTES: usize = 2_048;
 
 /// Runs the command of a tool call. One that fails is a result; only a box that fails is an error.
-pub(super) fn run(home: &dyn BoxHome, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
+pub(super) async fn run(line: &Line, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
     let kept_bytes = match command.capture {
         Capture::Kept => limits.output_bytes,
         Capture::Dropped => 0,
@@ -31,11 +36,14 @@ pub(super) fn run(home: &dyn BoxHome, exec: String, command: Command, limits: &T
         timeout_ms: Some(command.timeout_ms),
         terminal: None,
         // Nobody follows a tool call: the ring would only repeat what is kept.
-        output: OutputLimits { kept_bytes, ring_bytes: 0 },
+        output: OutputLimits { kept_bytes, ring_bytes: 0, unread: Unread::Drop },
     };
     let input = command.stdin.unwrap_or_default();
-    let finished = home.connect().and_then(|mut connection| connection.run(order, input.as_bytes()));
-    let finished = match finished {
+    let ask = Ask::Run { order: Box::new(order), then: AfterRun::Forget };
+    let patience = Duration::from_millis(command.timeout_ms) + PATIENCE;
+    let silent = |_| Err(BoxError::Lost(std::io::ErrorKind::TimedOut.into()));
+    let said = tokio::time::timeout(patience, line.ask(ask, input.as_bytes())).await.unwrap_or_else(silent);
+    let finished = match said.and_then(Finished::read) {
         Ok(finished) => finished,
         Err(error) => return broken(&error),
     };
@@ -68,7 +76,7 @@ pub(super) fn run(home: &dyn BoxHome, exec: String, command: Command, limits: &T
 }
 
 /// Both ends of a stream, and between them how much is missing.
-fn shown(bytes: &[u8], kept: Kept) -> String {
+pub(super) fn shown(bytes: &[u8], kept: Kept) -> String {
     let (head, tail) = bytes.split_at(usize::try_from(kept.head).unwrap_or(usize::MAX).min(bytes.len()));
     let (start, end) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
     if kept.truncated() {
@@ -97,7 +105,7 @@ pub(super) fn set_up(
         input: Input::Nothing,
         timeout_ms: Some(timeout_seconds * 1_000),
         terminal: None,
-        output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0 },
+        output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0, unread: Unread::Drop },
     };
     let finished = home.connect().and_then(|mut connection| connection.run(order, &[]));
     let Finished { result, stderr, .. } = match finished {

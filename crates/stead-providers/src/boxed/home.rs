@@ -20,6 +20,9 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     /// A new connection to the box's first process, greeted.
     fn connect(&self) -> Result<Connection, BoxError>;
 
+    /// Whether it had to be started again when the server took it up.
+    fn started_anew(&self) -> bool;
+
     /// Where the server puts what is on its way into or out of a box.
     fn scratch(&self) -> &Scratch;
 

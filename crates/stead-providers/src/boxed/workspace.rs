@@ -20,10 +20,13 @@ use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
 use stead_fs::{Content, DiskFs, Entry, FsError, Listing, WorkspacePath};
 
+use super::execs::BoxedExecs;
 use super::home::BoxHome;
+use super::line::Line;
 use super::reply::{broken, failed, fs_error, operate_error};
 use super::{arguments, command, fill, off_thread};
 use crate::error::{OperateError, ProviderError};
+use crate::execs::Execs;
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace};
 
 /// Where the agent finds what its task is about.
@@ -37,20 +40,44 @@ const BASE: &str = "base";
 
 pub(crate) struct BoxedWorkspace {
     inner: Arc<Inner>,
+    line: Arc<Line>,
+    execs: BoxedExecs,
 }
 
 struct Inner {
-    home: Box<dyn BoxHome>,
+    home: Arc<dyn BoxHome>,
 }
 
 impl BoxedWorkspace {
     pub(crate) fn new(home: impl BoxHome) -> Self {
-        Self { inner: Arc::new(Inner { home: Box::new(home) }) }
+        let home: Arc<dyn BoxHome> = Arc::new(home);
+        let line = Arc::new(Line::new(home.clone()));
+        let execs = BoxedExecs::new(home.clone(), line.clone());
+        Self { inner: Arc::new(Inner { home }), line, execs }
     }
 
     async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
         let inner = self.inner.clone();
         off_thread(move || Ok(work(&inner))).await.ok()
+    }
+
+    async fn call_tool(&self, order: ToolOrder) -> ToolDone {
+        let parsed = match order.tool {
+            ToolName::Bash => arguments::bash(&order.arguments, &order.limits),
+            ToolName::Python => arguments::python(&order.arguments, &order.limits),
+            tool if tool.as_str().parse::<FileTool>().is_ok() => {
+                let done = self.with(|inner| inner.file_tool(order)).await;
+                return done.unwrap_or_else(|| broken(&interrupted()));
+            }
+            tool => {
+                let message = format!("Tool '{tool}' is not offered by {} workspaces yet.", self.inner.home.provider());
+                return failed("tool_unavailable", message, None);
+            }
+        };
+        match parsed {
+            Ok(command) => command::run(&self.line, order.call.to_string(), command, &order.limits).await,
+            Err(message) => failed("invalid_argument", message, None),
+        }
     }
 }
 
@@ -197,22 +224,6 @@ impl Inner {
         Ok(Patch { text, changed, unshown })
     }
 
-    fn call(&self, order: ToolOrder) -> ToolDone {
-        let parsed = match order.tool {
-            ToolName::Bash => arguments::bash(&order.arguments, &order.limits),
-            ToolName::Python => arguments::python(&order.arguments, &order.limits),
-            tool if tool.as_str().parse::<FileTool>().is_ok() => return self.file_tool(order),
-            tool => {
-                let message = format!("Tool '{tool}' is not offered by {} workspaces yet.", self.home.provider());
-                return failed("tool_unavailable", message, None);
-            }
-        };
-        match parsed {
-            Ok(command) => command::run(&*self.home, order.call.to_string(), command, &order.limits),
-            Err(message) => failed("invalid_argument", message, None),
-        }
-    }
-
     fn file_tool(&self, order: ToolOrder) -> ToolDone {
         let limits = ToolLimits {
             write_chars: order.limits.write_chars,
@@ -294,8 +305,11 @@ impl Workspace for BoxedWorkspace {
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {
-        let done = self.with(|inner| inner.call(order)).await;
-        done.unwrap_or_else(|| broken(&interrupted()))
+        self.call_tool(order).await
+    }
+
+    fn execs(&self) -> Option<&dyn Execs> {
+        Some(&self.execs)
     }
 
     async fn cancel(&self, call: CallId) {

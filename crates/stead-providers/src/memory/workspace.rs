@@ -21,6 +21,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::tree::{Kept, Tree};
 use super::{compare, fill, operate};
 use crate::error::{OperateError, ProviderError};
+use crate::execs::Execs;
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};
 
 /// Where the agent finds what its task is about.
@@ -176,6 +177,10 @@ impl Workspace for MemoryWorkspace {
             return ToolDone { answer, done: Done::nothing() };
         }
         ToolDone { answer, done: stage(current, files, reply.changes) }
+    }
+
+    fn execs(&self) -> Option<&dyn Execs> {
+        None
     }
 }
 

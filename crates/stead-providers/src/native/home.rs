@@ -17,6 +17,7 @@ pub(super) struct NativeHome {
     pub(super) id: WorkspaceId,
     pub(super) running: RunningBox,
     pub(super) place: Arc<Place>,
+    pub(super) started_anew: bool,
 }
 
 impl BoxHome for NativeHome {
@@ -30,6 +31,10 @@ impl BoxHome for NativeHome {
 
     fn connect(&self) -> Result<Connection, BoxError> {
         self.running.connect()
+    }
+
+    fn started_anew(&self) -> bool {
+        self.started_anew
     }
 
     fn scratch(&self) -> &Scratch {

@@ -22,6 +22,12 @@ pub struct NativeConfig {
     pub init: PathBuf,
 }
 
+/// A box that runs, and whether it did before.
+pub(super) enum Taken {
+    Found(RunningBox),
+    Started(RunningBox),
+}
+
 pub(super) struct Place {
     config: NativeConfig,
     ranges: UidRanges,
@@ -94,11 +100,11 @@ impl Place {
     }
 
     /// The box that runs, or a new one over the files it left.
-    pub(super) fn adopt(&self, order: &CreateOrder) -> Result<RunningBox, ProviderError> {
+    pub(super) fn adopt(&self, order: &CreateOrder) -> Result<Taken, ProviderError> {
         let directory = self.directory(order.workspace);
         match RunningBox::find(&directory) {
             Err(BoxError::Gone { .. }) => {}
-            found => return Ok(found?),
+            found => return Ok(Taken::Found(found?)),
         }
         // The record may be lost with the host's last seconds; the range was taken before.
         let ids = match self.ranges.of(&order.workspace.to_string()) {
@@ -106,7 +112,7 @@ impl Place {
             None if self.root => return Err(BoxError::Gone { reason: "its uid range is not known" }.into()),
             None => Ids::Own,
         };
-        Ok(stead_box::restart(&self.config.init, &self.spec(order, ids)?)?)
+        Ok(Taken::Started(stead_box::restart(&self.config.init, &self.spec(order, ids)?)?))
     }
 
     pub(super) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {

@@ -8,6 +8,7 @@ use stead_core::parse::{self, Read};
 use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
 use stead_core::request::SessionRequest;
 
+use crate::wire::exec::{ExecRequest, Resize, SignalRequest, StdinRequest};
 use crate::wire::snapshot::{CloneRequest, SnapshotRequest};
 
 use fits::fits;
@@ -135,6 +136,57 @@ fn declarations_and_requests() {
     request(json!({"agent_type": "t", "task": {"id": ""}}), false);
     request(json!({"agent_type": "t", "task": {"context": {"pull_request_number": 0}}}), false);
     request(json!({"agent_type": "t", "content": {}}), false);
+}
+
+#[test]
+fn execs() {
+    let exec = |value, right| check::<ExecRequest>("ExecRequest", value, right);
+    exec(json!({"command": "ls"}), true);
+    exec(json!({"argv": ["ls", ""], "command": null}), true);
+    exec(
+        json!({"command": "x", "cwd": "a", "env": {"A": "b"}, "stdin": "\u{0}", "timeout_seconds": 1, "background": true}),
+        true,
+    );
+    exec(json!({"command": "x", "pty": {"rows": 1, "columns": 4096}, "stdin": true, "unread": "wait"}), true);
+    exec(json!({"command": "x", "pty": true, "stdin": null, "unread": null, "timeout_seconds": null}), true);
+    for wrong in [
+        json!({}),
+        json!({"command": null}),
+        json!({"command": ""}),
+        json!({"command": "a", "argv": ["a"]}),
+        json!({"argv": []}),
+        json!({"argv": [""]}),
+        json!({"argv": "ls"}),
+        json!({"command": "a\u{0}"}),
+        json!({"command": "a", "timeout_seconds": 0}),
+        json!({"command": "a", "timeout_seconds": 86_401}),
+        json!({"command": "a", "pty": {"rows": 0, "columns": 1}}),
+        json!({"command": "a", "pty": {"rows": 1}}),
+        json!({"command": "a", "pty": 1}),
+        json!({"command": "a", "stdin": 1}),
+        json!({"command": "a", "unread": "keep"}),
+        json!({"command": "a", "env": {"1": ""}}),
+        json!({"command": "a", "shell": "sh"}),
+    ] {
+        exec(wrong, false);
+    }
+    for (signal, right) in
+        [(json!("TERM"), true), (json!("SIGKILL"), true), (json!(9), true), (json!(31), true)].into_iter().chain([
+            (json!("term"), false),
+            (json!(0), false),
+            (json!(32), false),
+            (json!(null), false),
+            (json!(1.5), false),
+        ])
+    {
+        check::<SignalRequest>("SignalRequest", json!({ "signal": signal }), right);
+    }
+    check::<StdinRequest>("StdinRequest", json!({"data": "\u{0}", "encoding": "utf8", "close": true}), true);
+    check::<StdinRequest>("StdinRequest", json!({}), true);
+    check::<StdinRequest>("StdinRequest", json!({"data": 1}), false);
+    check::<StdinRequest>("StdinRequest", json!({"data": "", "encoding": "utf16"}), false);
+    check::<Resize>("TerminalSize", json!({"rows": 1, "columns": 2}), true);
+    check::<Resize>("TerminalSize", json!({"rows": 1, "columns": 4097}), false);
 }
 
 /// Texts made of pieces that matter to the grammars, the same ones in every run.

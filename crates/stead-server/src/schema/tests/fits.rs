@@ -40,6 +40,10 @@ fn keyword_holds(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> 
         "minimum" => value.as_f64().is_none_or(|given| given >= number() as f64),
         "maximum" => value.as_f64().is_none_or(|given| given <= number() as f64),
         "items" => value.as_array().is_none_or(|items| items.iter().all(|item| holds(rule, item))),
+        "minItems" => value.as_array().is_none_or(|items| count(items.len()) >= number()),
+        "prefixItems" => value
+            .as_array()
+            .is_none_or(|items| items.iter().zip(rule.as_array().unwrap()).all(|(item, rule)| holds(rule, item))),
         "maxItems" => value.as_array().is_none_or(|items| count(items.len()) <= number()),
         "uniqueItems" => {
             value.as_array().is_none_or(|items| items.iter().enumerate().all(|(at, item)| !items[..at].contains(item)))

@@ -6,6 +6,8 @@ mod bundles;
 mod clones;
 mod content;
 mod durability;
+mod exec_streams;
+mod execs;
 mod files;
 mod git;
 mod hostile;

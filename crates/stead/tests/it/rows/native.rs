@@ -19,12 +19,12 @@ pub(super) fn build_init() {
     });
 }
 
-fn with_boxes() -> TestServer {
+pub(super) fn with_boxes() -> TestServer {
     build_init();
     server()
 }
 
-fn boxed(server: &TestServer, more: Value) -> Value {
+pub(super) fn boxed(server: &TestServer, more: Value) -> Value {
     let mut workspace =
         json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "require_workspace": true});
     workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -38,7 +38,7 @@ fn boxed(server: &TestServer, more: Value) -> Value {
     session
 }
 
-fn bash(server: &TestServer, session: &Value, command: &str) -> Value {
+pub(super) fn bash(server: &TestServer, session: &Value, command: &str) -> Value {
     let answer = server.tool(session, "bash", json!({"command": command}));
     assert_eq!(answer["ok"], true, "{answer}");
     answer["result"].clone()

@@ -1,0 +1,187 @@
+//! `/sessions/{id}/execs`
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use stead_engine::ops;
+use stead_providers::InputEnd;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Json;
+use crate::exec_stream;
+use crate::headers::{IdempotencyKey, LastEventId};
+use crate::path::{ExecPath, SessionPath};
+use crate::problem::Problem;
+use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::schema;
+use crate::wire::exec::{Exec, ExecRequest, Resize, SignalRequest, StdinRequest};
+use crate::wire::list::List;
+
+/// Runs a command in the session's box: answers at its end, or at once if it runs in the background.
+///
+/// It goes on if the client goes away and if the server restarts. A command that cannot be started answers with `status: failed`.
+#[utoipa::path(post, path = "/sessions/{id}/execs", tag = "execs", operation_id = "create_exec",
+    params(("id" = schema::SessionId, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same exec.", pattern = "^[!-~]{1,255}$")),
+    request_body = schema::ExecRequest,
+    responses((status = 201, body = Exec), (status = 409), (status = 422)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: Json<ExecRequest>,
+) -> Result<(StatusCode, Answer<Exec>), Problem> {
+    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
+    let made = ops::start_exec(&app.engine, &actor, id, body.value.0, idempotency).await?;
+    Ok((StatusCode::CREATED, Answer(made.into())))
+}
+
+/// Lists the execs that run and the latest that ended, oldest first, without their output.
+#[utoipa::path(get, path = "/sessions/{id}/execs", tag = "execs", operation_id = "list_execs",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = List<Exec>)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<List<Exec>>, Problem> {
+    let found = ops::execs(&app.engine, id).await?;
+    Ok(Answer(List::whole(found.into_iter().map(Exec::from).collect())))
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; Patience holds them")]
+pub(crate) struct WaitParams {
+    /// Seconds to hold the answer until the exec has ended.
+    #[param(minimum = 0, maximum = 300)]
+    wait: Option<u64>,
+}
+
+pub(crate) struct Patience(Option<Duration>);
+
+impl ReadQuery for Patience {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self(parameters.number("wait", 0..=300).map(Duration::from_secs))
+    }
+}
+
+/// Tells of an exec; once it has ended, with both ends of its output.
+#[utoipa::path(get, path = "/sessions/{id}/execs/{exec}", tag = "execs", operation_id = "show_exec",
+    params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path), WaitParams),
+    responses((status = 200, body = Exec)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    ExecPath(exec): ExecPath,
+    Query(Patience(patience)): Query<Patience>,
+) -> Result<Answer<Exec>, Problem> {
+    Ok(Answer(ops::exec(&app.engine, id, exec, patience).await?.into()))
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; After holds them")]
+pub(crate) struct AfterParams {
+    /// The number of the last chunk the client has.
+    #[param(minimum = 0, maximum = 9007199254740992_u64)]
+    after: Option<u64>,
+}
+
+pub(crate) struct After(Option<u64>);
+
+impl ReadQuery for After {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self(parameters.number("after", 0..=1 << 53))
+    }
+}
+
+/// Follows an exec's output as numbered chunks, from the first or after the given one, until its end.
+///
+/// `id:` is the number of the chunk; a client that lost its connection, or whose server restarted, sends `Last-Event-ID` and gets what follows,
+/// nothing twice. A reader that is too slow is told which chunks it missed.
+#[utoipa::path(get, path = "/sessions/{id}/execs/{exec}/stream", tag = "execs", operation_id = "stream_exec",
+    params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path), AfterParams,
+        ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
+    responses((status = 200, content((schema::StreamedOutput = "text/event-stream")))))]
+pub(crate) async fn stream(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    ExecPath(exec): ExecPath,
+    Query(After(after)): Query<After>,
+    LastEventId(last): LastEventId,
+) -> Result<Response, Problem> {
+    let reader = ops::follow_exec(&app.engine, id, exec, last.or(after).unwrap_or(0)).await?;
+    Ok(exec_stream::output(app, reader).into_response())
+}
+
+/// Gives bytes to an exec's standard input, or closes it. Answers when the command's side has room for all of them.
+#[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/stdin", tag = "execs", operation_id = "feed_exec",
+    params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
+    request_body = schema::StdinRequest, responses((status = 204), (status = 409), (status = 422)))]
+pub(crate) async fn stdin(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    ExecPath(exec): ExecPath,
+    _: Query<Nothing>,
+    body: Json<StdinRequest>,
+) -> Result<StatusCode, Problem> {
+    let end = if body.value.close { InputEnd::Last } else { InputEnd::More };
+    ops::feed_exec(&app.engine, &actor, id, exec, &body.value.bytes, end).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Sends a signal to an exec's process group.
+#[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/signal", tag = "execs", operation_id = "signal_exec",
+    params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
+    request_body = schema::SignalRequest, responses((status = 204), (status = 409), (status = 422)))]
+pub(crate) async fn signal(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    ExecPath(exec): ExecPath,
+    _: Query<Nothing>,
+    body: Json<SignalRequest>,
+) -> Result<StatusCode, Problem> {
+    ops::signal_exec(&app.engine, &actor, id, exec, body.value.signal).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Gives an exec's terminal another size.
+#[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/resize", tag = "execs", operation_id = "resize_exec",
+    params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
+    request_body = schema::TerminalSize, responses((status = 204), (status = 409), (status = 422)))]
+pub(crate) async fn resize(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    ExecPath(exec): ExecPath,
+    _: Query<Nothing>,
+    body: Json<Resize>,
+) -> Result<StatusCode, Problem> {
+    ops::resize_exec(&app.engine, &actor, id, exec, body.value.0).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Kills every process of an exec, also those it left behind. Answers when none is left; again, the same.
+#[utoipa::path(delete, path = "/sessions/{id}/execs/{exec}", tag = "execs", operation_id = "kill_exec",
+    params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
+    responses((status = 204), (status = 409), (status = 422)))]
+pub(crate) async fn kill(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    ExecPath(exec): ExecPath,
+    _: Query<Nothing>,
+) -> Result<StatusCode, Problem> {
+    ops::kill_exec(&app.engine, &actor, id, exec).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
