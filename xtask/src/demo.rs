@@ -6,11 +6,12 @@ use std::process::Stdio;
 use anyhow::{Context, Result};
 
 use crate::process::{cargo, command, run as run_command};
-use crate::server;
+use crate::{eval_worker, server};
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     println!("building stead (the first time takes a few minutes)");
     run_command(cargo().args(["build", "--locked", "--package", "stead", "--package", "stead-box"]))?;
+    eval_worker::ensure()?;
     let mut stead = command(server::binary()?);
     stead.args(["up", "--demo"]).args(args).stdin(Stdio::inherit());
     Err(stead.exec()).context("cannot start stead")

@@ -8,6 +8,7 @@ mod bench;
 mod crash;
 mod demo;
 mod deny;
+mod eval_worker;
 mod fuzz;
 mod http;
 mod installed;
@@ -38,6 +39,7 @@ const CHORES: &[Chore] = &[
     Chore { name: "test", about: "install what the tests need and run them all [--only STEP]…", run: test::run },
     Chore { name: "tidy", about: "check sizes, names, dependency direction, documents", run: tidy::run },
     Chore { name: "deny", about: "check licences, banned crates and sources with cargo-deny", run: deny::run },
+    Chore { name: "eval-worker", about: "build the Python worker of the eval tool", run: eval_worker::run },
     Chore { name: "openapi", about: "rewrite docs/api/openapi.json from the code", run: openapi::run },
     Chore { name: "crash", about: "kill -9 the server under load [--kills N] [--seed S]", run: crash::run },
     Chore { name: "fuzz", about: "run the fuzz targets [--seconds N] [TARGET]…", run: fuzz::run },
@@ -75,6 +77,6 @@ fn main() -> ExitCode {
 fn usage() {
     println!("cargo xtask CHORE\n");
     for chore in CHORES {
-        println!("  {:<9} {}", chore.name, chore.about);
+        println!("  {:<11} {}", chore.name, chore.about);
     }
 }

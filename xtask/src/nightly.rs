@@ -4,11 +4,12 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{crash, fuzz, python, schemathesis, setup};
+use crate::{crash, eval_worker, fuzz, python, schemathesis, setup};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: setup::ensure },
     Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
+    Step { name: "eval-worker", about: "the Python worker", run: eval_worker::ensure },
     Step { name: "properties", about: "every property test with many more cases", run: properties },
     Step { name: "fuzz", about: "every fuzz target for a minute (STEAD_FUZZ_SECONDS)", run: fuzz::check },
     Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },

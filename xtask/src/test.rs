@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{crash, deny, openapi, python, schemathesis, setup, tidy};
+use crate::{crash, deny, eval_worker, openapi, python, schemathesis, setup, tidy};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: setup::ensure },
@@ -15,6 +15,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", about: "the code is formatted", run: fmt },
     Step { name: "tidy", about: "sizes, names, dependency direction, documents", run: tidy::check },
     Step { name: "clippy", about: "no warnings", run: clippy },
+    Step { name: "eval-worker", about: "the Python worker, its lints and its tests", run: eval_worker_step },
     Step { name: "build", about: "the workspace and its tests", run: build },
     Step { name: "test", about: "unit, integration, property and documentation tests", run: test },
     Step { name: "openapi", about: "the committed API document is the generated one", run: openapi::check },
@@ -28,11 +29,19 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 }
 
 fn fmt() -> Result<()> {
-    run_command(cargo().args(["fmt", "--all", "--check"]))
+    run_command(cargo().args(["fmt", "--all", "--check"]))?;
+    eval_worker::fmt()
 }
 
 fn clippy() -> Result<()> {
     run_command(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+}
+
+/// Built first: the tests of everything else use it.
+fn eval_worker_step() -> Result<()> {
+    eval_worker::ensure()?;
+    eval_worker::clippy()?;
+    eval_worker::test()
 }
 
 fn build() -> Result<()> {

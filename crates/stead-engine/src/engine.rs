@@ -7,6 +7,7 @@ use std::time::Duration;
 use stead_core::SessionId;
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::spec::ServerFacts;
+use stead_eval::Evaluator;
 use stead_git::Mirrors;
 use stead_providers::Providers;
 use stead_store::{Ownership, Store, StoreError};
@@ -33,6 +34,8 @@ pub struct Settings {
     pub reap_every: Duration,
     /// How long a close waits for the removal before it answers that it is under way.
     pub close_wait: Duration,
+    /// Runs the `eval` tool.
+    pub evaluator: Evaluator,
     /// Where repositories are fetched to; without them nothing is cloned.
     pub mirrors: Option<Mirrors>,
 }
@@ -45,6 +48,7 @@ impl Default for Settings {
             max_sessions: 1000,
             reap_every: Duration::from_secs(1),
             close_wait: Duration::from_secs(30),
+            evaluator: Evaluator::beside_this_program(),
             mirrors: None,
         }
     }

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod command;
+mod evaluate;
 mod execs;
 mod fill;
 mod home;

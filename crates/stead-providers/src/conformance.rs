@@ -212,7 +212,9 @@ fn now() -> Timestamp {
 }
 
 async fn call(workspace: &dyn Workspace, tool: ToolName, arguments: Value) -> ToolDone {
-    let order = ToolOrder { call: CallId::from_bits(1), tool, arguments, limits: ToolLimits::default(), now: now() };
+    let evaluator = stead_eval::Evaluator::beside_this_program();
+    let (call, limits) = (CallId::from_bits(1), ToolLimits::default());
+    let order = ToolOrder { call, tool, arguments, limits, now: now(), evaluator };
     workspace.call(order).await
 }
 

@@ -7,6 +7,7 @@
 mod boxed;
 pub mod conformance;
 mod error;
+mod evaluate;
 mod execs;
 mod fill;
 mod layers;

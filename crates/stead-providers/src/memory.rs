@@ -74,6 +74,7 @@ impl Provider for MemoryProvider {
                 ToolName::Glob,
                 ToolName::Grep,
                 ToolName::Rm,
+                ToolName::Eval,
             ],
             enforced_limits: Vec::new(),
             setup_commands: false,

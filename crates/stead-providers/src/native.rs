@@ -76,6 +76,7 @@ impl Provider for NativeProvider {
                 ToolName::Rm,
                 ToolName::Bash,
                 ToolName::Python,
+                ToolName::Eval,
             ],
             enforced_limits: limits(self.enforceable),
             setup_commands: true,

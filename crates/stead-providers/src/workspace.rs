@@ -11,6 +11,7 @@ use stead_core::event::{Answer, Existing, Parents, StepReport};
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SnapshotId, Timestamp};
+use stead_eval::Evaluator;
 use stead_fs::archive::ArchiveError;
 use stead_fs::patch::Patch;
 use stead_fs::{Content, Digest, FsError, Listing, Stat};
@@ -27,6 +28,8 @@ pub struct ToolOrder {
     pub arguments: Value,
     pub limits: ToolLimits,
     pub now: Timestamp,
+    /// For `eval`.
+    pub evaluator: Evaluator,
 }
 
 /// A change that is decided but not yet visible. [`Staged::publish`] makes it so; dropping it leaves everything as it was.

@@ -110,8 +110,8 @@ fn eval() -> (&'static str, Value) {
         json!({
             "code": {"type": "string", "maxLength": 2000, "description": "Python expressions and statements: math, statistics, read_text, write_text, print; no import."},
             "globals": {"type": "object", "additionalProperties": {"type": "string"}, "default": {}, "description": "Variables, each as JSON text."},
-            "reads": {"type": "array", "items": read, "default": [], "description": "Files to load before the code runs."},
-            "writes": {"type": "array", "items": write, "default": [], "description": "Files to write after it ran."},
+            "reads": {"type": "array", "items": read, "default": [], "description": "Files to load into vfs_reads before the code runs; read_text(path) reads others."},
+            "writes": {"type": "array", "items": write, "default": [], "description": "Files to write after it ran well; {name} in a content stands for the variable. write_text(path, content, mode) writes others."},
         }),
     );
     (

@@ -9,6 +9,7 @@ mod completions;
 mod cp;
 mod diff;
 mod doctor;
+mod eval;
 mod events;
 mod export;
 mod gc;
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Tool(tool::ToolCommand),
     /// List every tool with its parameters
     Tools(tools::Tools),
+    Eval(eval::Eval),
     /// Copy files into or out of a session's workspace
     Cp(cp::Cp),
     /// Show what changed since a session began, as a patch
@@ -119,6 +121,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Events(command) => command.run(&context),
         Command::Tool(command) => command.run(&context),
         Command::Tools(command) => command.run(&context),
+        Command::Eval(command) => command.run(&context),
         Command::Cp(command) => command.run(&context),
         Command::Diff(command) => command.run(&context),
         Command::Apply(command) => command.run(&context),

@@ -11,16 +11,28 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-core", &[]),
     ("stead-fs", &[]),
     ("stead-box", &["stead-fs"]),
+    ("stead-eval", &[]),
+    // A program and a workspace of its own: what it says to its evaluator is defined there.
+    ("stead-eval-worker", &["stead-eval"]),
     ("stead-store", &["stead-core"]),
     ("stead-git", &["stead-core"]),
-    ("stead-providers", &["stead-box", "stead-core", "stead-fs"]),
-    ("stead-engine", &["stead-core", "stead-store", "stead-providers", "stead-fs", "stead-git"]),
+    ("stead-providers", &["stead-box", "stead-core", "stead-eval", "stead-fs"]),
+    ("stead-engine", &["stead-core", "stead-eval", "stead-store", "stead-providers", "stead-fs", "stead-git"]),
     // Only the engine is called per request; the others are named where the parts are put together.
     ("stead-server", &["stead-engine", "stead-core", "stead-fs", "stead-providers", "stead-store"]),
-    // The file layer packs and unpacks the directories that `stead cp` copies.
+    // The file layer packs and unpacks the directories that `stead cp` copies; `stead eval` evaluates without a server.
     (
         "stead",
-        &["stead-server", "stead-engine", "stead-core", "stead-fs", "stead-git", "stead-providers", "stead-store"],
+        &[
+            "stead-server",
+            "stead-engine",
+            "stead-core",
+            "stead-eval",
+            "stead-fs",
+            "stead-git",
+            "stead-providers",
+            "stead-store",
+        ],
     ),
     ("xtask", &[]),
 ];

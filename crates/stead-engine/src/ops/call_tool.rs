@@ -90,7 +90,8 @@ pub(super) async fn perform(
     };
     pause("tool.perform").await;
     let started = Instant::now();
-    let order = ToolOrder { call, tool, arguments, limits, now: intent.at };
+    let order =
+        ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator: engine.settings().evaluator.clone() };
     let ToolDone { answer, done } = match session.workspace() {
         Some(workspace) => call_or_cancel(&*workspace, order, cancelled).await,
         None => vanished(),

@@ -18,13 +18,13 @@ use stead_core::{CallId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
-use stead_fs::{Content, DiskFs, Entry, FsError, Listing, WorkspacePath};
+use stead_fs::{Content, Digest, DiskFs, Entry, FsError, Listing, WorkspacePath};
 
 use super::execs::BoxedExecs;
 use super::home::BoxHome;
 use super::line::Line;
 use super::reply::{broken, failed, fs_error, operate_error};
-use super::{arguments, command, fill, off_thread};
+use super::{arguments, command, evaluate, fill, off_thread};
 use crate::error::{OperateError, ProviderError};
 use crate::execs::Execs;
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace};
@@ -44,7 +44,7 @@ pub(crate) struct BoxedWorkspace {
     execs: BoxedExecs,
 }
 
-struct Inner {
+pub(super) struct Inner {
     home: Arc<dyn BoxHome>,
 }
 
@@ -65,6 +65,10 @@ impl BoxedWorkspace {
         let parsed = match order.tool {
             ToolName::Bash => arguments::bash(&order.arguments, &order.limits),
             ToolName::Python => arguments::python(&order.arguments, &order.limits),
+            ToolName::Eval => {
+                let done = self.with(move |inner| evaluate::evaluate(inner, &order)).await;
+                return done.unwrap_or_else(|| broken(&interrupted()));
+            }
             tool if tool.as_str().parse::<FileTool>().is_ok() => {
                 let done = self.with(|inner| inner.file_tool(order)).await;
                 return done.unwrap_or_else(|| broken(&interrupted()));
@@ -105,6 +109,36 @@ impl Inner {
         let path = path.to_owned();
         let ask = FileAsk::Put { path, if_match: None, existing: IfThere::Replace, parents: IfMissing::Make };
         self.files(ask, Some(&file)).map(drop)
+    }
+
+    /// A file and its hash, if it is no longer than this.
+    pub(super) fn read_small(&self, path: &str, most_bytes: u64) -> Result<(Vec<u8>, Digest), BoxError> {
+        let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
+        let ask = FileAsk::Open { path: path.to_owned(), most_bytes };
+        let (BoxAnswer::Opened { hash, .. }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
+        let mut bytes = Vec::new();
+        let read = copy.rewind().and_then(|()| copy.take(most_bytes).read_to_end(&mut bytes));
+        read.map_err(BoxError::Lost)?;
+        Ok((bytes, hash.parse().map_err(|_| nonsense())?))
+    }
+
+    /// Puts a file where the one with this hash is, or where there is none.
+    pub(super) fn put_if(&self, path: &str, content: &[u8], if_match: Option<String>) -> Result<(), OperateError> {
+        let existing = if if_match.is_some() { IfThere::Replace } else { IfThere::Refuse };
+        let lost = |source| operate_error(path, BoxError::Lost(source));
+        let mut file = self.home.scratch().file().map_err(lost)?;
+        std::io::Write::write_all(&mut file, content).map_err(lost)?;
+        let ask = FileAsk::Put { path: path.to_owned(), if_match, existing, parents: IfMissing::Make };
+        self.files(ask, Some(&file)).map(drop).map_err(|error| operate_error(path, error))
+    }
+
+    pub(super) fn put_over(&self, path: &str, content: &[u8]) -> Result<(), OperateError> {
+        self.put(path, content).map_err(|error| operate_error(path, error))
+    }
+
+    pub(super) fn delete(&self, path: &str) -> Result<(), OperateError> {
+        let ask = FileAsk::Delete { path: path.to_owned(), if_match: None };
+        self.files(ask, None).map(drop).map_err(|error| operate_error(path, error))
     }
 
     fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::json;
 use stead_core::capability::LimitKind;
-use stead_core::config::{ProviderName, ToolLimits};
+use stead_core::config::ProviderName;
 use stead_core::event::{Answer, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
@@ -21,6 +21,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::tree::{Kept, Tree};
 use super::{compare, fill, operate};
 use crate::error::{OperateError, ProviderError};
+use crate::evaluate::{self, Copy, file_limits};
 use crate::execs::Execs;
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};
 
@@ -46,6 +47,27 @@ impl MemoryWorkspace {
 
     async fn files(&self) -> MemoryFs {
         self.tree.lock().await.files.clone()
+    }
+
+    /// On a copy, while others go on; what was written is written again on what the files have become by then.
+    async fn evaluate(&self, order: ToolOrder) -> ToolDone {
+        let mut copy = Copy::new(self.files().await, &order, |_, _| Ok(()));
+        let work = off_thread(move || (evaluate::evaluate(&order, &mut copy), order)).await;
+        let Some((evaluated, order)) = work else {
+            return failed("interrupted", "The evaluation was interrupted.".to_owned(), None);
+        };
+        let writes = match &evaluated {
+            Ok(evaluation) if evaluation.succeeded() && !evaluation.result.writes.is_empty() => {
+                &evaluation.result.writes
+            }
+            _ => return evaluate::unchanged(evaluated),
+        };
+        let current = self.current().await;
+        let mut files = current.files.clone();
+        match evaluate::write_again(&mut files, writes, &order) {
+            Ok(changes) => ToolDone { answer: evaluate::answer(evaluated), done: stage(current, files, changes) },
+            Err(error) => evaluate::unchanged(Err(error)),
+        }
     }
 }
 
@@ -160,6 +182,9 @@ impl Workspace for MemoryWorkspace {
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {
+        if order.tool == ToolName::Eval {
+            return self.evaluate(order).await;
+        }
         let Ok(tool) = order.tool.as_str().parse::<FileTool>() else { return no_box(order.tool) };
         let current = self.current().await;
         let mut files = current.files.clone();
@@ -198,16 +223,6 @@ fn write_task_context(context: &TaskContext) -> Result<Change, ProviderError> {
     Ok(Change::Wrote { path, content: format!("{fields:#}\n").into() })
 }
 
-fn file_limits(limits: &ToolLimits) -> stead_fs::Limits {
-    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    stead_fs::Limits {
-        write_chars: number(limits.write_chars),
-        path_depth: number(limits.path_depth),
-        segment_chars: number(limits.segment_chars),
-        ..stead_fs::Limits::default()
-    }
-}
-
 fn failed(code: &str, message: String, hint: Option<String>) -> ToolDone {
     let error = ToolFailure { code: code.to_owned(), message: message.clone(), hint };
     ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
@@ -216,6 +231,12 @@ fn failed(code: &str, message: String, hint: Option<String>) -> ToolDone {
 /// A tool that needs processes, where there are none.
 fn no_box(tool: ToolName) -> ToolDone {
     let message = format!("Tool '{tool}' needs a box, and a memory workspace has none.");
-    let hint = "Use an agent type whose provider runs processes, or the file tools here.".to_owned();
+    let hint = match tool {
+        ToolName::Python => {
+            "The tool eval evaluates a little Python here; for a real one use an agent type whose provider runs processes."
+        }
+        _ => "Use an agent type whose provider runs processes, or the file tools here.",
+    };
+    let hint = hint.to_owned();
     failed("tool_unavailable", message, Some(hint))
 }

@@ -87,7 +87,8 @@ async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) 
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
     let call = CallId::from_bits(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
     let now = Timestamp::from_millis(1_700_000_000_000);
-    let order = ToolOrder { call, tool, arguments, limits: ToolLimits::default(), now };
+    let evaluator = stead_eval::Evaluator::beside_this_program();
+    let order = ToolOrder { call, tool, arguments, limits: ToolLimits::default(), now, evaluator };
     let answer = workspace.call(order).await.answer;
     match (answer.result, answer.error) {
         (Some(result), None) => result,

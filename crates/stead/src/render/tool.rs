@@ -10,6 +10,11 @@ use crate::output::{Output, Table};
 pub(crate) fn tool_answer(out: &Output, answer: &Value) -> Result<(), Failure> {
     if answer["ok"] != true {
         let error = &answer["error"];
+        // An evaluation that failed says where.
+        if let Some(said) = answer["result"]["stderr"].as_str().filter(|said| !said.is_empty()) {
+            out.content(answer["result"]["stdout"].as_str().unwrap_or_default())?;
+            out.note(said.trim_end());
+        }
         let message = if error["message"].is_string() { &error["message"] } else { &answer["message"] };
         let failure = Failure::new(cell(message));
         return Err(match error["hint"].as_str() {
@@ -33,6 +38,7 @@ pub(crate) fn tool_answer(out: &Output, answer: &Value) -> Result<(), Failure> {
             Ok(())
         }
         "bash" | "python" if result["exit_code"].is_number() => command(out, answer),
+        "eval" if result["stdout"].is_string() => evaluation(out, result),
         "ls" if result["entries"].is_array() => listing(out, &result["entries"]),
         "glob" if result["paths"].is_array() => each(out, &result["paths"], cell),
         "grep" if result["matches"].is_array() => each(out, &result["matches"], |found| {
@@ -55,6 +61,15 @@ fn command(out: &Output, answer: &Value) -> Result<(), Failure> {
         out.note(&cell(&answer["message"]));
     }
     Ok(())
+}
+
+/// What was printed, then the value.
+fn evaluation(out: &Output, result: &Value) -> Result<(), Failure> {
+    out.content(result["stdout"].as_str().unwrap_or_default())?;
+    match result["value_repr"].as_str() {
+        Some(value) => out.line(value),
+        None => Ok(()),
+    }
 }
 
 fn listing(out: &Output, entries: &Value) -> Result<(), Failure> {

@@ -6,6 +6,7 @@ mod bundles;
 mod clones;
 mod content;
 mod durability;
+mod evaluation;
 mod exec_streams;
 mod execs;
 mod files;

@@ -1,0 +1,315 @@
+//! The interpreter: made ready, given one piece of code, asked what is left.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use monty::{MontyRepl, ReplProgress};
+use monty_types::{
+    AssertMessageAnnotations, CallArgs, CompileOptions, DateTimeSource, ExcType, ExtFunctionResult, MontyException,
+    MontyObject, NameLookupResult, NamedValues, OsPolicy, PrintWriter, PrintWriterCallback, RandomSeed, RandomStart,
+    ResourceLimits, ResourceTracker, SleepMode,
+};
+use stead_eval::protocol::{Ending, Order, Reply, Report, Say};
+use stead_eval::{MOST_GLOBALS, MOST_OUTPUT, WriteMode};
+
+use crate::confine::PYTHON_MEMORY;
+use crate::link::Link;
+use crate::rewrite::{self, VALUE};
+use crate::{gate, traceback};
+
+const SECONDS: Duration = Duration::from_secs(5);
+/// Calls in calls.
+const RECURSION: usize = 400;
+/// Of `value_repr`, in characters.
+const MOST_VALUE: usize = 16_384;
+/// Of one text given to `write_text`, in bytes; how much a file may hold is the evaluator's to say.
+const MOST_WRITTEN: usize = 4 << 20;
+const PRELUDE: &[&str] = &[include_str!("prelude.py"), include_str!("statistics.py")];
+
+pub(crate) struct Interpreter {
+    /// Gone while code runs.
+    repl: Option<MontyRepl>,
+}
+
+/// What is known when the code has ended.
+struct Ended {
+    repl: MontyRepl,
+    error: Option<MontyException>,
+}
+
+/// The beginning of what was printed; the rest is let go.
+#[derive(Default)]
+struct Printed {
+    text: String,
+    characters: usize,
+}
+
+impl Printed {
+    fn keep(&mut self, text: &str) {
+        // One more than is shown, to know that there was more.
+        let room = (MOST_OUTPUT + 1).saturating_sub(self.characters);
+        let kept = text.char_indices().nth(room).map_or(text, |(end, _)| &text[..end]);
+        self.characters += kept.chars().count();
+        self.text.push_str(kept);
+    }
+}
+
+impl PrintWriterCallback for Printed {
+    fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
+        self.keep(&output);
+        Ok(())
+    }
+
+    fn stdout_push(&mut self, end: char) -> Result<(), MontyException> {
+        self.keep(end.encode_utf8(&mut [0; 4]));
+        Ok(())
+    }
+}
+
+impl Interpreter {
+    pub(crate) fn prepare() -> Option<Self> {
+        let limits = ResourceLimits {
+            max_feed_duration: Some(SECONDS),
+            max_memory: Some(PYTHON_MEMORY),
+            max_recursion_depth: RECURSION,
+            ..ResourceLimits::default()
+        };
+        let policy = OsPolicy {
+            datetime: DateTimeSource::Fixed { unix_seconds: 0, microsecond: 0 },
+            random_start: RandomStart::Seed(RandomSeed::Int(0.into())),
+            sleep: SleepMode::Zero,
+            ..OsPolicy::default()
+        };
+        let tracker = ResourceTracker::new(limits);
+        let options = CompileOptions {
+            // As CPython: an assertion says what its author says.
+            assert_message_annotations: AssertMessageAnnotations::from_max_bytes(0),
+            source_scan_threshold: 0,
+        };
+        let mut repl = MontyRepl::new("eval", tracker, options).with_os_policy(policy);
+        let mut functions = NamedValues::new();
+        for name in ["read_text", "__stead_write_text"] {
+            functions.push(name, MontyObject::function(name, None));
+        }
+        repl.feed_run("pass", functions, PrintWriter::Disabled).ok()?;
+        for part in PRELUDE {
+            let fed = repl.feed_run(part, NamedValues::new(), PrintWriter::Disabled);
+            if let Err(error) = &fed {
+                drop(writeln!(std::io::stderr(), "{error}"));
+            }
+            fed.ok()?;
+        }
+        Some(Self { repl: Some(repl) })
+    }
+
+    pub(crate) fn run(&mut self, order: &Order, link: &mut Link) -> Report {
+        let mut report = empty();
+        let code = match admit(&order.code) {
+            Ok(code) => code,
+            Err(text) => return Report { stderr: bounded(&text, MOST_OUTPUT), ..report },
+        };
+        let Some(mut repl) = self.repl.take() else { return report };
+        let globals = match globals(&mut repl, order) {
+            Ok(globals) => globals,
+            Err(error) => return Report { stderr: traceback::text("", &error, ""), ..report },
+        };
+        let file = repl.next_script_name();
+        let mut printed = Printed::default();
+        let Ended { mut repl, error } = drive(repl, &code, globals, &mut printed, link);
+        report.stdout = bounded(&traceback::own_words(&printed.text), MOST_OUTPUT);
+        if let Some(error) = error {
+            report.ending = ending(&error);
+            report.stderr = match report.ending {
+                Ending::TimedOut => "TimeoutError: Execution timed out.\n".to_owned(),
+                _ => tail(&traceback::text(&order.code, &error, &file), MOST_OUTPUT),
+            };
+            return report;
+        }
+        match left(&mut repl, order) {
+            Ok(left) => Report {
+                ending: Ending::Completed,
+                value_repr: left.value_repr,
+                globals: left.globals,
+                too_long: left.too_long,
+                contents: left.contents,
+                ..report
+            },
+            Err(error) => {
+                let text = traceback::text(&order.code, &error, &file);
+                Report { ending: ending(&error), stderr: text, ..report }
+            }
+        }
+    }
+}
+
+/// The code as the interpreter gets it, or why it is not let through.
+fn admit(code: &str) -> Result<String, String> {
+    // The interpreter says better why it does not parse.
+    let Ok(parsed) = ruff_python_parser::parse_module(code) else { return Ok(code.to_owned()) };
+    let module = parsed.syntax();
+    gate::judge(module).map_err(|refusal| traceback::refusal(code, refusal.at, refusal.exception, &refusal.message))?;
+    rewrite::rewrite(code, module)
+        .map_err(|unsayable| traceback::refusal(code, unsayable.at, "SyntaxError", unsayable.message))
+}
+
+/// The variables the code begins with, read by Python's own JSON.
+fn globals(repl: &mut MontyRepl, order: &Order) -> Result<NamedValues, MontyException> {
+    let mut values = NamedValues::new();
+    for (name, text) in &order.globals {
+        let mut input = NamedValues::new();
+        input.push("__stead_text", MontyObject::string(text.clone()));
+        values.push(name.clone(), repl.feed_run("__stead_json.loads(__stead_text)", input, PrintWriter::Disabled)?);
+    }
+    let pair =
+        |(path, text): (&String, &String)| (MontyObject::string(path.clone()), MontyObject::string(text.clone()));
+    values.push("vfs_reads", MontyObject::dict(order.reads.iter().map(pair)));
+    Ok(values)
+}
+
+fn drive(repl: MontyRepl, code: &str, globals: NamedValues, printed: &mut Printed, link: &mut Link) -> Ended {
+    let mut print = PrintWriter::Callback(printed);
+    let mut progress = repl.feed_start(code, globals, print.reborrow());
+    loop {
+        progress = match progress {
+            Err(ended) => return Ended { repl: ended.repl, error: Some(ended.error) },
+            Ok(ReplProgress::Complete { repl, .. }) => return Ended { repl, error: None },
+            Ok(ReplProgress::FunctionCall(call)) => {
+                let answer = host_call(&call.function_name, &call.args, link);
+                call.resume(answer, print.reborrow())
+            }
+            Ok(ReplProgress::OsCall(call)) => {
+                let error = exception(ExcType::PermissionError, "this is not available here");
+                call.resume(ExtFunctionResult::Error(error), print.reborrow())
+            }
+            Ok(ReplProgress::NameLookup(lookup)) => lookup.resume(NameLookupResult::Undefined, print.reborrow()),
+            Ok(ReplProgress::ResolveFutures(wait)) => {
+                wait.abort(exception(ExcType::RuntimeError, "async is not available here"), print.reborrow())
+            }
+        };
+    }
+}
+
+fn exception(kind: ExcType, message: impl Into<String>) -> MontyException {
+    MontyException::new(kind, Some(message.into()))
+}
+
+fn host_call(name: &str, args: &CallArgs, link: &mut Link) -> ExtFunctionResult {
+    match ask(name, args, link) {
+        Ok(value) => ExtFunctionResult::Return(value),
+        Err(error) => ExtFunctionResult::Error(error),
+    }
+}
+
+fn ask(name: &str, args: &CallArgs, link: &mut Link) -> Result<MontyObject, MontyException> {
+    let text = |index: usize, what: &str| {
+        let value = args.arg(index).or_else(|| args.kwarg(what));
+        let value = value.ok_or_else(|| exception(ExcType::TypeError, format!("{what} is missing")))?;
+        let wrong = || exception(ExcType::TypeError, format!("{what} must be a str, not {}", value.type_name()));
+        value.as_str().map(str::to_owned).ok_or_else(wrong)
+    };
+    let say = if name == "read_text" {
+        if args.args().len() + args.kwargs().len() != 1 {
+            return Err(exception(ExcType::TypeError, "read_text() takes one argument: path"));
+        }
+        Say::Read { path: text(0, "path")? }
+    } else {
+        let mode = text(2, "mode")?.parse::<WriteMode>();
+        let wrong = |()| exception(ExcType::ValueError, "mode must be one of create, overwrite, append");
+        Say::Write { path: text(0, "path")?, content: text(1, "content")?, mode: mode.map_err(wrong)? }
+    };
+    if matches!(&say, Say::Write { content, .. } if content.len() > MOST_WRITTEN) {
+        return Err(exception(ExcType::ValueError, "content is longer than any file may be"));
+    }
+    match link.ask(&say) {
+        Some(Reply::Text { text }) => Ok(MontyObject::string(text)),
+        Some(Reply::Written { .. }) => Ok(MontyObject::none()),
+        Some(Reply::Refused { code, message }) => Err(exception(kind(&code), message)),
+        None => Err(exception(ExcType::OSError, "the files cannot be reached")),
+    }
+}
+
+/// The exception that tells of a refusal by the file tools.
+fn kind(code: &str) -> ExcType {
+    match code {
+        "not_found" => ExcType::FileNotFoundError,
+        "exists" => ExcType::FileExistsError,
+        "is_directory" => ExcType::IsADirectoryError,
+        "not_directory" => ExcType::NotADirectoryError,
+        "escapes" | "special_file" | "read_only" => ExcType::PermissionError,
+        "invalid_argument" | "too_large" | "binary" => ExcType::ValueError,
+        _ => ExcType::OSError,
+    }
+}
+
+fn ending(error: &MontyException) -> Ending {
+    let message = error.message().unwrap_or_default();
+    match error.exc_type() {
+        ExcType::TimeoutError if message.contains("time limit exceeded") => Ending::TimedOut,
+        ExcType::MemoryError if message.contains("limit exceeded") => Ending::OutOfMemory,
+        _ => Ending::Raised,
+    }
+}
+
+struct Left {
+    value_repr: Option<String>,
+    globals: BTreeMap<String, String>,
+    too_long: Vec<String>,
+    contents: Vec<String>,
+}
+
+/// What the code leaves: its value, its variables, the declared writes with the variables in their places.
+fn left(repl: &mut MontyRepl, order: &Order) -> Result<Left, MontyException> {
+    let mut feed = |code: &str, input: NamedValues| repl.feed_run(code, input, PrintWriter::Disabled);
+    let shown = feed(&format!("None if {VALUE} is None else repr({VALUE})"), NamedValues::new())?;
+    let value_repr = shown.as_ref().as_str().map(|text| bounded(&traceback::own_words(text), MOST_VALUE));
+    let dumped = feed("__stead_dump(locals())", NamedValues::new())?;
+    let (mut globals, mut too_long, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
+    for (name, text) in dumped.as_ref().pairs().unwrap_or_default() {
+        let (Some(name), Some(text)) = (name.as_str(), text.as_str()) else { continue };
+        if bytes + text.len() > MOST_GLOBALS {
+            too_long.push(name.to_owned());
+        } else {
+            bytes += text.len();
+            globals.insert(name.to_owned(), text.to_owned());
+        }
+    }
+    let mut contents = Vec::new();
+    for template in &order.templates {
+        let mut input = NamedValues::new();
+        input.push("__stead_text", MontyObject::string(template.clone()));
+        let filled = feed("__stead_fill(__stead_text, locals())", input)?;
+        contents.push(filled.as_ref().as_str().unwrap_or(template).to_owned());
+    }
+    Ok(Left { value_repr, globals, too_long, contents })
+}
+
+fn empty() -> Report {
+    Report {
+        ending: Ending::Raised,
+        value_repr: None,
+        stdout: String::new(),
+        stderr: String::new(),
+        globals: BTreeMap::new(),
+        too_long: Vec::new(),
+        contents: Vec::new(),
+    }
+}
+
+/// The beginning of a long text.
+fn bounded(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 3).chain("...".chars()).collect()
+}
+
+/// The end of a long text: of a traceback it says the most.
+fn tail(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    "...".chars().chain(text.chars().skip(count - most + 3)).collect()
+}

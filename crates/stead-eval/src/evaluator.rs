@@ -1,0 +1,324 @@
+//! Evaluating: a worker is taken, asked, answered, and gone.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::EvalError;
+use crate::files::EvalFiles;
+use crate::params::{EvalFileRead, EvalFileWrite, EvalParams, EvalResult, MOST_OUTPUT};
+use crate::protocol::{Ending, Order, Reply, Report, Say};
+use crate::worker::{Silence, Worker};
+
+/// The program's name.
+pub const WORKER: &str = "stead-eval-worker";
+/// A worker ends the code after 5 seconds itself; one that does not is killed.
+const DEADLINE: Duration = Duration::from_millis(5_300);
+/// Workers kept ready. The first is started by the first evaluation.
+const READY: usize = 2;
+/// Reads and writes of one evaluation.
+const MOST_CALLS: usize = 1_000;
+/// What a worker that ran out of memory ends with.
+const OUT_OF_MEMORY: i32 = 65;
+/// SIGXCPU: it used more processor time than it may.
+const SIGXCPU: i32 = 24;
+const SIGKILL: i32 = 9;
+
+/// What an evaluation came to, and whether its writes count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluation {
+    pub result: EvalResult,
+    pub ending: Ending,
+    /// One sentence for the agent.
+    pub message: String,
+}
+
+impl Evaluation {
+    /// Whether the code ended well: only then does what it wrote count.
+    pub fn succeeded(&self) -> bool {
+        self.ending == Ending::Completed
+    }
+}
+
+/// Evaluates Python in worker processes, one each. Cheap to clone; all clones share the workers that are kept ready.
+#[derive(Clone)]
+pub struct Evaluator {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Evaluator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Evaluator").field("program", &self.shared.program).finish_non_exhaustive()
+    }
+}
+
+struct Shared {
+    program: PathBuf,
+    most_running: usize,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ready: Vec<Worker>,
+    starting: usize,
+    running: usize,
+}
+
+impl Evaluator {
+    /// With the worker program at this path. It is looked for when it is needed.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        let most_running = std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2).max(4);
+        let shared = Shared { program: program.into(), most_running, state: Mutex::default(), freed: Condvar::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// With the worker beside the running program, which is where the build puts it.
+    pub fn beside_this_program() -> Self {
+        let program = std::env::current_exe().unwrap_or_default();
+        let here = program.parent().unwrap_or(Path::new(""));
+        // Test programs are one directory deeper.
+        let places = [here.join(WORKER), here.parent().unwrap_or(here).join(WORKER)];
+        let found = places.iter().find(|path| path.is_file()).unwrap_or(&places[0]);
+        Self::new(found)
+    }
+
+    /// Where the worker is, or should be.
+    pub fn program(&self) -> &Path {
+        &self.shared.program
+    }
+
+    /// Evaluates; takes at most five seconds and a little once it has its turn, and blocks the thread for that long.
+    ///
+    /// `files` is a working copy: publish it if [`Evaluation::succeeded`], drop it otherwise.
+    pub fn evaluate(&self, params: &EvalParams, files: &mut dyn EvalFiles) -> Result<Evaluation, EvalError> {
+        params.check()?;
+        let mut log = FileLog::default();
+        let mut reads = BTreeMap::new();
+        for EvalFileRead { path } in &params.reads {
+            let content = files.read(path).map_err(|refusal| EvalError::File { path: path.clone(), refusal })?;
+            log.read(path);
+            reads.insert(path.clone(), content);
+        }
+        let order = Order {
+            code: params.code.clone(),
+            globals: params.globals.clone(),
+            reads,
+            templates: params.writes.iter().map(|write| write.content.clone()).collect(),
+        };
+        let _turn = self.turn();
+        let mut worker = self.take()?;
+        let report = converse(&mut worker, &order, files, &mut log);
+        drop(worker);
+        self.refill();
+        let report = match report {
+            Ok(report) => report,
+            Err(silence) => silent(silence)?,
+        };
+        if report.ending == Ending::Completed {
+            write_declared(params, &report, files, &mut log)?;
+        }
+        Ok(conclude(report, log))
+    }
+
+    /// Waits until fewer evaluations run than may.
+    fn turn(&self) -> Turn<'_> {
+        let mut state = self.shared.lock();
+        while state.running >= self.shared.most_running {
+            state = self.shared.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.running += 1;
+        Turn(&self.shared)
+    }
+
+    fn take(&self) -> Result<Worker, EvalError> {
+        loop {
+            let ready = self.shared.lock().ready.pop();
+            let Some(mut worker) = ready else { return Worker::start(&self.shared.program) };
+            if worker.alive() {
+                return Ok(worker);
+            }
+        }
+    }
+
+    /// Starts, beside the caller, what is missing of the workers kept ready.
+    fn refill(&self) {
+        {
+            let mut state = self.shared.lock();
+            if state.ready.len() + state.starting >= READY {
+                return;
+            }
+            state.starting += 1;
+        }
+        let weak = Arc::downgrade(&self.shared);
+        let program = self.shared.program.clone();
+        std::thread::spawn(move || {
+            loop {
+                let started = Worker::start(&program);
+                // Nobody is left to use it: it goes with this thread.
+                let Some(shared) = weak.upgrade() else { return };
+                let mut state = shared.lock();
+                let failed = started.is_err();
+                state.ready.extend(started.ok());
+                if failed || state.ready.len() >= READY {
+                    state.starting -= 1;
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Only numbers and whole workers change under it: a panic elsewhere cannot leave it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Turn<'a>(&'a Shared);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
+        self.0.freed.notify_one();
+    }
+}
+
+/// What was read and written so far.
+#[derive(Default)]
+struct FileLog {
+    reads: Vec<EvalFileRead>,
+    writes: Vec<EvalFileWrite>,
+}
+
+impl FileLog {
+    fn read(&mut self, path: &str) {
+        if !self.reads.iter().any(|read| read.path == path) {
+            self.reads.push(EvalFileRead { path: path.to_owned() });
+        }
+    }
+}
+
+fn converse(
+    worker: &mut Worker,
+    order: &Order,
+    files: &mut dyn EvalFiles,
+    log: &mut FileLog,
+) -> Result<Report, Silence> {
+    let deadline = Instant::now() + DEADLINE;
+    worker.send(order, deadline)?;
+    let mut calls = 0;
+    loop {
+        let reply = match worker.receive(deadline)? {
+            Say::Done(report) => return Ok(*report),
+            _ if calls == MOST_CALLS => Reply::Refused {
+                code: "too_many".to_owned(),
+                message: format!("At most {MOST_CALLS} reads and writes in one evaluation."),
+            },
+            Say::Read { path } => match files.read(&path) {
+                Ok(text) => {
+                    log.read(&path);
+                    Reply::Text { text }
+                }
+                Err(refusal) => Reply::Refused { code: refusal.code, message: refusal.message },
+            },
+            Say::Write { path, content, mode } => match files.write(&path, &content, mode) {
+                Ok(()) => {
+                    let characters = content.chars().count() as u64;
+                    log.writes.push(EvalFileWrite { path, content, mode });
+                    Reply::Written { characters }
+                }
+                Err(refusal) => Reply::Refused { code: refusal.code, message: refusal.message },
+            },
+        };
+        calls += 1;
+        worker.send(&reply, deadline)?;
+    }
+}
+
+fn write_declared(
+    params: &EvalParams,
+    report: &Report,
+    files: &mut dyn EvalFiles,
+    log: &mut FileLog,
+) -> Result<(), EvalError> {
+    if report.contents.len() != params.writes.len() {
+        return Err(EvalError::Worker { reason: "it lost declared writes".to_owned() });
+    }
+    for (write, content) in params.writes.iter().zip(&report.contents) {
+        let written = files.write(&write.path, content, write.mode);
+        written.map_err(|refusal| EvalError::File { path: write.path.clone(), refusal })?;
+        log.writes.push(EvalFileWrite { content: content.clone(), ..write.clone() });
+    }
+    Ok(())
+}
+
+/// A worker that ended without a report: some of that is the code's doing, the rest is a fault.
+fn silent(silence: Silence) -> Result<Report, EvalError> {
+    let (ending, stderr) = match silence {
+        Silence::TimedOut | Silence::Ended { signal: Some(SIGXCPU), .. } => {
+            (Ending::TimedOut, "TimeoutError: Execution timed out.")
+        }
+        // SIGKILL: the host ran short of memory, or the processor time was used up.
+        Silence::Ended { code: Some(OUT_OF_MEMORY), .. } | Silence::Ended { signal: Some(SIGKILL), .. } => {
+            (Ending::OutOfMemory, "MemoryError: the evaluation used more memory than it may.")
+        }
+        Silence::Ended { code, signal } => {
+            let reason = match (code, signal) {
+                (Some(code), _) => format!("it ended with exit code {code}"),
+                (None, Some(signal)) => format!("it ended by signal {signal}"),
+                (None, None) => "it ended".to_owned(),
+            };
+            return Err(EvalError::Worker { reason });
+        }
+        Silence::Nonsense => return Err(EvalError::Worker { reason: "it said what it must not".to_owned() }),
+    };
+    Ok(Report {
+        ending,
+        value_repr: None,
+        stdout: String::new(),
+        stderr: format!("{stderr}\n"),
+        globals: BTreeMap::new(),
+        too_long: Vec::new(),
+        contents: Vec::new(),
+    })
+}
+
+fn conclude(report: Report, log: FileLog) -> Evaluation {
+    let ending = report.ending;
+    let mut message = match ending {
+        Ending::Completed => "Evaluation succeeded.".to_owned(),
+        Ending::TimedOut => "Execution timed out. No file was changed.".to_owned(),
+        Ending::OutOfMemory => "Execution ran out of memory. No file was changed.".to_owned(),
+        Ending::Raised if log.writes.is_empty() => {
+            "Evaluation failed; no file was changed. Review stderr details in the payload.".to_owned()
+        }
+        Ending::Raised => {
+            "Evaluation failed; pending file writes were discarded. Review stderr details in the payload.".to_owned()
+        }
+    };
+    if !report.too_long.is_empty() {
+        message = format!("{message} Too long to be handed out: {}.", report.too_long.join(", "));
+    }
+    let writes = if ending == Ending::Completed { log.writes } else { Vec::new() };
+    let result = EvalResult {
+        value_repr: report.value_repr,
+        stdout: bounded(report.stdout),
+        stderr: bounded(report.stderr),
+        globals: report.globals,
+        reads: log.reads,
+        writes,
+    };
+    Evaluation { result, ending, message }
+}
+
+/// The worker cuts its output itself; it is not trusted to.
+fn bounded(text: String) -> String {
+    match text.char_indices().nth(MOST_OUTPUT) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,41 @@
+//! The files an evaluation sees.
+
+use crate::params::WriteMode;
+
+/// A read or write that was not done: the code is one of the file tools' (`not_found`, `exists`, `too_large`, …).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRefusal {
+    pub code: String,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl FileRefusal {
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into(), hint: None }
+    }
+}
+
+/// A working copy of the files as they were when the evaluation began.
+///
+/// What is written shows in later reads of the same evaluation and nowhere else: whoever made the copy publishes it if the evaluation
+/// ended well, and drops it otherwise.
+pub trait EvalFiles {
+    fn read(&mut self, path: &str) -> Result<String, FileRefusal>;
+
+    fn write(&mut self, path: &str, content: &str, mode: WriteMode) -> Result<(), FileRefusal>;
+}
+
+/// No files at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFiles;
+
+impl EvalFiles for NoFiles {
+    fn read(&mut self, _path: &str) -> Result<String, FileRefusal> {
+        Err(FileRefusal::new("not_found", "There are no files here."))
+    }
+
+    fn write(&mut self, _path: &str, _content: &str, _mode: WriteMode) -> Result<(), FileRefusal> {
+        Err(FileRefusal::new("read_only", "There are no files here."))
+    }
+}

@@ -1,0 +1,175 @@
+//! What is evaluated, what comes back, and the limits of both.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::EvalError;
+
+/// Of the code, in characters.
+pub const MOST_CODE: usize = 2_000;
+/// Of `stdout` and of `stderr`, in characters.
+pub const MOST_OUTPUT: usize = 4_096;
+/// Of all globals together, in bytes of JSON.
+pub const MOST_GLOBALS: usize = 1 << 20;
+/// Declared reads, and declared writes.
+pub(crate) const MOST_FILES: usize = 64;
+
+/// One evaluation.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvalParams {
+    /// At most [`MOST_CODE`] characters.
+    pub code: String,
+    /// Variables the code begins with: name → JSON text.
+    #[serde(default)]
+    pub globals: BTreeMap<String, String>,
+    /// Files the code finds in `vfs_reads`.
+    #[serde(default)]
+    pub reads: Vec<EvalFileRead>,
+    /// Files written when the code has ended well. `{name}` in a content stands for the variable of that name.
+    #[serde(default)]
+    pub writes: Vec<EvalFileWrite>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvalFileRead {
+    #[serde(alias = "file_path")]
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvalFileWrite {
+    #[serde(alias = "file_path")]
+    pub path: String,
+    pub content: String,
+    #[serde(default)]
+    pub mode: WriteMode,
+}
+
+/// What a write does with a file that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteMode {
+    /// Refuses.
+    #[default]
+    Create,
+    Overwrite,
+    Append,
+}
+
+impl WriteMode {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Overwrite => "overwrite",
+            Self::Append => "append",
+        }
+    }
+}
+
+impl std::str::FromStr for WriteMode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        [Self::Create, Self::Overwrite, Self::Append].into_iter().find(|mode| mode.as_str() == text).ok_or(())
+    }
+}
+
+/// What an evaluation came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EvalResult {
+    /// The `repr` of the last line if that is an expression and not `None`.
+    pub value_repr: Option<String>,
+    /// At most [`MOST_OUTPUT`] characters.
+    pub stdout: String,
+    /// At most [`MOST_OUTPUT`] characters; a traceback if there was an exception.
+    pub stderr: String,
+    /// The variables that have a JSON value: name → JSON text.
+    pub globals: BTreeMap<String, String>,
+    /// The files that were read, declared or not.
+    pub reads: Vec<EvalFileRead>,
+    /// The files that were written, in order; none if the code did not end well.
+    pub writes: Vec<EvalFileWrite>,
+}
+
+impl EvalParams {
+    /// Of code alone.
+    pub fn code(code: impl Into<String>) -> Self {
+        Self { code: code.into(), ..Self::default() }
+    }
+
+    /// That everything is within the limits, before anything runs.
+    pub fn check(&self) -> Result<(), EvalError> {
+        let invalid = |message: String| Err(EvalError::Invalid { message });
+        let characters = self.code.chars().count();
+        if characters > MOST_CODE {
+            return invalid(format!("Code exceeds maximum length of 2,000 characters: it has {characters}."));
+        }
+        if let Some(control) = self.code.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) {
+            return invalid(format!("Code contains the control character U+{:04X}.", u32::from(control)));
+        }
+        if self.globals.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>() > MOST_GLOBALS {
+            return invalid("globals exceed 1 MiB of JSON.".to_owned());
+        }
+        for (name, text) in &self.globals {
+            if !is_identifier(name) {
+                return invalid(format!("globals: {:?} is no variable name.", short(name)));
+            }
+            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+                return invalid(format!("globals.{name} is not JSON text: {error}."));
+            }
+        }
+        if self.reads.len() > MOST_FILES || self.writes.len() > MOST_FILES {
+            return invalid(format!("At most {MOST_FILES} reads and {MOST_FILES} writes can be declared."));
+        }
+        Ok(())
+    }
+}
+
+/// ASCII only: what Python would fold to another name is refused.
+fn is_identifier(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !name.starts_with("__");
+    name.len() <= 128 && starts_well && name.chars().all(word) && !KEYWORDS.contains(&name)
+}
+
+const KEYWORDS: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(params: &EvalParams) -> String {
+        params.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_limits_hold_before_anything_runs() {
+        assert!(EvalParams::code("é".repeat(2_000)).check().is_ok());
+        assert!(refusal(&EvalParams::code("x".repeat(2_001))).contains("it has 2001"));
+        assert_eq!(refusal(&EvalParams::code("1\u{7}")), "Code contains the control character U+0007.");
+        let global = |name: &str, text: &str| {
+            let globals = BTreeMap::from([(name.to_owned(), text.to_owned())]);
+            EvalParams { globals, ..EvalParams::code("1") }
+        };
+        assert!(global("x", "[1, 2.5e3, null, 123456789012345678901234567890]").check().is_ok());
+        for (name, text) in [("x", "nope"), ("x", ""), ("x", "1 2")] {
+            assert!(refusal(&global(name, text)).starts_with("globals.x is not JSON text"));
+        }
+        for name in ["", "1x", "a b", "class", "__stead_value", "x.y", "é"] {
+            assert!(refusal(&global(name, "1")).ends_with("is no variable name."), "{name}");
+        }
+        assert!(refusal(&global("x", &format!("\"{}\"", "x".repeat(1 << 20)))).contains("1 MiB"));
+    }
+}

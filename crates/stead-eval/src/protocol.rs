@@ -1,0 +1,67 @@
+//! What an evaluator and its worker say to each other: JSON, one message per line, over one socket.
+//!
+//! The worker asks, the evaluator answers; the evaluator trusts nothing a worker says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::params::WriteMode;
+
+/// The first line a worker gets, and the only one it did not ask for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    pub code: String,
+    /// Name → JSON text.
+    pub globals: BTreeMap<String, String>,
+    /// Path → content, for `vfs_reads`.
+    pub reads: BTreeMap<String, String>,
+    /// Contents of declared writes, in which `{name}` stands for a variable.
+    pub templates: Vec<String>,
+}
+
+/// What a worker says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub enum Say {
+    /// `read_text`, answered with [`Reply`].
+    Read { path: String },
+    /// `write_text`, answered with [`Reply`].
+    Write { path: String, content: String, mode: WriteMode },
+    /// The last line.
+    Done(Box<Report>),
+}
+
+/// The answer to a read or a write.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    Text { text: String },
+    Written { characters: u64 },
+    Refused { code: String, message: String },
+}
+
+/// How the code ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    Completed,
+    /// An exception that nothing caught, or code that is not let through.
+    Raised,
+    TimedOut,
+    OutOfMemory,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub ending: Ending,
+    pub value_repr: Option<String>,
+    pub stdout: String,
+    pub stderr: String,
+    /// Name → JSON text.
+    pub globals: BTreeMap<String, String>,
+    /// Variables with a JSON value that is too long to be handed out.
+    pub too_long: Vec<String>,
+    /// The templates with the variables in their places.
+    pub contents: Vec<String>,
+}

@@ -1,0 +1,18 @@
+//! Evaluation from the outside: a real worker, and the machine's own `python3` beside it.
+
+mod conformance;
+mod files;
+mod gate;
+mod hostile;
+
+use stead_eval::{EvalParams, Evaluation, Evaluator, NoFiles};
+
+/// With the worker that `cargo xtask eval-worker` puts beside the tests.
+pub(crate) fn evaluator() -> Evaluator {
+    Evaluator::beside_this_program()
+}
+
+#[track_caller]
+pub(crate) fn evaluate(code: &str) -> Evaluation {
+    evaluator().evaluate(&EvalParams::code(code), &mut NoFiles).unwrap_or_else(|error| panic!("{code}: {error}"))
+}

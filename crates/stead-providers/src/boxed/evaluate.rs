@@ -1,0 +1,106 @@
+//! The `eval` tool on the files of a box: read from it as they are asked for, changed together at the end.
+
+use std::collections::BTreeMap;
+
+use stead_eval::{EvalError, FileRefusal};
+use stead_fs::{Digest, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
+
+use super::reply::{failed, fs_error};
+use super::workspace::Inner;
+use crate::error::OperateError;
+use crate::evaluate::{self, Copy, MOST_BYTES};
+use crate::workspace::{ToolDone, ToolOrder};
+
+/// A file of the box when the evaluation first asked for it; `None` if there was none.
+type Found = Option<(Vec<u8>, Digest)>;
+
+pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
+    let mut found: BTreeMap<WorkspacePath, Found> = BTreeMap::new();
+    let now_millis = order.now.millis();
+    let fetch = |files: &mut MemoryFs, path: &WorkspacePath| {
+        if found.contains_key(path) {
+            return Ok(());
+        }
+        let file = match inner.read_small(&path.to_string(), MOST_BYTES) {
+            Ok(file) => Some(file),
+            Err(error) => match fs_error(&path.to_string(), error) {
+                FsError::NotFound { .. } => None,
+                other => return Err(other),
+            },
+        };
+        if let Some((bytes, _)) = &file {
+            files.write_bytes(path, bytes.clone().into(), WriteMode::Overwrite, now_millis)?;
+        }
+        found.insert(path.clone(), file);
+        Ok(())
+    };
+    let mut copy = Copy::new(MemoryFs::default(), order, fetch);
+    let evaluated = evaluate::evaluate(order, &mut copy);
+    let files = copy.files;
+    if !matches!(&evaluated, Ok(evaluation) if evaluation.succeeded()) {
+        return evaluate::unchanged(evaluated);
+    }
+    match publish(inner, &files, &found) {
+        Ok(()) => evaluate::unchanged(evaluated),
+        Err(Unpublished::Undone(error)) => evaluate::unchanged(Err(error)),
+        Err(Unpublished::Half { path, cause }) => {
+            let message = format!("{cause}; and {path} could not be put back as it was");
+            failed("io", message, Some("Look at the files before going on.".to_owned()))
+        }
+    }
+}
+
+enum Unpublished {
+    /// Nothing has changed.
+    Undone(EvalError),
+    /// The box failed while a change was taken back.
+    Half { path: WorkspacePath, cause: String },
+}
+
+/// Writes what is new in the copy. If one file cannot be written, those before it are put back.
+fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Found>) -> Result<(), Unpublished> {
+    let mut written: Vec<(&WorkspacePath, &Found)> = Vec::new();
+    for (path, before) in found {
+        let Ok(bytes) = files.read_bytes(path) else { continue };
+        if before.as_ref().is_some_and(|(old, _)| *old == bytes) {
+            continue;
+        }
+        let if_match = before.as_ref().map(|(_, hash)| hash.to_string());
+        if let Err(error) = inner.put_if(&path.to_string(), &bytes, if_match) {
+            let cause = sentence(&error);
+            for (path, before) in written.into_iter().rev() {
+                put_back(inner, path, before)
+                    .map_err(|_| Unpublished::Half { path: path.clone(), cause: cause.clone() })?;
+            }
+            let refusal = FileRefusal::new(code(&error), format!("{cause} No file was changed."));
+            return Err(Unpublished::Undone(EvalError::File { path: path.to_string(), refusal }));
+        }
+        written.push((path, before));
+    }
+    Ok(())
+}
+
+fn put_back(inner: &Inner, path: &WorkspacePath, before: &Found) -> Result<(), OperateError> {
+    match before {
+        Some((bytes, _)) => inner.put_over(&path.to_string(), bytes),
+        None => inner.delete(&path.to_string()),
+    }
+}
+
+fn sentence(error: &OperateError) -> String {
+    match error {
+        OperateError::Stale { .. } | OperateError::Present { .. } => {
+            "The file was changed by someone else during the evaluation.".to_owned()
+        }
+        OperateError::Fs(error) => error.sentence(),
+        other => format!("{other}."),
+    }
+}
+
+fn code(error: &OperateError) -> &'static str {
+    match error {
+        OperateError::Stale { .. } | OperateError::Present { .. } => "stale",
+        OperateError::Fs(error) => error.code(),
+        _ => "io",
+    }
+}

@@ -1,0 +1,152 @@
+//! The `eval` tool, the same for every provider: what differs is where the files come from and how they are changed in the end.
+//!
+//! An evaluation works on a copy. What it wrote is put into the workspace only after it ended well, all of it or none.
+
+use serde_json::json;
+use stead_core::config::ToolLimits;
+use stead_core::event::{Answer, ToolFailure};
+use stead_eval::{Ending, EvalError, EvalFileWrite, EvalFiles, EvalParams, Evaluation, FileRefusal, WriteMode};
+use stead_fs::tools::{self, Call, FileTool};
+use stead_fs::{Change, Filesystem, FsError, MemoryFs, PathRules, WorkspacePath};
+
+use crate::workspace::{Done, ToolDone, ToolOrder};
+
+/// Of one file that is read.
+pub(crate) const MOST_BYTES: u64 = 4 << 20;
+
+/// A working copy in memory, filled from the workspace as it is asked for.
+pub(crate) struct Copy<F> {
+    pub(crate) files: MemoryFs,
+    limits: stead_fs::Limits,
+    now_millis: i64,
+    /// Sees to it that the file at this path is in the copy if it is in the workspace.
+    fetch: F,
+}
+
+impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> Copy<F> {
+    pub(crate) fn new(files: MemoryFs, order: &ToolOrder, fetch: F) -> Self {
+        Self { files, limits: file_limits(&order.limits), now_millis: order.now.millis(), fetch }
+    }
+
+    fn fetch(&mut self, path: &str) -> Result<WorkspacePath, FileRefusal> {
+        let path = WorkspacePath::parse(path, &PathRules::existing().trimmed())
+            .map_err(|error| FileRefusal::new("invalid_argument", error.to_string()))?;
+        match (self.fetch)(&mut self.files, &path) {
+            Ok(()) | Err(FsError::NotFound { .. }) => Ok(path),
+            Err(error) => Err(refusal(&error)),
+        }
+    }
+}
+
+impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> EvalFiles for Copy<F> {
+    fn read(&mut self, path: &str) -> Result<String, FileRefusal> {
+        let path = self.fetch(path)?;
+        let size = self.files.stat(&path).map_err(|error| missing(&path, &error))?.size;
+        if size > MOST_BYTES {
+            let message = format!("{path} has {size} bytes; an evaluation reads at most {MOST_BYTES}.");
+            return Err(FileRefusal::new("too_large", message));
+        }
+        let bytes = self.files.read_bytes(&path).map_err(|error| missing(&path, &error))?;
+        String::from_utf8(bytes.into()).map_err(|_| FileRefusal::new("binary", format!("{path} is not text in UTF-8.")))
+    }
+
+    fn write(&mut self, path: &str, content: &str, mode: WriteMode) -> Result<(), FileRefusal> {
+        self.fetch(path)?;
+        write(&mut self.files, path, content, mode, &self.limits, self.now_millis).map(drop)
+    }
+}
+
+fn missing(path: &WorkspacePath, error: &FsError) -> FileRefusal {
+    match error {
+        FsError::NotFound { .. } => {
+            FileRefusal::new("not_found", format!("File does not exist in the workspace: {path}"))
+        }
+        other => refusal(other),
+    }
+}
+
+fn refusal(error: &FsError) -> FileRefusal {
+    FileRefusal::new(error.code(), error.sentence())
+}
+
+/// As the `write` tool does it, with its limits and its sentences.
+fn write(
+    files: &mut MemoryFs,
+    path: &str,
+    content: &str,
+    mode: WriteMode,
+    limits: &stead_fs::Limits,
+    now_millis: i64,
+) -> Result<Vec<Change>, FileRefusal> {
+    let arguments = json!({"path": path, "content": content, "mode": mode.as_str()});
+    let reply = tools::call(files, Call { tool: FileTool::Write, arguments: &arguments, limits, now_millis });
+    match reply.outcome {
+        Ok(_) => Ok(reply.changes),
+        Err(error) => Err(FileRefusal { code: error.code.to_owned(), message: error.message, hint: error.hint }),
+    }
+}
+
+/// Does again, on the files as they are now, what an evaluation wrote on its copy.
+pub(crate) fn write_again(
+    files: &mut MemoryFs,
+    writes: &[EvalFileWrite],
+    order: &ToolOrder,
+) -> Result<Vec<Change>, EvalError> {
+    let (limits, now_millis) = (file_limits(&order.limits), order.now.millis());
+    let mut changes = Vec::new();
+    for EvalFileWrite { path, content, mode } in writes {
+        let written = write(files, path, content, *mode, &limits, now_millis);
+        changes.extend(written.map_err(|refusal| EvalError::File { path: path.clone(), refusal })?);
+    }
+    Ok(changes)
+}
+
+pub(crate) fn evaluate(order: &ToolOrder, files: &mut dyn EvalFiles) -> Result<Evaluation, EvalError> {
+    let params: EvalParams = serde_json::from_value(order.arguments.clone())
+        .map_err(|error| EvalError::Invalid { message: format!("Invalid arguments: {error}.") })?;
+    order.evaluator.evaluate(&params, files)
+}
+
+/// What the agent is told. One that failed has its result beside the error: the traceback is in it.
+pub(crate) fn answer(evaluated: Result<Evaluation, EvalError>) -> Answer {
+    match evaluated {
+        Ok(Evaluation { result, ending, message }) => {
+            let code = match ending {
+                Ending::Completed => None,
+                Ending::Raised => Some("evaluation_failed"),
+                Ending::TimedOut => Some("timed_out"),
+                Ending::OutOfMemory => Some("out_of_memory"),
+            };
+            let error = code.map(|code| ToolFailure { code: code.to_owned(), message: message.clone(), hint: None });
+            Answer { result: Some(json!(result)), error, message }
+        }
+        Err(error) => {
+            let message = match std::error::Error::source(&error) {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            };
+            let (code, hint) = match error {
+                EvalError::Invalid { .. } => ("invalid_argument".to_owned(), None),
+                EvalError::File { refusal, .. } => (refusal.code, refusal.hint),
+                EvalError::NoWorker { .. } => ("tool_unavailable".to_owned(), None),
+                EvalError::Spawn { .. } | EvalError::Worker { .. } => ("worker_failed".to_owned(), None),
+            };
+            Answer { result: None, error: Some(ToolFailure { code, message: message.clone(), hint }), message }
+        }
+    }
+}
+
+/// An evaluation that changed nothing.
+pub(crate) fn unchanged(evaluated: Result<Evaluation, EvalError>) -> ToolDone {
+    ToolDone { answer: answer(evaluated), done: Done::nothing() }
+}
+
+pub(crate) fn file_limits(limits: &ToolLimits) -> stead_fs::Limits {
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    stead_fs::Limits {
+        write_chars: number(limits.write_chars),
+        path_depth: number(limits.path_depth),
+        segment_chars: number(limits.segment_chars),
+        ..stead_fs::Limits::default()
+    }
+}

@@ -1,0 +1,130 @@
+//! `stead eval CODE`
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use stead_eval::{EvalFiles, EvalParams, Evaluator, FileRefusal, NoFiles, WriteMode};
+use stead_fs::{DiskFs, Filesystem, FsError, PathRules, WorkspacePath};
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::render;
+
+/// Of one file that is read.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Evaluate a little Python, in a session or on a directory, for at most five seconds
+///
+/// The code finds math, statistics, read_text(path), write_text(path, content, mode) and print; it can import nothing. With --session it
+/// works on the session's files and all of its writes happen or none. Without, no server is needed: the files are those of --dir, and
+/// nothing can be written.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Eval {
+    /// The code, or - to read it from standard input
+    code: String,
+    /// Work on this session's files
+    #[arg(long, value_name = "ID", conflicts_with = "dir")]
+    session: Option<String>,
+    /// Read files below this directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// A variable to begin with, its value as JSON (repeatable)
+    #[arg(short = 'g', long = "global", value_name = "NAME=JSON")]
+    globals: Vec<String>,
+    /// A file to load into vfs_reads (repeatable)
+    #[arg(long = "read", value_name = "PATH")]
+    reads: Vec<String>,
+}
+
+impl Eval {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let arguments = json!({"code": self.code()?, "globals": self.globals()?, "reads": self.reads()});
+        let answer = match &self.session {
+            Some(session) => {
+                context.client()?.post(&format!("/sessions/{}/tools/eval", segment(session)), &arguments)?
+            }
+            None => self.here(arguments)?,
+        };
+        if context.out.is_json() {
+            context.out.json(&answer)?;
+            if answer["ok"] == true {
+                return Ok(());
+            }
+        }
+        render::tool_answer(&context.out, &answer)
+    }
+
+    fn code(&self) -> Result<String, Failure> {
+        if self.code != "-" {
+            return Ok(self.code.clone());
+        }
+        let mut code = String::new();
+        let read = std::io::stdin().lock().take(1 << 20).read_to_string(&mut code);
+        read.map_err(|error| Failure::new("cannot read the code from standard input").because(&error))?;
+        Ok(code)
+    }
+
+    fn globals(&self) -> Result<Map<String, Value>, Failure> {
+        let pair = |text: &String| {
+            let wrong = || Failure::usage(format!("--global wants NAME=JSON, not {text:?}"));
+            text.split_once('=').map(|(name, value)| (name.to_owned(), value.into())).ok_or_else(wrong)
+        };
+        self.globals.iter().map(pair).collect()
+    }
+
+    fn reads(&self) -> Vec<Value> {
+        self.reads.iter().map(|path| json!({"path": path})).collect()
+    }
+
+    /// In this process's own worker, in the form of a tool's answer.
+    fn here(&self, arguments: Value) -> Result<Value, Failure> {
+        let params: EvalParams = serde_json::from_value(arguments)
+            .map_err(|error| Failure::new("cannot understand this").because(&error))?;
+        let evaluator = Evaluator::beside_this_program();
+        let evaluated = match &self.dir {
+            Some(dir) => evaluator.evaluate(&params, &mut ReadOnly::open(dir)?),
+            None => evaluator.evaluate(&params, &mut NoFiles),
+        };
+        let evaluation = evaluated.map_err(|error| Failure::from_error(&error))?;
+        let mut answer = json!({
+            "tool": "eval", "ok": evaluation.succeeded(), "result": evaluation.result, "message": evaluation.message,
+        });
+        if !evaluation.succeeded() {
+            answer["error"] = json!({"code": "evaluation_failed", "message": evaluation.message});
+        }
+        Ok(answer)
+    }
+}
+
+/// A directory of this machine, to be read only.
+struct ReadOnly(DiskFs);
+
+impl ReadOnly {
+    fn open(dir: &Path) -> Result<Self, Failure> {
+        let opened = DiskFs::open(dir);
+        let cannot = |error: std::io::Error| Failure::new(format!("cannot open {}", dir.display())).because(&error);
+        opened.map(Self).map_err(cannot)
+    }
+}
+
+impl EvalFiles for ReadOnly {
+    fn read(&mut self, path: &str) -> Result<String, FileRefusal> {
+        let refused = |error: FsError| FileRefusal::new(error.code(), error.sentence());
+        let path = WorkspacePath::parse(path, &PathRules::existing().trimmed())
+            .map_err(|error| FileRefusal::new("invalid_argument", error.to_string()))?;
+        let size = self.0.stat(&path).map_err(refused)?.size;
+        if size > MOST_BYTES {
+            let message = format!("{path} has {size} bytes; an evaluation reads at most {MOST_BYTES}.");
+            return Err(FileRefusal::new("too_large", message));
+        }
+        let bytes = self.0.read_bytes(&path).map_err(refused)?;
+        String::from_utf8(bytes.into()).map_err(|_| FileRefusal::new("binary", format!("{path} is not text in UTF-8.")))
+    }
+
+    fn write(&mut self, path: &str, _content: &str, _mode: WriteMode) -> Result<(), FileRefusal> {
+        let message = format!("{path}: without --session nothing can be written.");
+        Err(FileRefusal::new("read_only", message))
+    }
+}
