@@ -26,6 +26,7 @@ const ROWS: &[(&str, Rows)] = &[
     ("snapshots", rows::snapshots::run),
     ("huge_file", rows::huge_file::run),
     ("boxes", rows::boxes::run),
+    ("eval", rows::eval::run),
 ];
 
 fn main() -> Result<()> {

@@ -1,6 +1,7 @@
 //! The rows of the table, one file each.
 
 pub(crate) mod boxes;
+pub(crate) mod eval;
 pub(crate) mod huge_file;
 pub(crate) mod memory;
 pub(crate) mod memory_operations;

@@ -18,5 +18,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 pub(crate) fn check() -> Result<()> {
     let tool = installed("cargo-deny", VERSION)?;
-    run_command(command(tool).args(["--locked", "check", "bans", "licenses", "sources"]))
+    // The Python worker is a workspace of its own.
+    for manifest in ["Cargo.toml", "crates/stead-eval-worker/Cargo.toml"] {
+        let files = ["--manifest-path", manifest, "--config", "deny.toml"];
+        run_command(command(&tool).args(files).args(["--locked", "check", "bans", "licenses", "sources"]))?;
+    }
+    Ok(())
 }

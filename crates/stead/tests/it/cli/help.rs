@@ -20,6 +20,7 @@ const COMMANDS: &[&str] = &[
     "tool",
     "tool call",
     "tools",
+    "eval",
     "cp",
     "diff",
     "apply",

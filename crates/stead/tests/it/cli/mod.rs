@@ -4,6 +4,7 @@
 mod blobs;
 mod commands;
 mod demo;
+mod eval;
 mod files;
 mod follow;
 mod help;
