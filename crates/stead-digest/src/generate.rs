@@ -1,0 +1,36 @@
+//! From a survey to a digest.
+
+use crate::survey::Survey;
+use crate::symbols::{self, Cache, Parsers};
+use crate::{caveats, commands, entry_points, layout, notes, render};
+
+/// Changes with every change of the output, so that what an older generator made is not taken for this one's.
+pub const GENERATOR: u32 = 1;
+
+/// What is told of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    /// A few sentences, for every prompt.
+    pub summary: String,
+    /// Markdown, on request.
+    pub body: String,
+}
+
+/// Digests a tree. `notices` are what is known besides the files and worth a caveat, such as a setup that failed.
+///
+/// Blocks, for as long as parsing some mebibytes takes; the same survey and notices give the same bytes.
+pub fn digest(survey: Survey, notices: &[String], parsers: &Parsers, cache: &Cache) -> Digest {
+    let survey = survey.sorted();
+    let symbols = symbols::map(&survey, parsers, cache);
+    let caveats = caveats::find(&survey, &symbols, notices);
+    let parts = render::Parts {
+        layout: layout::of(&survey),
+        entry_points: entry_points::find(&survey),
+        commands: commands::find(&survey),
+        notes: notes::find(&survey),
+        symbols,
+        caveats,
+        is_git: survey.is_git,
+    };
+    Digest { summary: render::summary(&parts), body: render::body(&parts) }
+}

@@ -1,0 +1,226 @@
+//! A tree as the generator sees it: every entry by name and size, and the bytes of those files that can tell something.
+//!
+//! A survey is taken from a filesystem or from a tar of one, with the same result: entries come in the order of their paths, and what is
+//! kept depends on names, sizes and that order alone.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use stead_fs::{Content, Filesystem, FsError, Kind, Walk, WorkspacePath};
+
+use crate::language::{self, Language};
+
+/// Entries that are looked at; what is beyond is only said to be there.
+const MAX_ENTRIES: usize = 300_000;
+/// The largest file whose bytes are kept.
+const MAX_FILE: u64 = 256 * 1024;
+/// Bytes that are kept in all.
+const MAX_KEPT: u64 = 48 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    #[error("the tree could not be walked")]
+    Files(#[from] FsError),
+    #[error("the tree did not arrive whole")]
+    Stream(#[from] io::Error),
+}
+
+/// One file. Directories are what their files' paths say; links and special files are counted.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) size: u64,
+    pub(crate) place: Place,
+    pub(crate) language: Option<&'static Language>,
+    /// Of a file that is small enough and of a kind that tells something.
+    pub(crate) content: Option<Bytes>,
+}
+
+/// Whether a file is somebody's work here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Own,
+    /// In a directory that tools fill, or that holds other people's code.
+    Brought,
+}
+
+#[derive(Debug, Default)]
+pub struct Survey {
+    pub(crate) files: Vec<File>,
+    pub(crate) links: u64,
+    /// Directories that tools fill, outermost only, with the number of files in each.
+    pub(crate) brought: BTreeMap<String, u64>,
+    pub(crate) beyond: u64,
+    /// Source files whose bytes did not fit any more.
+    pub(crate) unread: u64,
+    pub(crate) is_git: bool,
+    kept: u64,
+    hash: blake3::Hasher,
+}
+
+impl Survey {
+    /// Walks a filesystem.
+    pub fn of_filesystem(fs: &dyn Filesystem) -> Result<Self, SurveyError> {
+        let mut survey = Self::default();
+        let mut failed = None;
+        fs.walk(&WorkspacePath::root(), &mut |walked| {
+            let path = walked.path.to_string();
+            let entry = match walked.kind {
+                Kind::File => survey.walked_file(fs, &walked.path, &path),
+                Kind::Symlink => {
+                    survey.link(&path);
+                    Ok(())
+                }
+                Kind::Directory | Kind::Special => Ok(()),
+            };
+            match entry {
+                // Gone meanwhile: not part of the tree.
+                Ok(()) | Err(SurveyError::Files(FsError::NotFound { .. })) => ControlFlow::Continue(Walk::IfReadable),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        failed.map_or(Ok(survey), Err)
+    }
+
+    fn walked_file(&mut self, fs: &dyn Filesystem, at: &WorkspacePath, path: &str) -> Result<(), SurveyError> {
+        let size = fs.stat_entry(at)?.size;
+        let mut content = match fs.open_walked(at)? {
+            Content::Bytes(bytes) => Box::new(io::Cursor::new(bytes)) as Box<dyn Read>,
+            Content::Stream { reader, .. } => Box::new(reader),
+        };
+        self.file(path, size, &mut content)
+    }
+
+    /// Reads a tar of a workspace, as far as it goes. Nothing is unpacked.
+    pub fn of_tar(tar: impl Read) -> Result<Self, SurveyError> {
+        let mut survey = Self::default();
+        let mut archive = tar::Archive::new(tar);
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            let bytes = entry.path_bytes().into_owned();
+            let segments = bytes.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
+            // A path that no workspace has is no part of one.
+            let Ok(path) = WorkspacePath::from_segments(segments) else { continue };
+            let path = path.to_string();
+            match entry.header().entry_type() {
+                tar::EntryType::Regular => survey.file(&path, entry.size(), &mut entry)?,
+                tar::EntryType::Symlink => survey.link(&path),
+                _ => {}
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Of every name, size and kept byte: what a digest depends on.
+    pub fn hash(&self) -> String {
+        format!("blake3:{}", self.hash.finalize().to_hex())
+    }
+
+    fn link(&mut self, path: &str) {
+        if !internal(path) {
+            self.links += 1;
+            self.mix(b'l', path, 0);
+        }
+    }
+
+    fn file(&mut self, path: &str, size: u64, content: &mut dyn Read) -> Result<(), SurveyError> {
+        if internal(path) {
+            self.is_git |= path.starts_with(".git/");
+            return Ok(());
+        }
+        if self.files.len() == MAX_ENTRIES {
+            self.beyond += 1;
+            return Ok(());
+        }
+        let brought = language::brought(path);
+        if let Some(directory) = brought {
+            *self.brought.entry(directory.to_owned()).or_default() += 1;
+        }
+        let place = if brought.is_some() { Place::Brought } else { Place::Own };
+        let language = language::of(path);
+        self.mix(b'f', path, size);
+        let wanted = place == Place::Own && size <= MAX_FILE && language::tells(path, language);
+        let content = match wanted && self.kept + size <= MAX_KEPT {
+            true => self.keep(size, content)?,
+            false => None,
+        };
+        self.unread += u64::from(wanted && content.is_none());
+        self.files.push(File { path: path.to_owned(), size, place, language, content });
+        Ok(())
+    }
+
+    fn keep(&mut self, size: u64, content: &mut dyn Read) -> Result<Option<Bytes>, SurveyError> {
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        content.take(MAX_FILE).read_to_end(&mut bytes)?;
+        self.kept += bytes.len() as u64;
+        self.hash.update(blake3::hash(&bytes).as_bytes());
+        Ok(Some(bytes.into()))
+    }
+
+    fn mix(&mut self, tag: u8, path: &str, size: u64) {
+        self.hash.update(&[tag]);
+        self.hash.update(&(path.len() as u64).to_le_bytes());
+        self.hash.update(path.as_bytes());
+        self.hash.update(&size.to_le_bytes());
+    }
+
+    /// The text of a file that was kept.
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+        self.file_at(path).and_then(File::text)
+    }
+
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.file_at(path).is_some()
+    }
+
+    fn file_at(&self, path: &str) -> Option<&File> {
+        // The order of a walk is that of whole paths as bytes, so that a name can be found by halving.
+        self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok().map(|index| &self.files[index])
+    }
+
+    pub(crate) fn own(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| file.place == Place::Own)
+    }
+
+    /// Files of this name, the outermost first.
+    pub(crate) fn named<'a>(&'a self, name: &'a str) -> Vec<&'a File> {
+        let mut found: Vec<&File> = self.own().filter(|file| file.name() == name).collect();
+        found.sort_by_key(|file| (file.depth(), file.path.clone()));
+        found
+    }
+
+    /// Makes sure that entries are in order, whoever sent them.
+    pub(crate) fn sorted(mut self) -> Self {
+        self.files.sort_by(|a, b| a.path.cmp(&b.path));
+        self
+    }
+}
+
+impl File {
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Without a final `/`; empty for the root.
+    pub(crate) fn directory(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(directory, _)| directory)
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.path.matches('/').count()
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.content.as_deref()?).ok()
+    }
+}
+
+/// What belongs to git or to Stead itself: no part of the work.
+fn internal(path: &str) -> bool {
+    path.split('/').next() == Some(".stead") || path.split('/').any(|name| name == ".git")
+}

@@ -1,0 +1,170 @@
+//! The symbols of a tree, the most referred-to first.
+//!
+//! Definitions come from tree-sitter; references are counted as words in the same files, so that a name defined once and used in many
+//! files ranks above one that every file defines for itself.
+
+mod cache;
+mod extract;
+mod worker;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::language;
+use crate::survey::{File, Survey};
+pub use cache::Cache;
+pub use worker::{WORKER_ARGUMENT, serve_worker};
+
+/// Files and bytes that are parsed.
+const MAX_FILES: usize = 2_000;
+const MAX_BYTES: usize = 6 * 1024 * 1024;
+/// Lines longer than this on average are nobody's handwriting.
+const MINIFIED: usize = 200;
+const SHORTEST: usize = 3;
+
+/// Something a file defines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Symbol {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) line: u32,
+    /// Its first line.
+    pub(crate) signature: String,
+}
+
+/// Where grammars run. They are C, and what they read is hostile.
+#[derive(Debug, Clone)]
+pub enum Parsers {
+    /// In a child process that can only compute: this program is started with [`WORKER_ARGUMENT`] and ends up in [`serve_worker`].
+    Worker(PathBuf),
+    /// In this process, for programs that trust what they digest.
+    InProcess,
+}
+
+/// A symbol in its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Ranked {
+    pub(crate) path: String,
+    pub(crate) symbol: Symbol,
+    /// How many other files mention it.
+    pub(crate) files: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct SymbolMap {
+    /// Most referred-to first.
+    pub(crate) ranked: Vec<Ranked>,
+    pub(crate) parsed: usize,
+    /// Source files that were not parsed: too many, too large, or too hard.
+    pub(crate) passed_over: usize,
+}
+
+pub(crate) fn map(survey: &Survey, parsers: &Parsers, cache: &Cache) -> SymbolMap {
+    let (chosen, mut passed_over) = choose(survey);
+    let wanted: Vec<(&File, cache::Key)> = chosen.iter().map(|file| (*file, cache::key(file))).collect();
+    let mut found = cache.find(wanted.iter().map(|(_, key)| *key));
+    let missing: Vec<&(&File, cache::Key)> = wanted.iter().filter(|(_, key)| !found.contains_key(key)).collect();
+    if !missing.is_empty() {
+        let files: Vec<&File> = missing.iter().map(|(file, _)| *file).collect();
+        let extracted = match parsers {
+            Parsers::InProcess => files.iter().map(|file| extract::extract_file(file)).collect(),
+            Parsers::Worker(program) => worker::extract(program, &files),
+        };
+        for ((_, key), symbols) in missing.iter().zip(extracted) {
+            found.insert(*key, std::sync::Arc::new(symbols));
+        }
+        cache.keep(&found);
+    }
+    let per_file: Vec<(&File, std::sync::Arc<Option<Vec<Symbol>>>)> =
+        wanted.into_iter().filter_map(|(file, key)| Some((file, found.get(&key)?.clone()))).collect();
+    passed_over += per_file.iter().filter(|(_, symbols)| symbols.is_none()).count();
+    let parsed = per_file.len();
+    SymbolMap { ranked: rank(&per_file), parsed, passed_over }
+}
+
+/// The files to parse, the outermost and those that are no tests first, and how many there was no room for.
+fn choose(survey: &Survey) -> (Vec<&File>, usize) {
+    let mut sources: Vec<&File> = survey
+        .own()
+        .filter(|file| file.language.is_some_and(|language| language.grammar.is_some()))
+        .filter(|file| file.content.as_ref().is_some_and(|content| !minified(content)))
+        .collect();
+    sources.sort_by_key(|file| (language::is_test(&file.path), file.depth(), file.path.clone()));
+    let (mut chosen, mut bytes, mut passed_over) = (Vec::new(), 0, 0);
+    for file in sources {
+        let size = file.content.as_ref().map_or(0, bytes::Bytes::len);
+        if chosen.len() == MAX_FILES || bytes + size > MAX_BYTES {
+            passed_over += 1;
+            continue;
+        }
+        bytes += size;
+        chosen.push(file);
+    }
+    (chosen, passed_over)
+}
+
+fn minified(content: &[u8]) -> bool {
+    let lines = content.iter().filter(|byte| **byte == b'\n').count() + 1;
+    content.len() / lines > MINIFIED
+}
+
+fn rank(per_file: &[(&File, std::sync::Arc<Option<Vec<Symbol>>>)]) -> Vec<Ranked> {
+    let mut definitions: HashMap<&str, u32> = HashMap::new();
+    for symbol in per_file.iter().flat_map(|(_, symbols)| symbols.iter().flatten()) {
+        *definitions.entry(&symbol.name).or_default() += 1;
+    }
+    let mut mentioned: HashMap<&str, u32> = HashMap::new();
+    for (file, _) in per_file {
+        let mut seen: HashSet<&str> = HashSet::new();
+        for word in words(file.text().unwrap_or_default()) {
+            if let Some((name, _)) = definitions.get_key_value(word)
+                && seen.insert(name)
+            {
+                *mentioned.entry(name).or_default() += 1;
+            }
+        }
+    }
+    let mut ranked = Vec::new();
+    for (file, symbols) in per_file {
+        for symbol in symbols.iter().flatten() {
+            let defined = definitions.get(symbol.name.as_str()).copied().unwrap_or(1);
+            // A name that many files define for themselves tells nothing of any one of them.
+            let files = mentioned.get(symbol.name.as_str()).copied().unwrap_or(0).saturating_sub(1) / defined;
+            let tells = symbol.name.len() >= SHORTEST && !language::is_test(&file.path);
+            if tells && defined <= 4 {
+                ranked.push(Ranked { path: file.path.clone(), symbol: symbol.clone(), files });
+            }
+        }
+    }
+    ranked.sort_by(|a, b| {
+        b.files.cmp(&a.files).then_with(|| a.path.cmp(&b.path)).then_with(|| a.symbol.line.cmp(&b.symbol.line))
+    });
+    ranked
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() >= SHORTEST)
+}
+
+/// The best symbols by file, files in the order of their best one.
+pub(crate) fn by_file(ranked: &[Ranked]) -> Vec<(&str, Vec<&Ranked>)> {
+    let mut order: Vec<&str> = Vec::new();
+    let mut files: BTreeMap<&str, Vec<&Ranked>> = BTreeMap::new();
+    for one in ranked {
+        let in_file = files.entry(&one.path).or_insert_with(|| {
+            order.push(&one.path);
+            Vec::new()
+        });
+        in_file.push(one);
+    }
+    order
+        .into_iter()
+        .map(|path| {
+            let mut symbols = files.remove(path).unwrap_or_default();
+            symbols.sort_by_key(|one| one.symbol.line);
+            (path, symbols)
+        })
+        .collect()
+}

@@ -1,0 +1,44 @@
+//! What was extracted before, by content: a tree of which a few files changed costs those few files.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Symbol;
+use crate::survey::File;
+
+/// The bytes and the grammar they were read with.
+pub(super) type Key = (u8, [u8; 32]);
+type Known = HashMap<Key, Arc<Option<Vec<Symbol>>>>;
+
+/// Files that are remembered. A few hundred bytes each.
+const MOST: usize = 50_000;
+
+/// Shared by all digests of one process.
+#[derive(Debug, Default)]
+pub struct Cache(Mutex<Known>);
+
+pub(super) fn key(file: &File) -> Key {
+    let grammar = file.language.and_then(|language| language.grammar).map_or(0, |grammar| grammar as u8);
+    (grammar, *blake3::hash(file.content.as_deref().unwrap_or_default()).as_bytes())
+}
+
+impl Cache {
+    pub(super) fn find(&self, keys: impl Iterator<Item = Key>) -> Known {
+        let known = self.lock();
+        keys.filter_map(|key| Some((key, known.get(&key)?.clone()))).collect()
+    }
+
+    /// Remembers these. When there is no more room, everything but them is forgotten.
+    pub(super) fn keep(&self, found: &Known) {
+        let mut known = self.lock();
+        if known.len() + found.len() > MOST {
+            known.clear();
+        }
+        known.extend(found.iter().map(|(key, symbols)| (*key, symbols.clone())));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        // Whole entries only: a panic elsewhere cannot leave the map half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

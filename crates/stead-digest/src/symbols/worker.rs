@@ -1,0 +1,194 @@
+//! The grammars in a process of their own.
+//!
+//! A grammar is a generated state machine in C with hand-written scanners; whoever writes the repository chooses its input. So it runs where a
+//! fault costs one file: a child of this program with no environment, no files but a pipe each way, limits on memory, time and
+//! descriptors, and a system call filter that leaves it nothing but to read, compute and write.
+//!
+//! The conversation: one byte for the grammar, four for the length, the source; back come four for the length and the symbols as JSON, or
+//! `null`. A child that dies or dawdles over a file is replaced, and that file has no symbols.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+use super::{Symbol, extract};
+use crate::language::Grammar;
+use crate::survey::File;
+
+/// The first argument that makes this program a worker.
+pub const WORKER_ARGUMENT: &str = "parse-symbols";
+
+const MEMORY: u64 = 1 << 30;
+const CPU_SECONDS: u64 = 60;
+/// How long one file may take. Reached only by a child that is broken: its parser counts its steps.
+const PATIENCE: Duration = Duration::from_secs(20);
+const MOST_SOURCE: u32 = 1 << 20;
+const MOST_ANSWER: u32 = 1 << 20;
+/// Deaths after which the rest is left alone.
+const MOST_DEATHS: u32 = 16;
+
+/// Extracts from each file; `None` for one that could not be parsed. Blocks.
+pub(super) fn extract(program: &Path, files: &[&File]) -> Vec<Option<Vec<Symbol>>> {
+    let mut worker = None;
+    let mut deaths = 0;
+    let mut extracted = Vec::with_capacity(files.len());
+    for file in files {
+        if deaths == MOST_DEATHS {
+            extracted.push(None);
+            continue;
+        }
+        let asked = (|| {
+            if worker.is_none() {
+                worker = Some(Worker::start(program)?);
+            }
+            worker.as_mut().map_or(Ok(None), |worker| worker.ask(file))
+        })();
+        extracted.push(asked.unwrap_or_else(|_: io::Error| {
+            deaths += 1;
+            worker = None;
+            None
+        }));
+    }
+    extracted
+}
+
+struct Worker {
+    child: Child,
+    input: ChildStdin,
+    answers: std::sync::mpsc::Receiver<io::Result<Vec<u8>>>,
+}
+
+impl Worker {
+    fn start(program: &Path) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.arg(WORKER_ARGUMENT).env_clear().current_dir("/");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("a child without its pipes"));
+        };
+        let (send, answers) = channel();
+        // Reads until the child's end is closed, which is when the child is gone.
+        std::thread::Builder::new().name("symbols".to_owned()).spawn(move || {
+            let mut output = output;
+            loop {
+                let answer = read_answer(&mut output);
+                let failed = answer.is_err();
+                if send.send(answer).is_err() || failed {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { child, input, answers })
+    }
+
+    fn ask(&mut self, file: &File) -> io::Result<Option<Vec<Symbol>>> {
+        let (Some(grammar), Some(source)) = (file.language.and_then(|language| language.grammar), &file.content) else {
+            return Ok(None);
+        };
+        let length = u32::try_from(source.len()).map_err(io::Error::other)?;
+        self.input.write_all(&[grammar as u8])?;
+        self.input.write_all(&length.to_le_bytes())?;
+        self.input.write_all(source)?;
+        self.input.flush()?;
+        match self.answers.recv_timeout(PATIENCE) {
+            Ok(answer) => serde_json::from_slice(&answer?).map_err(io::Error::other),
+            Err(RecvTimeoutError::Timeout) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            Err(RecvTimeoutError::Disconnected) => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It holds nothing that could be lost.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_answer(output: &mut ChildStdout) -> io::Result<Vec<u8>> {
+    let length = read_length(output)?;
+    if length > MOST_ANSWER {
+        return Err(io::Error::other("an answer that is too long"));
+    }
+    let mut answer = vec![0; length as usize];
+    output.read_exact(&mut answer)?;
+    Ok(answer)
+}
+
+fn read_length(from: &mut impl Read) -> io::Result<u32> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    Ok(u32::from_le_bytes(length))
+}
+
+/// The child's whole life: gives up everything it does not need, then answers until its input ends.
+pub fn serve_worker() -> io::Result<()> {
+    give_up()?;
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    loop {
+        let mut grammar = [0];
+        if input.read(&mut grammar)? == 0 {
+            return Ok(());
+        }
+        let length = read_length(&mut input)?;
+        if length > MOST_SOURCE {
+            return Err(io::Error::other("a source that is too long"));
+        }
+        let mut source = vec![0; length as usize];
+        input.read_exact(&mut source)?;
+        let symbols = Grammar::from_number(grammar[0]).and_then(|grammar| extract::extract(grammar, &source));
+        let mut answer = serde_json::to_vec(&symbols).map_err(io::Error::other)?;
+        if answer.len() > MOST_ANSWER as usize {
+            answer = b"null".to_vec();
+        }
+        let length = u32::try_from(answer.len()).map_err(io::Error::other)?;
+        output.write_all(&length.to_le_bytes())?;
+        output.write_all(&answer)?;
+        output.flush()?;
+    }
+}
+
+fn give_up() -> io::Result<()> {
+    let limit = |resource, most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    limit(Resource::As, MEMORY)?;
+    limit(Resource::Cpu, CPU_SECONDS)?;
+    limit(Resource::Core, 0)?;
+    limit(Resource::Fsize, 0)?;
+    limit(Resource::Nofile, 3)?;
+    let filter: BpfProgram = filter().map_err(io::Error::other)?;
+    // Also sets no-new-privileges, without which an ordinary user may install no filter.
+    seccompiler::apply_filter(&filter).map_err(io::Error::other)
+}
+
+/// What computing needs, each because of what it says.
+fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+    let calls = [
+        libc::SYS_read,           // the pipe
+        libc::SYS_write,          // the pipe
+        libc::SYS_brk,            // memory
+        libc::SYS_mmap,           // memory
+        libc::SYS_munmap,         // memory
+        libc::SYS_mremap,         // memory
+        libc::SYS_madvise,        // memory
+        libc::SYS_mprotect,       // memory of a new arena
+        libc::SYS_futex,          // locks of the standard library
+        libc::SYS_getrandom,      // seeds of its maps
+        libc::SYS_clock_gettime,  // the parser's clock
+        libc::SYS_sigaltstack,    // the end of a thread
+        libc::SYS_rt_sigprocmask, // an abort
+        libc::SYS_rt_sigreturn,   // a signal's end
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+    ];
+    let rules: BTreeMap<i64, Vec<seccompiler::SeccompRule>> =
+        calls.into_iter().map(|call| (call, Vec::new())).collect();
+    let here = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, here)?.try_into()
+}
