@@ -23,6 +23,7 @@ mod steps;
 mod test;
 mod tidy;
 mod tree;
+mod trees;
 
 use std::process::ExitCode;
 

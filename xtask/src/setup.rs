@@ -18,6 +18,7 @@ const NEEDS: &[Need] = &[
         package: "python3-venv",
         present: || succeeds("python3", &["-c", "import venv, ensurepip"]),
     },
+    Need { what: "npm", package: "npm", present: || succeeds("npm", &["--version"]) },
     Need { what: "a PostgreSQL server", package: "postgresql", present: has_postgresql },
 ];
 

@@ -7,11 +7,12 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{crash, deny, eval_worker, openapi, python, schemathesis, setup, tidy};
+use crate::{crash, deny, eval_worker, openapi, python, schemathesis, setup, tidy, trees};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: setup::ensure },
     Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
+    Step { name: "trees", about: "sources of others that digests are tested on", run: trees::ensure },
     Step { name: "fmt", about: "the code is formatted", run: fmt },
     Step { name: "tidy", about: "sizes, names, dependency direction, documents", run: tidy::check },
     Step { name: "clippy", about: "no warnings", run: clippy },

@@ -10,13 +10,14 @@ use crate::config::{ProviderName, ResourceLimits, ToolLimits};
 use crate::content::conclude::ContentOutcome;
 use crate::content::decide::{ContentCommand, ContentEffect};
 use crate::content::{Snapshot, SyncTarget};
+use crate::decide::NewDigest;
 use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::plan::Action;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, ExecId, SessionId, WorkspaceId};
+use crate::{CallId, ExecId, Name, SessionId, WorkspaceId};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -38,6 +39,12 @@ pub enum Command {
     NoteActivity { processes: u64 },
     /// Legal while active: another session is about to work in this workspace.
     Share { with: SessionId },
+    /// Legal while active.
+    SetDigest(NewDigest),
+    /// Legal while active: the session's own digest goes.
+    ClearDigest { section_key: Name },
+    /// Always legal: a digest was asked for that is not there.
+    MissDigest { section_key: Name },
     /// Legal until the session has ended; asked again, it changes nothing.
     Close { reason: CloseReason },
     /// Legal when a workspace is to go: after a close, or before the next attempt.

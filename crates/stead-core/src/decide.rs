@@ -4,6 +4,7 @@
 //! look at the state alone, so the same journal always leads to the same decisions.
 
 mod exec;
+mod digest;
 
 use serde_json::Value;
 
@@ -22,6 +23,7 @@ use crate::tool::ToolName;
 use crate::{CallId, SessionId};
 
 pub use exec::may_use_exec;
+pub use digest::{NewDigest, may_set_digest};
 
 /// Whether a command is allowed now, and what happens if it is.
 pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {
@@ -53,6 +55,9 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
             in_workspace(session)?;
             Ok(Step { events: vec![Event::WorkspaceShared { with }], effect: None })
         }
+        Command::SetDigest(digest) => digest::set(session, digest, actor),
+        Command::ClearDigest { section_key } => digest::clear(session, section_key, actor),
+        Command::MissDigest { section_key } => Ok(digest::miss(session, &section_key)),
         Command::Close { reason } => Ok(close(session, reason, actor)),
         Command::Remove => remove(session),
         Command::Content(command) => content::decide::decide(state, session, command, actor),

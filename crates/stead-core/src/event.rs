@@ -10,11 +10,12 @@ use crate::actor::Actor;
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
 use crate::content::event as content;
+use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::parse::words;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, ExecId, SessionId, Timestamp};
+use crate::{CallId, ExecId, Name, SessionId, Timestamp};
 
 pub use crate::file_operation::{Existing, FileOperation, Parents};
 
@@ -166,6 +167,27 @@ pub enum Event {
     WorkspaceShared {
         with: SessionId,
     },
+    /// The session has a digest under this key now.
+    DigestSet {
+        section_key: Name,
+        summary: String,
+        /// The blob that holds it.
+        body: String,
+        origin: DigestOrigin,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+        actor: Actor,
+    },
+    DigestCleared {
+        section_key: Name,
+        actor: Actor,
+    },
+    DigestRefused {
+        section_key: Name,
+        code: String,
+        message: String,
+        actor: Actor,
+    },
     CloseRequested {
         reason: CloseReason,
         actor: Actor,
@@ -239,6 +261,9 @@ impl Event {
             Self::ExecInterrupted { .. } => "ExecInterrupted",
             Self::ActivitySeen { .. } => "ActivitySeen",
             Self::WorkspaceShared { .. } => "WorkspaceShared",
+            Self::DigestSet { .. } => "DigestSet",
+            Self::DigestCleared { .. } => "DigestCleared",
+            Self::DigestRefused { .. } => "DigestRefused",
             Self::CloseRequested { .. } => "CloseRequested",
             Self::RemovalStarted { .. } => "RemovalStarted",
             Self::WorkspaceRemoved => "WorkspaceRemoved",

@@ -32,6 +32,10 @@ pub enum Rejection {
     NoSnapshot { snapshot: SnapshotId },
     #[error("the session has no exec {exec}")]
     NoExec { exec: ExecId },
+    #[error("a digest for everyone is text in other sessions' prompts: only an operator may set it")]
+    GlobalDigest,
+    #[error("the session has digests under {limit} keys and may have no more")]
+    TooManyDigests { limit: usize },
     #[error("a session with this id exists already")]
     Exists,
     #[error(transparent)]
@@ -51,7 +55,8 @@ impl Rejection {
             Self::TooDeep { .. } => "invalid_request",
             Self::TooLarge { .. } => "too_large",
             Self::NoSnapshot { .. } | Self::NoExec { .. } => "not_found",
-            Self::OutOfTurn { .. } | Self::Exists => "conflict",
+            Self::GlobalDigest => "forbidden",
+            Self::OutOfTurn { .. } | Self::Exists | Self::TooManyDigests { .. } => "conflict",
             Self::Content(refusal) => refusal.code(),
         }
     }

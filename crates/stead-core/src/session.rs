@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
 use crate::content::{self, ContentState};
+use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::parse::words;
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::tool::ToolName;
-use crate::{CallId, ExecId, SessionId, SnapshotId, Timestamp};
+use crate::{CallId, ExecId, Name, SessionId, SnapshotId, Timestamp};
 
 words!(
     Status, "session status", {
@@ -107,6 +108,9 @@ pub struct Session {
     pub snapshots: BTreeMap<SnapshotId, Snapshot>,
     #[serde(default, skip_serializing_if = "ContentState::is_empty")]
     pub content: ContentState,
+    /// What the session is told of its workspace, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digests: BTreeMap<Name, KeptDigest>,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -280,6 +284,16 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         Event::ToolCallInterrupted { call, .. } => {
             session.open_calls.remove(call);
         }
+        Event::DigestSet { section_key, summary, body, origin, tree, .. } => {
+            session.was_active(recorded.at);
+            let (summary, body, tree) = (summary.clone(), body.clone(), tree.clone());
+            let kept = KeptDigest { summary, body, origin: *origin, tree, set_at: recorded.at };
+            session.digests.insert(section_key.clone(), kept);
+        }
+        Event::DigestCleared { section_key, .. } => {
+            session.digests.remove(section_key);
+        }
+        Event::DigestRefused { .. } => session.refusals += 1,
         Event::ToolCallRefused { .. } => session.refusals += 1,
         Event::CloseRequested { reason, .. } => {
             session.close_reason = Some(*reason);
@@ -298,6 +312,11 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         workspace_event => {
             if let Some(workspace) = session.workspace.as_mut() {
                 apply_to_workspace(workspace, workspace_event);
+                // A clone's files were brought by its source's mounts and bundle.
+                let brought = session.spec.workspace.as_ref().and_then(|spec| spec.brought.as_ref());
+                if let (Event::ProvisionStarted { .. }, Some(brought)) = (workspace_event, brought) {
+                    workspace.report = StepReport::clone(brought);
+                }
             }
         }
     }
@@ -315,6 +334,7 @@ fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
         execs: Execs::default(),
         snapshots: BTreeMap::new(),
         content: ContentState::default(),
+        digests: spec.digests.clone(),
         calls: 0,
         refusals: 0,
         failure: None,

@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 use crate::capability::{self, Incompatible, LimitKind, ProviderCapabilities};
 use crate::config::{OnSetupFailure, ProviderName, ResourceLimits, ToolLimits};
 use crate::content::{Authority, ContentConfig};
+use crate::digest::KeptDigest;
+use crate::event::StepReport;
 use crate::git_push::GitPush;
 use crate::plan::{self, Action, InitPlan, PlanInputs};
 use crate::policy::{PolicyChain, PolicyKind, ResolvedPolicy};
@@ -35,6 +37,9 @@ pub struct SessionSpec {
     pub metadata: Map<String, Value>,
     pub ttl_seconds: u64,
     pub idle_seconds: u64,
+    /// What a clone was told of its workspace from the start.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digests: BTreeMap<Name, KeptDigest>,
     /// `None`: the agent type has its workspace switched off.
     pub workspace: Option<WorkspaceSpec>,
 }
@@ -46,6 +51,9 @@ pub struct WorkspaceSpec {
     /// The session whose workspace this is: nothing is made, and it goes when the last session that uses it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<SessionId>,
+    /// What its source's init plan brought, of a clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brought: Option<Box<StepReport>>,
     /// Who may make it, in order of preference.
     pub providers: Vec<ProviderName>,
     /// Who was asked for and cannot, with the reason.
@@ -124,6 +132,7 @@ pub fn specify(
         metadata: request.metadata,
         ttl_seconds: config.ttl_seconds,
         idle_seconds: config.idle_seconds,
+        digests: BTreeMap::new(),
         workspace,
     })
 }
@@ -146,6 +155,7 @@ fn specify_workspace(
     let mut spec = WorkspaceSpec {
         id,
         shared_with: None,
+        brought: None,
         providers,
         passed_over,
         policy,

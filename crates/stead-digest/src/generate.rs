@@ -16,12 +16,19 @@ pub struct Digest {
     pub body: String,
 }
 
+/// Why there is no digest. Without its symbols it would be another one, so there is none.
+#[derive(Debug, thiserror::Error)]
+pub enum DigestError {
+    #[error("the program that parses sources cannot be started")]
+    Parsers(#[source] std::io::Error),
+}
+
 /// Digests a tree. `notices` are what is known besides the files and worth a caveat, such as a setup that failed.
 ///
 /// Blocks, for as long as parsing some mebibytes takes; the same survey and notices give the same bytes.
-pub fn digest(survey: Survey, notices: &[String], parsers: &Parsers, cache: &Cache) -> Digest {
+pub fn digest(survey: Survey, notices: &[String], parsers: &Parsers, cache: &Cache) -> Result<Digest, DigestError> {
     let survey = survey.sorted();
-    let symbols = symbols::map(&survey, parsers, cache);
+    let symbols = symbols::map(&survey, parsers, cache).map_err(DigestError::Parsers)?;
     let caveats = caveats::find(&survey, &symbols, notices);
     let parts = render::Parts {
         layout: layout::of(&survey),
@@ -32,5 +39,5 @@ pub fn digest(survey: Survey, notices: &[String], parsers: &Parsers, cache: &Cac
         caveats,
         is_git: survey.is_git,
     };
-    Digest { summary: render::summary(&parts), body: render::body(&parts) }
+    Ok(Digest { summary: render::summary(&parts), body: render::body(&parts) })
 }

@@ -21,6 +21,6 @@ mod survey;
 mod symbols;
 pub mod text;
 
-pub use generate::{Digest, GENERATOR, digest};
+pub use generate::{Digest, DigestError, GENERATOR, digest};
 pub use survey::{Survey, SurveyError};
 pub use symbols::{Cache, Parsers, WORKER_ARGUMENT, serve_worker};

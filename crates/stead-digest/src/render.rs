@@ -102,7 +102,11 @@ fn languages(out: &mut String, layout: &Layout) {
     }
     out.push_str("## Languages\n\n");
     for (name, bytes) in &layout.languages {
-        let _ = writeln!(out, "- {name}: {}% ({})", bytes * 100 / total, size(*bytes));
+        let share = match bytes * 100 / total {
+            0 => "under 1".to_owned(),
+            share => share.to_string(),
+        };
+        let _ = writeln!(out, "- {name}: {share}% ({})", size(*bytes));
     }
     out.push('\n');
 }

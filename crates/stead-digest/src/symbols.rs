@@ -61,7 +61,7 @@ pub(crate) struct SymbolMap {
     pub(crate) passed_over: usize,
 }
 
-pub(crate) fn map(survey: &Survey, parsers: &Parsers, cache: &Cache) -> SymbolMap {
+pub(crate) fn map(survey: &Survey, parsers: &Parsers, cache: &Cache) -> std::io::Result<SymbolMap> {
     let (chosen, mut passed_over) = choose(survey);
     let wanted: Vec<(&File, cache::Key)> = chosen.iter().map(|file| (*file, cache::key(file))).collect();
     let mut found = cache.find(wanted.iter().map(|(_, key)| *key));
@@ -70,7 +70,7 @@ pub(crate) fn map(survey: &Survey, parsers: &Parsers, cache: &Cache) -> SymbolMa
         let files: Vec<&File> = missing.iter().map(|(file, _)| *file).collect();
         let extracted = match parsers {
             Parsers::InProcess => files.iter().map(|file| extract::extract_file(file)).collect(),
-            Parsers::Worker(program) => worker::extract(program, &files),
+            Parsers::Worker(program) => worker::extract(program, &files)?,
         };
         for ((_, key), symbols) in missing.iter().zip(extracted) {
             found.insert(*key, std::sync::Arc::new(symbols));
@@ -81,7 +81,7 @@ pub(crate) fn map(survey: &Survey, parsers: &Parsers, cache: &Cache) -> SymbolMa
         wanted.into_iter().filter_map(|(file, key)| Some((file, found.get(&key)?.clone()))).collect();
     passed_over += per_file.iter().filter(|(_, symbols)| symbols.is_none()).count();
     let parsed = per_file.len();
-    SymbolMap { ranked: rank(&per_file), parsed, passed_over }
+    Ok(SymbolMap { ranked: rank(&per_file), parsed, passed_over })
 }
 
 /// The files to parse, the outermost and those that are no tests first, and how many there was no room for.
@@ -132,7 +132,8 @@ fn rank(per_file: &[(&File, std::sync::Arc<Option<Vec<Symbol>>>)]) -> Vec<Ranked
             let defined = definitions.get(symbol.name.as_str()).copied().unwrap_or(1);
             // A name that many files define for themselves tells nothing of any one of them.
             let files = mentioned.get(symbol.name.as_str()).copied().unwrap_or(0).saturating_sub(1) / defined;
-            let tells = symbol.name.len() >= SHORTEST && !language::is_test(&file.path);
+            let tells =
+                symbol.name.len() >= SHORTEST && !symbol.name.starts_with("__") && !language::is_test(&file.path);
             if tells && defined <= 4 {
                 ranked.push(Ranked { path: file.path.clone(), symbol: symbol.clone(), files });
             }

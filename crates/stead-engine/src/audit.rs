@@ -48,6 +48,9 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"host": host, "kind": kind, "username": username, "purpose": purpose});
             vec![entry("credential_used", &Actor::System, body)]
         }
+        Event::DigestRefused { section_key, code, message, actor } => {
+            vec![entry("refusal", actor, json!({"digest": section_key, "code": code, "message": message}))]
+        }
         Event::CloseRequested { reason, actor } => vec![entry("session_close", actor, json!({"reason": reason}))],
         Event::SessionFailed { failure } => vec![entry("session_failed", &Actor::System, json!(failure))],
         _ => Vec::new(),

@@ -9,6 +9,7 @@ use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::spec::ServerFacts;
 use stead_eval::Evaluator;
 use stead_git::Mirrors;
+use stead_digest::Parsers;
 use stead_providers::Providers;
 use stead_store::{Ownership, Store, StoreError};
 use tokio::sync::watch;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ended::Ended;
+use crate::digests::Digests;
 use crate::error::OpError;
 use crate::open_session::Cell;
 use crate::readiness::Readiness;
@@ -38,6 +40,8 @@ pub struct Settings {
     pub evaluator: Evaluator,
     /// Where repositories are fetched to; without them nothing is cloned.
     pub mirrors: Option<Mirrors>,
+    /// Where the grammars run that find symbols for digests.
+    pub parsers: Parsers,
 }
 
 impl Default for Settings {
@@ -50,6 +54,7 @@ impl Default for Settings {
             close_wait: Duration::from_secs(30),
             evaluator: Evaluator::beside_this_program(),
             mirrors: None,
+            parsers: Parsers::InProcess,
         }
     }
 }
@@ -85,6 +90,7 @@ struct Inner {
     ended: Ended,
     readiness: Readiness,
     shares: Shares,
+    digests: Digests,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -99,6 +105,7 @@ impl Engine {
         let drawn = TokenKey::draw().map_err(StartError::Randomness)?;
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
+        let digests = Digests::new(settings.parsers.clone());
         let engine = Engine(Arc::new(Inner {
             store,
             providers,
@@ -109,6 +116,7 @@ impl Engine {
             ended: Ended::default(),
             readiness: Readiness::default(),
             shares: Shares::default(),
+            digests,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
@@ -168,6 +176,10 @@ impl Engine {
 
     pub(crate) fn shares(&self) -> &Shares {
         &self.0.shares
+    }
+
+    pub(crate) fn digests(&self) -> &Digests {
+        &self.0.digests
     }
 
     pub(crate) fn facts(&self) -> ServerFacts {

@@ -12,6 +12,7 @@ mod claim;
 mod clock;
 pub mod content;
 mod ended;
+mod digests;
 mod engine;
 mod error;
 mod execs;

@@ -174,6 +174,11 @@ pub trait Workspace: Send + Sync {
     /// Writes the tree below a path as tar.
     async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError>;
 
+    /// The hash of all files, where it is known without reading them.
+    async fn tree_hash(&self) -> Option<String> {
+        None
+    }
+
     /// What changed since the session began.
     async fn diff(&self) -> Result<Patch, FsError>;
 

@@ -207,6 +207,7 @@ impl From<OpError> for Problem {
             OpError::IdempotencyMismatch { .. } => {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }
+            OpError::Undigested { .. } => Self::new(Code::Unavailable, text),
             OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
             OpError::HeadMismatch { .. } => {
@@ -245,9 +246,10 @@ impl From<Rejection> for Problem {
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
             Rejection::NoSnapshot { .. } | Rejection::NoExec { .. } => Code::NotFound,
+            Rejection::GlobalDigest => Code::Forbidden,
             Rejection::TooDeep { .. } => Code::InvalidRequest,
             Rejection::TooLarge { .. } => Code::TooLarge,
-            Rejection::OutOfTurn { .. } | Rejection::Exists => Code::Conflict,
+            Rejection::OutOfTurn { .. } | Rejection::Exists | Rejection::TooManyDigests { .. } => Code::Conflict,
             Rejection::Content(refusal) => content_code(refusal),
         };
         let text = rejection.to_string();

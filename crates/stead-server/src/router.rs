@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::{
-    agent_types, audit, blobs, clones, content, diff, events, execs, files, health, platform, pool, projects,
+    agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, platform, pool, projects, prompts,
     providers, runs, sessions, snapshots, tools,
 };
 use crate::{auth, host, mcp, openapi, problem, request_log};
@@ -76,6 +76,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(content::diff))
         .routes(routes!(content::schemas))
         .routes(routes!(content::schema))
+        .routes(routes!(digests::show, digests::set))
+        .routes(routes!(digests::generate))
+        .routes(routes!(prompts::show))
         .routes(routes!(blobs::create))
         .routes(routes!(blobs::read))
         .routes(routes!(audit::list))

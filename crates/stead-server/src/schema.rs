@@ -7,6 +7,7 @@
 mod config;
 mod content;
 mod exec;
+mod digest;
 mod file;
 mod policy;
 mod problem;
@@ -101,6 +102,12 @@ schemas! {
     StdinRequest = exec::stdin_request();
     SignalRequest = exec::signal_request();
     StreamedOutput = exec::streamed_output();
+    DigestRequest = digest::digest_request();
+    GenerateRequest = digest::generate_request();
+    DigestScope = words(["session", "global"]);
+    DigestPart = words(["summary", "body"]);
+    Flavor = words(["stead", "claude", "codex"]);
+    PromptForm = words(["json", "markdown"]);
     FilePath = file::path();
     FileKind = words(["file", "directory", "symlink", "special"]);
     Bytes = json!({"type": "string", "format": "binary"});

@@ -3,6 +3,7 @@
 pub(crate) mod agent_type;
 pub(crate) mod audit;
 pub(crate) mod content;
+pub(crate) mod digest;
 pub(crate) mod event;
 pub(crate) mod exec;
 pub(crate) mod file;

@@ -20,6 +20,8 @@ pub enum DocumentKind {
     Content,
     ContentVersion,
     Token,
+    /// An override for everyone.
+    Digest,
 }
 
 impl DocumentKind {
@@ -32,6 +34,7 @@ impl DocumentKind {
             Self::Content => "content",
             Self::ContentVersion => "content_version",
             Self::Token => "token",
+            Self::Digest => "digest",
         }
     }
 }

@@ -261,6 +261,12 @@ impl From<ClientError> for Failure {
     }
 }
 
+/// A query with these values, each as it is.
+pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", segment(value))).collect();
+    format!("?{}", pairs.join("&"))
+}
+
 /// A text as one segment of a path or one value of a query, whatever it holds.
 pub(crate) fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());

@@ -8,6 +8,7 @@ mod clone;
 mod completions;
 mod cp;
 mod diff;
+mod digest;
 mod doctor;
 mod eval;
 mod events;
@@ -19,6 +20,7 @@ mod plan;
 mod platform;
 mod pool;
 mod project;
+mod prompt;
 mod providers;
 mod replay;
 mod restore;
@@ -68,6 +70,10 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     /// Give an agent a session over the Model Context Protocol, or set the agent up for it
     Mcp(mcp::Mcp),
+    /// Show what a session is told of its workspace, make it from the files, or set it
+    Digest(digest::Digest),
+    /// Show what an agent is told of its workspace
+    Prompt(prompt::Prompt),
     /// Store bytes under their digest, for bundles
     #[command(subcommand)]
     Blob(blob::BlobCommand),
@@ -129,6 +135,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Snapshot(command) => command.run(&context),
         Command::Restore(command) => command.run(&context),
         Command::Mcp(command) => command.run(&context),
+        Command::Digest(command) => command.run(&context),
+        Command::Prompt(command) => command.run(&context),
         Command::Blob(command) => command.run(&context),
         Command::Plan(command) => command.run(&context),
         Command::AgentType(command) => command.run(&context),

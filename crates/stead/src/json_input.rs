@@ -27,17 +27,25 @@ impl JsonInput {
     }
 }
 
-/// Reads a file, or standard input for `-`.
+/// Reads a JSON file, or standard input for `-`.
 pub(crate) fn read_file(name: &str) -> Result<Value, Failure> {
+    parse(&read_text(name)?, shown(name))
+}
+
+fn shown(name: &str) -> &str {
+    if name == "-" { "standard input" } else { name }
+}
+
+/// Reads a file as text, or standard input for `-`.
+pub(crate) fn read_text(name: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if name == "-" {
         std::io::stdin().lock().read_to_string(&mut text).map(drop)
     } else {
         std::fs::read_to_string(Path::new(name)).map(|content| text = content)
     };
-    let shown = if name == "-" { "standard input" } else { name };
-    read.map_err(|error| Failure::new(format!("cannot read {shown}")).because(&error))?;
-    parse(&text, shown)
+    read.map_err(|error| Failure::new(format!("cannot read {}", shown(name))).because(&error))?;
+    Ok(text)
 }
 
 pub(crate) fn parse(text: &str, source: &str) -> Result<Value, Failure> {

@@ -22,6 +22,10 @@ mod session_request;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything else is read or opened: a child that parses hostile sources has no business with a configuration.
+    if std::env::args_os().nth(1).is_some_and(|first| first == stead_digest::WORKER_ARGUMENT) {
+        return if stead_digest::serve_worker().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let args = match args::parse() {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),

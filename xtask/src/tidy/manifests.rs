@@ -10,6 +10,8 @@ use crate::tree::Tree;
 const EDGES: &[(&str, &[&str])] = &[
     ("stead-core", &[]),
     ("stead-fs", &[]),
+    // What agents are told: of a tree through the file contract, of a session through its state.
+    ("stead-digest", &["stead-core", "stead-fs"]),
     ("stead-box", &["stead-fs"]),
     ("stead-eval", &[]),
     // A program and a workspace of its own: what it says to its evaluator is defined there.
@@ -17,9 +19,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-store", &["stead-core"]),
     ("stead-git", &["stead-core"]),
     ("stead-providers", &["stead-box", "stead-core", "stead-eval", "stead-fs"]),
-    ("stead-engine", &["stead-core", "stead-eval", "stead-store", "stead-providers", "stead-fs", "stead-git"]),
+    ("stead-engine", &["stead-core", "stead-digest", "stead-eval", "stead-store", "stead-providers", "stead-fs", "stead-git"]),
     // Only the engine is called per request; the others are named where the parts are put together.
-    ("stead-server", &["stead-engine", "stead-core", "stead-fs", "stead-providers", "stead-store"]),
+    ("stead-server", &["stead-engine", "stead-core", "stead-digest", "stead-fs", "stead-providers", "stead-store"]),
     // The file layer packs and unpacks the directories that `stead cp` copies; `stead eval` evaluates without a server.
     (
         "stead",
@@ -27,6 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "stead-server",
             "stead-engine",
             "stead-core",
+            "stead-digest",
             "stead-eval",
             "stead-fs",
             "stead-git",

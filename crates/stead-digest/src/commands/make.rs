@@ -37,7 +37,10 @@ fn targets(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in text.lines() {
         let Some((left, right)) = line.split_once(':') else { continue };
-        if left.starts_with(['\t', ' ', '#']) || right.starts_with('=') || left.contains(['=', '$', '%', '"']) {
+        if left.starts_with(['\t', ' ', '#'])
+            || right.trim_start_matches(':').starts_with('=')
+            || left.contains(['=', '$', '%', '"'])
+        {
             continue;
         }
         if left.trim() == ".PHONY" {

@@ -139,6 +139,10 @@ fn onward(cursor: &mut TreeCursor<'_>, inside: Inside) -> bool {
 
 fn visit(grammar: Grammar, node: Node<'_>, source: &[u8], symbols: &mut Vec<Symbol>) -> Inside {
     let kind = node.kind();
+    let named_tests = || node.child_by_field_name("name").is_some_and(|name| name.utf8_text(source) == Ok("tests"));
+    if kind == "mod_item" && named_tests() {
+        return Skip;
+    }
     let Some((_, label, inside)) = definitions(grammar).iter().find(|(node, ..)| *node == kind) else {
         return if is_body(kind) { Skip } else { Look };
     };

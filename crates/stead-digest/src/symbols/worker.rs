@@ -30,32 +30,36 @@ const CPU_SECONDS: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_SOURCE: u32 = 1 << 20;
 const MOST_ANSWER: u32 = 1 << 20;
+const TRIES: u32 = 2;
 /// Deaths after which the rest is left alone.
-const MOST_DEATHS: u32 = 16;
+const MOST_DEATHS: u32 = 32;
 
-/// Extracts from each file; `None` for one that could not be parsed. Blocks.
-pub(super) fn extract(program: &Path, files: &[&File]) -> Vec<Option<Vec<Symbol>>> {
-    let mut worker = None;
+/// Extracts from each file; `None` for one that cannot be parsed. An error means that no worker could be started. Blocks.
+pub(super) fn extract(program: &Path, files: &[&File]) -> io::Result<Vec<Option<Vec<Symbol>>>> {
+    let mut worker = Worker::start(program)?;
     let mut deaths = 0;
     let mut extracted = Vec::with_capacity(files.len());
     for file in files {
-        if deaths == MOST_DEATHS {
-            extracted.push(None);
-            continue;
-        }
-        let asked = (|| {
-            if worker.is_none() {
-                worker = Some(Worker::start(program)?);
+        let mut symbols = None;
+        // A second worker tells a file that kills every worker from one whose worker was killed by something else.
+        for _ in 0..TRIES {
+            if deaths == MOST_DEATHS {
+                break;
             }
-            worker.as_mut().map_or(Ok(None), |worker| worker.ask(file))
-        })();
-        extracted.push(asked.unwrap_or_else(|_: io::Error| {
-            deaths += 1;
-            worker = None;
-            None
-        }));
+            match worker.ask(file) {
+                Ok(answer) => {
+                    symbols = answer;
+                    break;
+                }
+                Err(_) => {
+                    deaths += 1;
+                    worker = Worker::start(program)?;
+                }
+            }
+        }
+        extracted.push(symbols);
     }
-    extracted
+    Ok(extracted)
 }
 
 struct Worker {

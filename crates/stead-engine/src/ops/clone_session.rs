@@ -4,7 +4,7 @@ use stead_core::command::InitialContent;
 use stead_core::content::{Snapshot, SnapshotRef, SyncTarget};
 use stead_core::plan::Action;
 use stead_core::spec::SessionSpec;
-use stead_core::{Actor, Command, SessionId, SnapshotId, State, WorkspaceId};
+use stead_core::{Actor, Command, Session, SessionId, SnapshotId, State, WorkspaceId};
 use stead_store::{Admission, CommitError};
 
 use super::snapshot::keep;
@@ -47,8 +47,9 @@ async fn make(
 ) -> Result<Vec<State>, OpError> {
     let open = OpenSession::open(engine, source).await?;
     let missing = || OpError::NotFound { what: "session", id: source.to_string() };
-    let session = open.state().await.session.ok_or_else(missing)?;
-    let (spec, content) = (session.spec, session.content.active.map(begin_with));
+    let mut session = open.state().await.session.ok_or_else(missing)?;
+    let content = session.content.active.take().map(begin_with);
+    let spec = inherited(session);
     let claims = Claims::new("clones", source, actor, idempotency);
     let snapshot = match isolation {
         Isolation::None => None,
@@ -97,6 +98,17 @@ fn begin_with(snapshot: Box<Snapshot>) -> Box<InitialContent> {
     let SnapshotRef { workspace, version, root_hash } = snapshot.reference();
     let target = SyncTarget { workspace: Some(workspace), version: Some(version), root_hash: Some(root_hash) };
     Box::new(InitialContent { target, snapshot, warnings: Vec::new() })
+}
+
+/// What every clone of a session begins with: what its source was told of the workspace, and what brought the files.
+fn inherited(source: Session) -> Box<SessionSpec> {
+    let mut spec = source.spec;
+    spec.digests = source.digests;
+    let report = source.workspace.map(|workspace| workspace.report).filter(|report| !report.is_empty());
+    if let Some(workspace) = &mut spec.workspace {
+        workspace.brought = report.map(Box::new);
+    }
+    spec
 }
 
 fn share(spec: &mut SessionSpec, source: SessionId) {

@@ -1,6 +1,7 @@
 //! One memory workspace: a persistent tree, and at most one change on its way into the journal.
 
 use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -169,10 +170,19 @@ impl Workspace for MemoryWorkspace {
         self.files().await.list(&existing_path(path)?, usize::MAX)
     }
 
-    async fn export(&self, path: &str, mut out: File) -> Result<(), ArchiveError> {
+    async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError> {
         let (path, files) = (existing_path(path).map_err(ArchiveError::from)?, self.files().await);
-        let exported = off_thread(move || archive::export_tar(&files, &path, &mut out)).await;
+        let exported = off_thread(move || {
+            let mut out = BufWriter::with_capacity(256 << 10, out);
+            archive::export_tar(&files, &path, &mut out)?;
+            Ok(out.flush()?)
+        })
+        .await;
         exported.unwrap_or_else(|| Err(interrupted().into()))
+    }
+
+    async fn tree_hash(&self) -> Option<String> {
+        self.tree.lock().await.hash()
     }
 
     async fn diff(&self) -> Result<Patch, FsError> {

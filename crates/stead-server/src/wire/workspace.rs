@@ -27,6 +27,7 @@ pub(crate) struct Workspace {
     limits: Limits,
     base: Base,
     metadata: Metadata,
+    /// Of how it was provisioned: every field that shapes it, and what its mounts and bundle brought. Equal for equal.
     fingerprint: String,
     /// What each host mount brought.
     mounts: Vec<Mount>,
@@ -168,7 +169,7 @@ impl Workspace {
             },
             metadata: Metadata::new(&session.spec.task.context, spec.policy.policy.kind()),
             policy: spec.policy.clone().into(),
-            fingerprint: spec.fingerprint.clone(),
+            fingerprint: session.fingerprint()?,
             mounts: report.mounts.iter().map(Mount::from).collect(),
             mount_fingerprint: report.mount_fingerprint.clone(),
             tree_hash: workspace.tree_hash.clone(),

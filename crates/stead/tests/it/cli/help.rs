@@ -27,6 +27,8 @@ const COMMANDS: &[&str] = &[
     "export",
     "snapshot",
     "restore",
+    "digest",
+    "prompt",
     "blob",
     "blob put",
     "plan",

@@ -5,6 +5,7 @@ mod agent_types;
 mod bundles;
 mod clones;
 mod content;
+mod digests;
 mod durability;
 mod evaluation;
 mod exec_streams;

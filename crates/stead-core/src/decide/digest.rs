@@ -1,0 +1,57 @@
+//! Who may say what a workspace is like.
+
+use super::in_workspace;
+use crate::Name;
+use crate::actor::Actor;
+use crate::command::Step;
+use crate::digest::{DigestOrigin, DigestScope, MAX_KEYS, MISSING};
+use crate::event::Event;
+use crate::rejection::Rejection;
+use crate::session::{Session, Status};
+
+/// A digest that is to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDigest {
+    pub section_key: Name,
+    pub summary: String,
+    pub body: String,
+    pub origin: DigestOrigin,
+    pub tree: Option<String>,
+}
+
+/// Whether an actor may set a digest of this scope. A digest for everyone is text in other sessions' prompts: an agent must not write it.
+pub fn may_set_digest(session: &Session, scope: DigestScope, actor: &Actor) -> Result<(), Rejection> {
+    in_workspace(session)?;
+    match (scope, actor) {
+        (DigestScope::Global, Actor::Session { .. }) => Err(Rejection::GlobalDigest),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn set(session: &Session, digest: NewDigest, actor: &Actor) -> Result<Step, Rejection> {
+    may_set_digest(session, DigestScope::Session, actor)?;
+    if !session.digests.contains_key(&digest.section_key) && session.digests.len() >= MAX_KEYS {
+        return Err(Rejection::TooManyDigests { limit: MAX_KEYS });
+    }
+    let NewDigest { section_key, summary, body, origin, tree } = digest;
+    let set = Event::DigestSet { section_key, summary, body, origin, tree, actor: actor.clone() };
+    Ok(Step { events: vec![set], effect: None })
+}
+
+/// Takes the session's own digest away, so that the one for everyone is seen. Without one there is nothing to do.
+pub(super) fn clear(session: &Session, section_key: Name, actor: &Actor) -> Result<Step, Rejection> {
+    may_set_digest(session, DigestScope::Session, actor)?;
+    let there = session.digests.contains_key(&section_key);
+    let cleared = Event::DigestCleared { section_key, actor: actor.clone() };
+    Ok(Step { events: there.then_some(cleared).into_iter().collect(), effect: None })
+}
+
+/// Somebody asked and there was nothing: said once for each key, and not without end.
+pub(super) fn miss(session: &Session, section_key: &Name) -> Step {
+    let message = format!("there is no digest '{section_key}'; generate one, or set one");
+    let said = session.warnings.iter().filter(|warning| warning.code == MISSING);
+    let known = said.clone().any(|warning| warning.message == message);
+    let quiet = known || said.count() >= MAX_KEYS || session.status != Status::Active;
+    let events = if quiet { Vec::new() } else { vec![super::warning(MISSING, message)] };
+    Step { events, effect: None }
+}

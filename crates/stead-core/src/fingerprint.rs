@@ -1,0 +1,21 @@
+//! Whether two workspaces were provisioned alike: the same configuration, and the same content brought in.
+//!
+//! What was done in a workspace since is not in it; the tree's hash tells that.
+
+use serde_json::json;
+
+use crate::canonical;
+use crate::session::Session;
+
+impl Session {
+    /// Equal for equal; different with every field that shapes the workspace and with every byte that mounts and bundles brought. `None` without a workspace.
+    pub fn fingerprint(&self) -> Option<String> {
+        let (spec, workspace) = (self.workspace_spec()?, self.workspace.as_ref()?);
+        let report = &workspace.report;
+        Some(canonical::hash(&json!({
+            "configuration": spec.fingerprint,
+            "mounts": report.mount_fingerprint,
+            "bundle": report.bundle.as_ref().map(|bundle| &bundle.digest),
+        })))
+    }
+}

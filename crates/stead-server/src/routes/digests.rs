@@ -1,0 +1,78 @@
+//! `/sessions/{id}/digest`
+
+use axum::Json as Answer;
+use axum::extract::State;
+use stead_core::Name;
+use stead_core::digest::{DEFAULT_TAG, DigestText, default_key};
+use stead_engine::ops::{self, DigestName};
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Json;
+use crate::path::SessionPath;
+use crate::problem::Problem;
+use crate::query::{Parameters, Query, ReadQuery};
+use crate::schema;
+use crate::wire::digest::{GenerateRequest, WorkspaceDigest};
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; DigestName holds them")]
+pub(crate) struct DigestParams {
+    /// Which digest; `workspace-digest` without it.
+    #[param(value_type = Option<schema::Name>)]
+    section_key: Option<String>,
+    /// Which of the digests for everyone; `latest` without it.
+    #[param(value_type = Option<schema::Name>)]
+    tag: Option<String>,
+}
+
+impl ReadQuery for DigestName {
+    fn read(parameters: &mut Parameters) -> Self {
+        let section_key = parameters.parsed::<Name>("section_key").unwrap_or_else(default_key);
+        let tag = parameters.parsed::<Name>("tag");
+        // A constant that is a name; were it not, it would be the key's.
+        let tag = tag.or_else(|| DEFAULT_TAG.parse().ok()).unwrap_or_else(|| section_key.clone());
+        Self { section_key, tag }
+    }
+}
+
+/// Shows a digest: the session's own, else the one for everyone, else a placeholder and a warning.
+#[utoipa::path(get, path = "/sessions/{id}/digest", tag = "digests", operation_id = "get_digest",
+    params(("id" = schema::SessionId, Path), DigestParams), responses((status = 200, body = WorkspaceDigest)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    Query(name): Query<DigestName>,
+) -> Result<Answer<WorkspaceDigest>, Problem> {
+    Ok(Answer(ops::digest(&app.engine, id, name).await?.into()))
+}
+
+/// Sets a digest for the session or, if an operator asks, for everyone.
+#[utoipa::path(put, path = "/sessions/{id}/digest", tag = "digests", operation_id = "set_digest",
+    params(("id" = schema::SessionId, Path), DigestParams), request_body = schema::DigestRequest,
+    responses((status = 200, body = WorkspaceDigest), (status = 409)))]
+pub(crate) async fn set(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    Query(name): Query<DigestName>,
+    body: Json<DigestText>,
+) -> Result<Answer<WorkspaceDigest>, Problem> {
+    Ok(Answer(ops::set_digest(&app.engine, &actor, id, name, body.value).await?.into()))
+}
+
+/// Makes a digest from the files as they are, without a model, and sets it. The same files give the same digest.
+#[utoipa::path(post, path = "/sessions/{id}/digest:generate", tag = "digests", operation_id = "generate_digest",
+    params(("id" = schema::SessionId, Path), DigestParams), request_body = schema::GenerateRequest,
+    responses((status = 200, body = WorkspaceDigest), (status = 409), (status = 503)))]
+pub(crate) async fn generate(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    Query(name): Query<DigestName>,
+    body: Json<GenerateRequest>,
+) -> Result<Answer<WorkspaceDigest>, Problem> {
+    Ok(Answer(ops::generate_digest(&app.engine, &actor, id, name, body.value.scope).await?.into()))
+}

@@ -1,0 +1,79 @@
+//! `/sessions/{id}/prompt`
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use stead_digest::prompt::{DEFAULT_BUDGET, Flavor};
+use stead_engine::ops::{self, DigestName, DigestPart};
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::path::SessionPath;
+use crate::problem::Problem;
+use crate::query::{Parameters, Query, ReadQuery};
+use crate::routes::digests::DigestParams;
+use crate::schema;
+use crate::wire::digest::Prompt;
+
+const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; PromptQuery holds them")]
+pub(crate) struct PromptParams {
+    /// Whose wording: a plain agent's, the Claude Agent SDK's or the Codex app server's.
+    #[param(value_type = Option<schema::Flavor>)]
+    flavor: Option<String>,
+    /// How much of the digest is shown; its summary without it.
+    #[param(value_type = Option<schema::DigestPart>)]
+    digest: Option<String>,
+    /// `markdown`: only the text.
+    #[param(value_type = Option<schema::PromptForm>)]
+    format: Option<String>,
+    /// Tokens the text may take, about four bytes each; 4000 without it.
+    #[param(minimum = 200, maximum = 100_000)]
+    budget: Option<u64>,
+}
+
+pub(crate) struct PromptQuery {
+    flavor: Flavor,
+    part: DigestPart,
+    markdown: bool,
+    budget: usize,
+    name: DigestName,
+}
+
+impl ReadQuery for PromptQuery {
+    fn read(parameters: &mut Parameters) -> Self {
+        let flavor = match parameters.word("flavor", &["stead", "claude", "codex"]) {
+            Some("claude") => Flavor::Claude,
+            Some("codex") => Flavor::Codex,
+            _ => Flavor::Stead,
+        };
+        let part = match parameters.word("digest", &["summary", "body"]) {
+            Some("body") => DigestPart::Whole,
+            _ => DigestPart::Summary,
+        };
+        let markdown = parameters.word("format", &["json", "markdown"]) == Some("markdown");
+        let budget = parameters.number("budget", 200..=100_000).and_then(|budget| usize::try_from(budget).ok());
+        Self { flavor, part, markdown, budget: budget.unwrap_or(DEFAULT_BUDGET), name: DigestName::read(parameters) }
+    }
+}
+
+/// Renders what an agent is told of its workspace: mounts, tools, limits, warnings, digest.
+#[utoipa::path(get, path = "/sessions/{id}/prompt", tag = "digests", operation_id = "render_prompt",
+    params(("id" = schema::SessionId, Path), PromptParams, DigestParams),
+    responses((status = 200, content((Prompt = "application/json"), (schema::Bytes = "text/markdown")))))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    Query(query): Query<PromptQuery>,
+) -> Result<Response, Problem> {
+    let PromptQuery { flavor, part, markdown, budget, name } = query;
+    let prompt = ops::prompt(&app.engine, id, flavor, part, budget, name).await?;
+    Ok(match markdown {
+        true => ([(CONTENT_TYPE, MARKDOWN)], prompt.text).into_response(),
+        false => Answer(Prompt::new(prompt, flavor)).into_response(),
+    })
+}

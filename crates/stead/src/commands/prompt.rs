@@ -1,0 +1,50 @@
+//! `stead prompt SESSION`
+
+use crate::client::{query, segment};
+use crate::context::Context;
+use crate::failure::Failure;
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Flavor {
+    /// For an agent that calls Stead's tools itself
+    Stead,
+    /// For the Claude Agent SDK
+    Claude,
+    /// For the Codex app server
+    Codex,
+}
+
+/// Shows what an agent is told of its workspace: mounts, tools, limits, warnings, digest.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Prompt {
+    /// The session's id
+    session: String,
+    /// Whose wording
+    #[arg(long, value_enum, default_value = "stead")]
+    flavor: Flavor,
+    /// Show the whole digest, not only its summary
+    #[arg(long)]
+    digest_body: bool,
+    /// Tokens it may take, about four bytes each
+    #[arg(long, value_name = "TOKENS", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(200..=100_000))]
+    budget: u64,
+}
+
+impl Prompt {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let flavor = match self.flavor {
+            Flavor::Stead => "stead",
+            Flavor::Claude => "claude",
+            Flavor::Codex => "codex",
+        };
+        let (part, budget) = (if self.digest_body { "body" } else { "summary" }, self.budget.to_string());
+        let asked = query(&[("flavor", flavor), ("digest", part), ("budget", &budget)]);
+        let prompt = context.client()?.get(&format!("/sessions/{}/prompt{asked}", segment(&self.session)))?;
+        context.out.either(&prompt, || {
+            if prompt["truncated"] == true {
+                context.out.note("something was left out to stay in the budget; --budget gives it more room");
+            }
+            context.out.content(prompt["text"].as_str().unwrap_or_default())
+        })
+    }
+}
