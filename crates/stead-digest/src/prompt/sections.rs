@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use stead_core::Session;
 use stead_core::event::MountReport;
 use stead_core::plan::WORKSPACE_ROOT;
+use stead_core::policy::{MountMode, WorkspacePolicy};
 use stead_core::spec::WorkspaceSpec;
 use stead_core::tool::ToolName;
 
@@ -46,8 +47,8 @@ fn workspace(session: &Session, flavor: Flavor) -> Section {
         };
         let policy = policy.map_or("", |policy| policy.as_str());
         format!(
-            "You have an isolated workspace of your own at `{WORKSPACE_ROOT}`. Its files are a copy made for this session (policy \
-             `{policy}`); nothing outside of it can be reached or changed.\n{how}\n"
+            "You have an isolated workspace at `{WORKSPACE_ROOT}` (policy `{policy}`). {}\n{how}\n",
+            whose_files(session)
         )
     } else {
         "You have no workspace: there are no files to work on and no commands to run.\n".to_owned()
@@ -57,6 +58,17 @@ fn workspace(session: &Session, flavor: Flavor) -> Section {
         "status": session.status, "fingerprint": session.fingerprint(),
     });
     Section { key: "workspace", title: "Workspace", markdown, data }
+}
+
+/// What is told of a directory of the host must be true: changes in one that is mounted `rw` are changes there.
+fn whose_files(session: &Session) -> &'static str {
+    let policy = session.workspace_spec().map(|spec| &spec.policy.policy);
+    match policy {
+        Some(WorkspacePolicy::Mount { mode: MountMode::ReadWrite, .. }) => {
+            "Its files are a directory of the host: what you change is changed there."
+        }
+        _ => "Its files were put there for this session: changing them changes nothing elsewhere.",
+    }
 }
 
 fn task(session: &Session) -> Option<Section> {
