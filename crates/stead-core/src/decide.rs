@@ -3,8 +3,8 @@
 //! [`decide`] answers wishes, [`conclude`] says what follows from facts, [`next`] names the work a session still has to do. All three
 //! look at the state alone, so the same journal always leads to the same decisions.
 
-mod exec;
 mod digest;
+mod exec;
 
 use serde_json::Value;
 
@@ -22,8 +22,8 @@ use crate::spec::{SessionSpec, WorkspaceSpec, unenforced};
 use crate::tool::ToolName;
 use crate::{CallId, SessionId};
 
-pub use exec::may_use_exec;
 pub use digest::{NewDigest, may_set_digest};
+pub use exec::may_use_exec;
 
 /// Whether a command is allowed now, and what happens if it is.
 pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {
