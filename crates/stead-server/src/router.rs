@@ -11,8 +11,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::{
-    agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, platform, pool, projects, prompts,
-    providers, runs, sessions, snapshots, tools,
+    agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, platform, pool, projects,
+    prompts, providers, runs, sessions, snapshots, tools,
 };
 use crate::{auth, host, mcp, openapi, problem, request_log};
 

@@ -6,8 +6,8 @@
 
 mod config;
 mod content;
-mod exec;
 mod digest;
+mod exec;
 mod file;
 mod policy;
 mod problem;

@@ -19,7 +19,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-store", &["stead-core"]),
     ("stead-git", &["stead-core"]),
     ("stead-providers", &["stead-box", "stead-core", "stead-eval", "stead-fs"]),
-    ("stead-engine", &["stead-core", "stead-digest", "stead-eval", "stead-store", "stead-providers", "stead-fs", "stead-git"]),
+    (
+        "stead-engine",
+        &["stead-core", "stead-digest", "stead-eval", "stead-store", "stead-providers", "stead-fs", "stead-git"],
+    ),
     // Only the engine is called per request; the others are named where the parts are put together.
     ("stead-server", &["stead-engine", "stead-core", "stead-digest", "stead-fs", "stead-providers", "stead-store"]),
     // The file layer packs and unpacks the directories that `stead cp` copies; `stead eval` evaluates without a server.
