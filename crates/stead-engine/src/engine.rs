@@ -132,6 +132,7 @@ impl Engine {
         if tokio::time::timeout(Duration::from_secs(10), self.0.tasks.wait()).await.is_err() {
             tracing::warn!("some work did not end in time; it is taken up again at the next start");
         }
+        self.0.settings.evaluator.retire();
         self.0.store.close().await;
     }
 

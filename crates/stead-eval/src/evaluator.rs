@@ -63,8 +63,18 @@ struct Shared {
 #[derive(Default)]
 struct State {
     ready: Vec<Worker>,
-    starting: usize,
+    refill: Refill,
     running: usize,
+}
+
+/// Whether workers are started ahead.
+#[derive(Default, PartialEq, Eq)]
+enum Refill {
+    #[default]
+    Idle,
+    UnderWay,
+    /// No more: the program ends.
+    Over,
 }
 
 impl Evaluator {
@@ -143,27 +153,37 @@ impl Evaluator {
         }
     }
 
+    /// Ends the workers that are kept ready and starts no more ahead. For a program that ends.
+    pub fn retire(&self) {
+        let mut state = self.shared.lock();
+        state.refill = Refill::Over;
+        state.ready.clear();
+    }
+
     /// Starts, beside the caller, what is missing of the workers kept ready.
     fn refill(&self) {
         {
             let mut state = self.shared.lock();
-            if state.ready.len() + state.starting >= READY {
+            if state.refill != Refill::Idle || state.ready.len() >= READY {
                 return;
             }
-            state.starting += 1;
+            state.refill = Refill::UnderWay;
         }
         let weak = Arc::downgrade(&self.shared);
         let program = self.shared.program.clone();
         std::thread::spawn(move || {
             loop {
                 let started = Worker::start(&program);
-                // Nobody is left to use it: it goes with this thread.
+                // Nobody is left to use it, or nobody will: it goes with this thread.
                 let Some(shared) = weak.upgrade() else { return };
                 let mut state = shared.lock();
+                if state.refill == Refill::Over {
+                    return;
+                }
                 let failed = started.is_err();
                 state.ready.extend(started.ok());
                 if failed || state.ready.len() >= READY {
-                    state.starting -= 1;
+                    state.refill = Refill::Idle;
                     return;
                 }
             }

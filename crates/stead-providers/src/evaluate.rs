@@ -15,7 +15,7 @@ use crate::workspace::{Done, ToolDone, ToolOrder};
 pub(crate) const MOST_BYTES: u64 = 4 << 20;
 
 /// A working copy in memory, filled from the workspace as it is asked for.
-pub(crate) struct Copy<F> {
+pub(crate) struct WorkingCopy<F> {
     pub(crate) files: MemoryFs,
     limits: stead_fs::Limits,
     now_millis: i64,
@@ -23,7 +23,7 @@ pub(crate) struct Copy<F> {
     fetch: F,
 }
 
-impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> Copy<F> {
+impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> WorkingCopy<F> {
     pub(crate) fn new(files: MemoryFs, order: &ToolOrder, fetch: F) -> Self {
         Self { files, limits: file_limits(&order.limits), now_millis: order.now.millis(), fetch }
     }
@@ -38,7 +38,7 @@ impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> Copy<F> {
     }
 }
 
-impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> EvalFiles for Copy<F> {
+impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> EvalFiles for WorkingCopy<F> {
     fn read(&mut self, path: &str) -> Result<String, FileRefusal> {
         let path = self.fetch(path)?;
         let size = self.files.stat(&path).map_err(|error| missing(&path, &error))?.size;

@@ -8,7 +8,7 @@ use stead_fs::{Digest, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
 use super::reply::{failed, fs_error};
 use super::workspace::Inner;
 use crate::error::OperateError;
-use crate::evaluate::{self, Copy, MOST_BYTES};
+use crate::evaluate::{self, MOST_BYTES, WorkingCopy};
 use crate::workspace::{ToolDone, ToolOrder};
 
 /// A file of the box when the evaluation first asked for it; `None` if there was none.
@@ -34,7 +34,7 @@ pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
         found.insert(path.clone(), file);
         Ok(())
     };
-    let mut copy = Copy::new(MemoryFs::default(), order, fetch);
+    let mut copy = WorkingCopy::new(MemoryFs::default(), order, fetch);
     let evaluated = evaluate::evaluate(order, &mut copy);
     let files = copy.files;
     if !matches!(&evaluated, Ok(evaluation) if evaluation.succeeded()) {

@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::tree::{Kept, Tree};
 use super::{compare, fill, operate};
 use crate::error::{OperateError, ProviderError};
-use crate::evaluate::{self, Copy, file_limits};
+use crate::evaluate::{self, WorkingCopy, file_limits};
 use crate::execs::Execs;
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};
 
@@ -52,7 +52,7 @@ impl MemoryWorkspace {
 
     /// On a copy, while others go on; what was written is written again on what the files have become by then.
     async fn evaluate(&self, order: ToolOrder) -> ToolDone {
-        let mut copy = Copy::new(self.files().await, &order, |_, _| Ok(()));
+        let mut copy = WorkingCopy::new(self.files().await, &order, |_, _| Ok(()));
         let work = off_thread(move || (evaluate::evaluate(&order, &mut copy), order)).await;
         let Some((evaluated, order)) = work else {
             return failed("interrupted", "The evaluation was interrupted.".to_owned(), None);
