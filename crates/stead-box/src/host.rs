@@ -12,6 +12,7 @@ mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
 pub use doctor::{Check, doctor};
-pub use launch::{RunningBox, launch, restart};
+pub use launch::{RunningBox, launch, restart, resume};
 pub use remove::remove;
+pub(crate) use sweep::remove_tree_at;
 pub use uids::UidRanges;

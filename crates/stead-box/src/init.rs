@@ -22,6 +22,13 @@ use std::os::unix::net::UnixListener;
 
 pub(crate) use serve::serve;
 
+/// What the workspace was, and where it has been written since.
+pub(crate) struct Compared {
+    pub(crate) before: OwnedFd,
+    /// The uppers since then; `None` if the workspace does not stand on what it was.
+    pub(crate) written: Option<Vec<OwnedFd>>,
+}
+
 /// All that process 1 has of the world outside.
 pub(crate) struct Handles {
     /// Bound in a directory that the box cannot see.
@@ -29,5 +36,7 @@ pub(crate) struct Handles {
     /// A cgroup of its own, for groups below it.
     pub(crate) cgroup: Option<OwnedFd>,
     pub(crate) memory_events: Option<OwnedFd>,
+    /// The trees a diff looks at.
+    pub(crate) compared: Option<Compared>,
     pub(crate) env: BTreeMap<String, String>,
 }

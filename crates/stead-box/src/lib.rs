@@ -22,10 +22,10 @@ mod sys;
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
-    Check, Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, doctor, launch, remove, restart,
+    Check, Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, doctor, launch, remove, restart, resume,
 };
 pub use record::{OwnerRecord, ProcessMark};
-pub use spec::{AGENT_ID, BoxSpec, HOME, Ids, Limits, RANGE_LENGTH, Volume, WORKSPACE};
+pub use spec::{AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, LayerSpec, Limits, RANGE_LENGTH, Volume, WORKSPACE};
 
 /// Whether boxes get a private uid range and a limited volume here: only root can give them.
 pub fn runs_as_root() -> bool {

@@ -1,8 +1,7 @@
 //! The owner record: what a box consists of on the host, written before each thing it lists is made.
 //!
 //! The invariant: whatever the moment of a crash, the record together with the box's directory names everything there is to remove. The
-//! mounts and the loop device live in the box's own mount namespace, so the kernel removes them with its last process; the record
-//! names the device only so that removal can wait for it.
+//! mounts and the loop device live in the box's own mount namespace, so the kernel removes them with its last process.
 
 use std::fs;
 use std::io;
@@ -31,7 +30,6 @@ pub struct OwnerRecord {
     pub ids: Ids,
     /// Directories in the cgroup file systems.
     pub cgroups: Vec<PathBuf>,
-    pub loop_device: Option<PathBuf>,
     /// Process 1 of the box.
     pub init: Option<ProcessMark>,
 }

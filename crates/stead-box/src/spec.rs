@@ -54,6 +54,31 @@ pub enum Volume {
     Directory,
 }
 
+/// A read-only tree below the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum LayerSpec {
+    /// A directory whose files belong to who starts the box.
+    Directory { path: PathBuf },
+    /// What a box once wrote and nobody writes any more: a generation of the volume in `volume_directory`, by the ids of the box that
+    /// wrote it.
+    Generation { volume_directory: PathBuf, number: u32, ids: Ids },
+}
+
+/// A directory of the host's that is the workspace itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    pub path: PathBuf,
+    pub access: Access,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    Read,
+    Write,
+}
+
 /// Everything that is needed to make a box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,8 +93,20 @@ pub struct BoxSpec {
     /// An unpacked root; without it the host's system directories serve.
     pub base: Option<PathBuf>,
     /// Read-only trees below the workspace, the topmost last.
-    pub layers: Vec<PathBuf>,
+    pub layers: Vec<LayerSpec>,
+    /// The trees a diff compares with, the topmost last; `None` if there is nothing to compare with yet.
+    pub compared: Option<Vec<LayerSpec>>,
+    /// Instead of layers and a generation above them: the host's own files, shown as the agent's.
+    pub bound: Option<Bound>,
     pub volume: Volume,
+    /// The directory the volume is kept in; it must exist. Other boxes may have its older generations as layers, so it may outlive the box.
+    pub volume_directory: PathBuf,
+    /// Which generation of the volume is written. It is made if it is not there.
+    pub generation: u32,
+    /// Older generations that stay; all others are removed at the start.
+    pub kept_generations: Vec<u32>,
+    /// Where formatted images are kept to be copied; without it each is formatted anew.
+    pub templates: Option<PathBuf>,
     pub limits: Limits,
     /// What every process in the box is started with, beside `PATH`, `HOME` and the like.
     pub env: BTreeMap<String, String>,

@@ -36,6 +36,8 @@ pub enum Action {
     MountDirectory {
         host_path: String,
         mode: MountMode,
+        #[serde(default)]
+        allowed_host_roots: Vec<String>,
     },
     /// Copies every mount in, or none. The roots are the ones that were allowed when the plan was made.
     HydrateMounts {
@@ -131,7 +133,9 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Result<InitPlan, Incomplete> {
         }
         (WorkspacePolicy::Mount { host_path, mode }, _) => {
             actions.push(Action::CreateWorkspace);
-            actions.push(Action::MountDirectory { host_path: host_path.clone(), mode: *mode });
+            let (host_path, mode) = (host_path.clone(), *mode);
+            let allowed_host_roots = inputs.platform.allowed_host_roots.clone();
+            actions.push(Action::MountDirectory { host_path, mode, allowed_host_roots });
         }
         (WorkspacePolicy::Bundle { source, digest }, _) => {
             let policy = Value::from(WorkspacePolicy::Bundle { source: source.clone(), digest: None });

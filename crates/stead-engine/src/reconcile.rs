@@ -97,10 +97,16 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 .await
                 .session
                 .is_some_and(|session| session.workspace_spec().is_some_and(|spec| spec.shared_with.is_some()));
-            if let (false, Some(workspace)) = (shares, session.workspace()) {
-                workspace.begin().await;
-            }
-            session.record_surely(Outcome::Began).await?;
+            let began = match session.workspace().filter(|_| !shares) {
+                Some(workspace) => workspace.begin().await,
+                None => Ok(()),
+            };
+            let outcome = match began {
+                Ok(()) => Outcome::Began,
+                // The place was there, the box could not be: the attempt failed as if it had never been made.
+                Err(error) => Outcome::CreateFailed(error.to_failure()),
+            };
+            session.record_surely(outcome).await?;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();

@@ -12,6 +12,7 @@ mod manifest;
 mod meter;
 mod name;
 mod tape;
+mod unpack_tree;
 mod zipped;
 
 use std::io::{Read, Seek, SeekFrom};
@@ -20,6 +21,7 @@ pub use error::ArchiveError;
 pub use export::export_tar;
 pub use format::ArchiveFormat;
 pub use limits::ArchiveLimits;
+pub use unpack_tree::unpack_tree;
 
 use crate::digest::{Digest, Hasher};
 use crate::entry::Permission;

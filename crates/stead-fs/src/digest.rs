@@ -23,6 +23,19 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
+    /// Of everything that is left to read.
+    pub fn of_reader(reader: &mut dyn std::io::Read) -> std::io::Result<Self> {
+        let (mut hasher, mut buffer) = (Hasher::default(), vec![0; 256 << 10]);
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => return Ok(hasher.finish()),
+                Ok(count) => hasher.update(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }

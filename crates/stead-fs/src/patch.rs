@@ -5,6 +5,7 @@
 
 mod hunks;
 mod quote;
+mod touched;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,7 +14,7 @@ use std::ops::ControlFlow;
 use crate::digest::Digest;
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
-use crate::filesystem::{Content, Filesystem, Walk};
+use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
 use quote::quoted;
 
@@ -31,7 +32,26 @@ pub struct Patch {
 
 /// Compares two trees.
 pub fn between(before: &dyn Filesystem, after: &dyn Filesystem) -> Result<Patch, FsError> {
-    let (old, new) = (inventory(before)?, inventory(after)?);
+    let everything = [WorkspacePath::root()];
+    compare(before, after, &everything)
+}
+
+/// Compares two trees of which the second is the first with the uppers of an overlay above it: only what an upper names can differ, so the
+/// cost is that of the change, not of the tree.
+pub fn between_written(
+    before: &dyn Filesystem,
+    after: &dyn Filesystem,
+    uppers: &[&dyn Filesystem],
+) -> Result<Patch, FsError> {
+    let mut scopes = touched::scopes(before, after, uppers)?;
+    // Without those inside another.
+    scopes.sort_unstable();
+    scopes.dedup_by(|later, earlier| later.is_within(earlier));
+    compare(before, after, &scopes)
+}
+
+fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<Patch, FsError> {
+    let (old, new) = (inventory(before, scopes)?, inventory(after, scopes)?);
     let mut patch = Patch::default();
     let mut paths: Vec<&WorkspacePath> = old.keys().chain(new.keys()).collect();
     paths.sort_unstable();
@@ -63,12 +83,26 @@ struct Leaf {
     digest: Digest,
 }
 
-fn inventory(fs: &dyn Filesystem) -> Result<BTreeMap<WorkspacePath, Leaf>, FsError> {
+/// The leaves at and below these paths.
+fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<WorkspacePath, Leaf>, FsError> {
     let mut found = Vec::new();
-    fs.walk(&WorkspacePath::root(), &mut |walked| {
-        found.push(walked.clone());
-        ControlFlow::Continue(Walk::Continue)
-    })?;
+    for scope in scopes {
+        match fs.stat_entry(scope) {
+            Ok(entry) if entry.kind != Kind::Directory => {
+                found.push(Walked { path: scope.clone(), kind: entry.kind });
+                continue;
+            }
+            Ok(_) => {}
+            // Not in this one of the two trees.
+            Err(FsError::NotFound { .. } | FsError::NotDirectory { .. }) => continue,
+            Err(error) => return Err(error),
+        }
+        let walked = fs.walk(scope, &mut |walked| {
+            found.push(walked.clone());
+            ControlFlow::Continue(Walk::Continue)
+        });
+        walked?;
+    }
     let mut leaves = BTreeMap::new();
     for walked in found {
         let leaf = match walked.kind {

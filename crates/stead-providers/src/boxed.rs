@@ -7,15 +7,16 @@ mod arguments;
 mod command;
 mod evaluate;
 mod execs;
-mod fill;
 mod home;
 mod line;
 mod reply;
 mod scratch;
+mod tars;
 mod workspace;
 
-pub(crate) use home::BoxHome;
+pub(crate) use home::{BoxHome, Fill, MountOrder};
 pub(crate) use scratch::Scratch;
+pub(crate) use tars::{patch_of, send};
 pub(crate) use workspace::BoxedWorkspace;
 
 use crate::error::ProviderError;

@@ -45,6 +45,8 @@ pub enum ProviderError {
     BaseImage { reason: String },
     #[error("setup command {number} failed with exit code {exit_code}: {tail}")]
     Setup { number: u64, exit_code: i32, tail: String },
+    #[error("the limit of {limit} does not hold here; stead doctor says what this host can enforce")]
+    Unenforced { limit: stead_core::capability::LimitKind },
     /// What was to be put into the workspace could not be had: a clone that failed, with its own code and reason.
     #[error("{}", .0.message)]
     Source(Failure),
@@ -113,6 +115,7 @@ impl ProviderError {
             Self::BaseImage { .. } => "base_image_refused",
             Self::Setup { .. } => "setup_failed",
             Self::Source(failure) => &failure.code,
+            Self::Unenforced { .. } => "limit_not_enforced",
             Self::NoLayer { .. } => "no_layer",
             Self::Files { .. } => "files_failed",
         }

@@ -7,9 +7,10 @@ use stead_core::config::HostMount;
 use stead_core::event::{BundleReport, MountReport, StepReport};
 use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits};
 use stead_fs::mount::{self, AllowedRoots, MountPreview};
-use stead_fs::{Filesystem, WorkspacePath};
+use stead_fs::{DiskFs, Filesystem, WorkspacePath};
 
 use crate::error::ProviderError;
+use crate::layers::{LayerKey, TreeSource};
 
 /// Copies every mount in, or none.
 pub(crate) fn mounts(
@@ -64,4 +65,18 @@ pub(crate) fn bundle(
     let (digest, bytes) = (unpacked.digest.to_string(), unpacked.bytes);
     let report = BundleReport { digest, files: unpacked.files as u64, bytes };
     Ok(StepReport { bundle: Some(report), ..StepReport::default() })
+}
+
+/// The bundle as a tree that is made once for each digest.
+pub(crate) fn bundle_tree(mut bundle: File, digest: Option<String>) -> Result<TreeSource, ProviderError> {
+    let refused = |source: std::io::Error| ProviderError::Bundle { source: source.into() };
+    bundle.rewind().map_err(refused)?;
+    let found = stead_fs::Digest::of_reader(&mut bundle).map_err(refused)?;
+    // A digest that was given is checked where the archive is read, so it is part of what the tree depends on.
+    let key = LayerKey::of("bundle", &[found.as_bytes(), digest.as_deref().unwrap_or_default().as_bytes()]);
+    Ok(TreeSource::new(key, move |tree| {
+        let mut files = DiskFs::open(tree).map_err(|source| ProviderError::Bundle { source: source.into() })?;
+        let report = self::bundle(&mut files, bundle, digest, 0)?;
+        serde_json::to_value(report).map_err(|_| ProviderError::BundleFormat)
+    }))
 }

@@ -1,16 +1,19 @@
 //! The native provider: boxes of this host's own kernel, no daemon, no image, as root and as an ordinary user.
 //!
-//! Everything of a workspace is in one directory, `boxes/<id>`: the box's record, its volume, its snapshots. So removing that directory
-//! by `stead_box::remove` removes the workspace, and listing the directories lists the workspaces. What happens in a box is
-//! [`crate::boxed`].
+//! A workspace is an overlay of read-only layers and one generation of its volume above them ([`lineage`]). Making one reserves a place; the box
+//! is started over the layers there are when something first needs it. A snapshot freezes what was written into a layer, a restore and
+//! a fork share layers, so none of them depends on how much there is. What happens in a box is [`crate::boxed`].
 
+mod beside;
 mod home;
+mod lineage;
 mod place;
+mod workspaces;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stead_box::{BoxError, Held};
+use stead_box::Held;
 use stead_core::WorkspaceId;
 use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
@@ -21,28 +24,40 @@ use stead_core::tool::ToolName;
 
 use crate::boxed::{BoxedWorkspace, off_thread};
 use crate::error::ProviderError;
+use crate::layers::LayerStore;
 use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
 use home::NativeHome;
 pub use place::NativeConfig;
-use place::{Place, Taken};
+use place::Place;
+use workspaces::Workspaces;
 
 pub struct NativeProvider {
-    place: Arc<Place>,
+    workspaces: Arc<Workspaces>,
     enforceable: Held,
 }
 
 impl NativeProvider {
-    pub fn new(config: NativeConfig) -> Self {
-        Self { place: Arc::new(Place::new(config)), enforceable: stead_box::enforceable() }
+    /// `layers` may be shared with other providers of the same server.
+    pub fn new(config: NativeConfig, layers: Arc<LayerStore>) -> Self {
+        let workspaces = Arc::new(Workspaces::open(Place::new(config), layers));
+        Self { workspaces, enforceable: stead_box::enforceable() }
     }
 
-    fn workspace(&self, id: WorkspaceId, taken: Taken) -> Arc<dyn Workspace> {
-        let (running, started_anew) = match taken {
-            Taken::Found(running) => (running, false),
-            Taken::Started(running) => (running, true),
-        };
-        Arc::new(BoxedWorkspace::new(NativeHome { id, running, place: self.place.clone(), started_anew }))
+    fn workspace(&self, order: &CreateOrder) -> Arc<dyn Workspace> {
+        let (workspaces, turn) = (self.workspaces.clone(), self.workspaces.turn(order.workspace));
+        let started_anew = turn.lock().is_ok_and(|turn| turn.running.is_none());
+        let asked = [
+            (order.limits.cpu.is_some(), LimitKind::Cpu),
+            (order.limits.memory.is_some(), LimitKind::Memory),
+            (order.limits.disk.is_some(), LimitKind::Disk),
+            (order.limits.pids.is_some(), LimitKind::Pids),
+        ];
+        let enforceable = limits(self.enforceable);
+        // The box is started later. If one of these does not hold then, the start fails.
+        let promised = asked.into_iter().filter(|(asked, limit)| *asked && enforceable.contains(limit));
+        let promised = promised.map(|(_, limit)| limit).collect();
+        Arc::new(BoxedWorkspace::new(NativeHome { order: order.clone(), workspaces, turn, promised, started_anew }))
     }
 }
 
@@ -65,7 +80,7 @@ impl Provider for NativeProvider {
     fn capabilities(&self) -> ProviderCapabilities {
         ProviderCapabilities {
             workspace_provider: vec![Side::Host, Side::Guest],
-            policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle],
+            policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle, PolicyKind::Mount],
             tools: vec![
                 ToolName::Ls,
                 ToolName::Read,
@@ -85,39 +100,31 @@ impl Provider for NativeProvider {
     }
 
     async fn health(&self) -> Health {
-        match self.place.check() {
+        match self.workspaces.place.check() {
             Ok(()) => Health::Healthy,
             Err(reason) => Health::Unhealthy { reason },
         }
     }
 
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        let (place, order) = (self.place.clone(), order.clone());
-        let id = order.workspace;
-        let running = off_thread(move || {
-            place.remove(id)?;
-            place.create(&order)
-        });
-        Ok(self.workspace(id, Taken::Started(running.await?)))
+        let (workspaces, ordered) = (self.workspaces.clone(), order.clone());
+        off_thread(move || workspaces.create(&ordered)).await?;
+        Ok(self.workspace(order))
     }
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        let (place, order) = (self.place.clone(), order.create.clone());
-        let id = order.workspace;
-        let running = off_thread(move || match place.adopt(&order) {
-            Err(ProviderError::Box { source: BoxError::Gone { .. } }) => Err(ProviderError::Gone { workspace: id }),
-            adopted => adopted,
-        });
-        Ok(self.workspace(id, running.await?))
+        let (workspaces, id) = (self.workspaces.clone(), order.create.workspace);
+        off_thread(move || workspaces.adopt(id)).await?;
+        Ok(self.workspace(&order.create))
     }
 
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
-        let place = self.place.clone();
-        off_thread(move || place.remove(workspace)).await
+        let workspaces = self.workspaces.clone();
+        off_thread(move || workspaces.remove(workspace)).await
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
-        let place = self.place.clone();
-        off_thread(move || place.list()).await
+        let workspaces = self.workspaces.clone();
+        off_thread(move || workspaces.list()).await
     }
 }

@@ -160,7 +160,7 @@ pub trait Workspace: Send + Sync {
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError>;
 
     /// Says that provisioning is over: what is there now is what [`Workspace::diff`] compares with.
-    async fn begin(&self);
+    async fn begin(&self) -> Result<(), ProviderError>;
 
     /// Changes files, keeps them or puts them back, completely or not at all.
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError>;

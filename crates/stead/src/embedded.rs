@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stead_core::Timestamp;
 use stead_engine::{Engine, Settings};
 use stead_git::Mirrors;
-use stead_providers::{MemoryProvider, NativeConfig, NativeProvider, Providers};
+use stead_providers::{LayerStore, MemoryProvider, NativeConfig, NativeProvider, Providers};
 use stead_server::ServerConfig;
 use stead_store::Store;
 use tokio::net::TcpListener;
@@ -226,8 +226,10 @@ async fn providers(store: &Store, home: &Home) -> Result<Providers, Failure> {
     // Boxes are known as ours by it, so it stays the same for as long as the database does.
     let instance = store.setting_or_insert("instance", &drawn).await.map_err(|error| Failure::from_error(&error))?;
     let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
+    let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
+    let layers = std::sync::Arc::new(layers);
     let native = NativeConfig { home: home.path().to_owned(), instance, init: program.with_file_name("stead-init") };
-    Ok(Providers::default().with(MemoryProvider::new()).with(NativeProvider::new(native)))
+    Ok(Providers::default().with(MemoryProvider::new()).with(NativeProvider::new(native, layers)))
 }
 
 #[cfg(test)]

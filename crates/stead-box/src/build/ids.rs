@@ -34,8 +34,17 @@ fn write(child: Pid, file: &str, text: &str) -> Result<(), Refused> {
         .or_refuse(Primitive::IdMap, || format!("cannot write {} to {file}", text.trim_end()))
 }
 
-/// A user namespace that exists only for its map: it shows what root owns as the agent's.
-pub(super) fn owner_map(agent: u32) -> Result<OwnedFd, Refused> {
+/// Who owns what is shown, and as whose it is shown: so many ids from the one as so many from the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owners {
+    pub(super) user: u32,
+    pub(super) group: u32,
+    pub(super) shown: u32,
+    pub(super) count: u32,
+}
+
+/// A user namespace that exists only for its map.
+pub(super) fn owner_map(owners: Owners) -> Result<OwnedFd, Refused> {
     let refused = || "cannot make the owner map of the layers".to_owned();
     let (wait, release) = std::io::pipe().or_refuse(Primitive::IdMappedMount, refused)?;
     let side = clone::into_namespaces(libc::CLONE_NEWUSER as u64, Parenthood::Caller)
@@ -48,7 +57,7 @@ pub(super) fn owner_map(agent: u32) -> Result<OwnedFd, Refused> {
             clone::leave(0)
         }
         Side::Parent(pid) => {
-            let namespace = map_root_to(pid, agent);
+            let namespace = map_owners(pid, owners);
             drop(release);
             let _ = waitpid(Some(pid), WaitOptions::empty());
             namespace
@@ -56,9 +65,9 @@ pub(super) fn owner_map(agent: u32) -> Result<OwnedFd, Refused> {
     }
 }
 
-fn map_root_to(pid: Pid, agent: u32) -> Result<OwnedFd, Refused> {
-    write(pid, "gid_map", &format!("0 {agent} 1\n"))?;
-    write(pid, "uid_map", &format!("0 {agent} 1\n"))?;
+fn map_owners(pid: Pid, Owners { user, group, shown, count }: Owners) -> Result<OwnedFd, Refused> {
+    write(pid, "gid_map", &format!("{group} {shown} {count}\n"))?;
+    write(pid, "uid_map", &format!("{user} {shown} {count}\n"))?;
     let namespace = File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero()));
     Ok(namespace.or_refuse(Primitive::IdMappedMount, || "cannot open the owner map".to_owned())?.into())
 }

@@ -12,10 +12,10 @@ use rustix::process::{Gid, Resource, Rlimit, Uid, fchdir, getrlimit, pivot_root,
 use super::launch::{Outer, Report, say};
 use super::root::{Assembled, STAGING};
 use super::tree::{self, Opt, WRITTEN};
-use super::{lockdown, masks};
+use super::{lockdown, masks, volume};
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::init;
-use crate::spec::{BoxSpec, Ids};
+use crate::init::{self, Compared};
+use crate::spec::{BoxSpec, Ids, Volume};
 use crate::sys::{clone, keyring, loopback, mount_attr};
 
 /// What `/dev/shm` may hold. It is memory, and counted as the box's where memory is limited.
@@ -39,19 +39,19 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
         Some(assembled) => assembled,
         None => outer.assemble_inside()?,
     };
-    enter_root(&outer.spec, &assembled)?;
+    let compared = enter_root(&outer.spec, &assembled)?;
     loopback::bring_up().or_refuse(Primitive::Loopback, || "cannot bring up the loopback interface".to_owned())?;
     rustix::system::sethostname(b"stead").or_refuse(Primitive::Hostname, || "cannot name the box".to_owned())?;
     keyring::leave_session_keyring().or_refuse(Primitive::Keyring, || "cannot leave the session keyring".to_owned())?;
     limit_resources(&mut outer)?;
-    let (handles, held) = outer.into_handles();
-    let keep = [
-        Some(handles.listener.as_raw_fd()),
-        handles.cgroup.as_ref().map(AsRawFd::as_raw_fd),
-        handles.memory_events.as_ref().map(AsRawFd::as_raw_fd),
-        Some(report.as_raw_fd()),
-    ];
-    lockdown::give_up_everything(&keep.map(|fd| fd.unwrap_or(0)))?;
+    let (mut handles, held) = outer.into_handles();
+    handles.compared = compared;
+    let mut keep = vec![handles.listener.as_raw_fd(), report.as_raw_fd()];
+    keep.extend(handles.cgroup.iter().chain(&handles.memory_events).map(AsRawFd::as_raw_fd));
+    if let Some(compared) = &handles.compared {
+        keep.extend(std::iter::once(&compared.before).chain(compared.written.iter().flatten()).map(AsRawFd::as_raw_fd));
+    }
+    lockdown::give_up_everything(&keep)?;
     say(report, &Report::Ready(held));
     // The report is the caller's: a dup of the null device takes its number, and the caller sees it closed.
     lockdown::close_report(report)?;
@@ -67,7 +67,7 @@ fn become_root() -> Result<(), Refused> {
     rustix::thread::set_thread_res_uid(user, user, user).or_refuse(Primitive::IdMap, refused)
 }
 
-fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<(), Refused> {
+fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>, Refused> {
     let staging = tree::open_directory(CWD, STAGING)?;
     // A copy over itself: the one that root assembled is locked in place for this namespace, and could not become the root.
     let root = tree::copy(&staging, "root", 0)?;
@@ -82,25 +82,55 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<(), Refused> {
     tree::attach(&terminals, root.as_fd(), "dev/pts")?;
     let shared = [Opt::Value("size", SHARED_MEMORY_BYTES), Opt::Value("mode", "1777"), Opt::Value("nr_inodes", "16k")];
     tree::attach(&tree::new("tmpfs", &shared, WRITTEN, Primitive::Mount)?, root.as_fd(), "dev/shm")?;
-    for (from, to) in [("volume/tmp", "tmp"), ("volume/home", "home/agent")] {
-        tree::attach(&tree::copy(&staging, from, WRITTEN)?, root.as_fd(), to)?;
+    for (from, to) in [("tmp", "tmp"), ("home", "home/agent")] {
+        if spec.volume == Volume::Directory {
+            // Mounted as it is, it would show in the box's table of mounts where the server keeps it.
+            overlay(&[], &Upper { upper: from, work: &format!("work-{from}") }, to)?;
+        } else {
+            tree::attach(&tree::copy(&staging, format!("volume/{from}"), WRITTEN)?, root.as_fd(), to)?;
+        }
     }
-    if assembled.layers.is_empty() {
-        tree::attach(&tree::copy(&staging, "volume/upper", WRITTEN)?, root.as_fd(), "workspace")?;
-    } else {
-        overlay(assembled)?;
+    // An overlay also where there is nothing below: the upper may become a layer of another box, and through an overlay nobody can
+    // write into it what an overlay would take for its own marks.
+    if spec.bound.is_some() {
+        tree::attach(&tree::copy(&staging, "bound", 0)?, root.as_fd(), "workspace")?;
+        pivot(&root, spec)?;
+        return Ok(None);
     }
-    pivot(&root, spec)
+    let upper = volume::generation(spec.generation);
+    overlay(&assembled.layers.layers, &Upper { upper: &upper, work: "work" }, "workspace")?;
+    let compared = assembled.layers.compared(&upper)?;
+    pivot(&root, spec)?;
+    Ok(compared)
+}
+
+/// Directories of the volume.
+struct Upper<'a> {
+    upper: &'a str,
+    work: &'a str,
 }
 
 /// Mounted by the box's own root, so that what the kernel does on the overlay's behalf it does with the box's rights.
-fn overlay(assembled: &Assembled) -> Result<(), Refused> {
-    let lower: Vec<_> = assembled.layers.iter().map(|layer| format!("{STAGING}/{layer}")).collect();
-    let options =
-        format!("lowerdir={},upperdir={STAGING}/volume/upper,workdir={STAGING}/volume/work,userxattr", lower.join(":"));
-    let target = Path::new(STAGING).join("root/workspace");
+fn overlay(lower: &[String], Upper { upper, work }: &Upper<'_>, to: &str) -> Result<(), Refused> {
+    let lower = lower_option(lower);
+    let options = format!("{lower},upperdir={STAGING}/volume/{upper},workdir={STAGING}/volume/{work},userxattr");
+    mount_overlay(&options, &format!("root/{to}"), MountFlags::NOSUID | MountFlags::NODEV)
+}
+
+/// The layers as overlayfs wants them, the topmost first; an empty one where there is none.
+pub(super) fn lower_option(lower: &[String]) -> String {
+    let mut paths: Vec<_> = lower.iter().rev().map(|layer| format!("{STAGING}/{layer}")).collect();
+    if paths.is_empty() {
+        paths.push(format!("{STAGING}/empty"));
+    }
+    format!("lowerdir={}", paths.join(":"))
+}
+
+/// Puts an overlay at a name below [`STAGING`].
+pub(super) fn mount_overlay(options: &str, at: &str, flags: MountFlags) -> Result<(), Refused> {
+    let target = Path::new(STAGING).join(at);
     let options = std::ffi::CString::new(options).unwrap_or_default();
-    mount("overlay", &target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
+    mount("overlay", &target, "overlay", flags, options.as_c_str())
         .or_refuse(Primitive::Overlay, || "cannot mount the workspace's layers".to_owned())
 }
 

@@ -82,7 +82,6 @@ fn prepare() -> Result<Outer, Refused> {
         instance: spec.instance.clone(),
         ids: spec.ids,
         cgroups: groups.paths(),
-        loop_device: None,
         init: None,
     };
     keep(&record, &path)?;
@@ -94,7 +93,7 @@ fn prepare() -> Result<Outer, Refused> {
     let listener = UnixListener::bind(path.join("control.sock"))
         .or_refuse(Primitive::ControlSocket, || "cannot bind the control socket".to_owned())?;
     groups.join().or_refuse(Primitive::Cgroup, || "cannot join the box's control groups".to_owned())?;
-    let handles = Handles { listener, cgroup, memory_events, env: spec.env.clone() };
+    let handles = Handles { listener, cgroup, memory_events, compared: None, env: spec.env.clone() };
     Ok(Outer { spec, handles, held, directory: (fd, path), record })
 }
 
@@ -123,7 +122,7 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
             clone::unshare(UnshareFlags::NEWNS)
                 .or_refuse(Primitive::Namespaces, || "cannot make a mount namespace".to_owned())?;
             root::make_mounts_private()?;
-            Some(root::assemble(&outer.spec, &mut outer.record, &mut outer.held)?)
+            Some(root::assemble(&outer.spec, &mut outer.held)?)
         }
         Ids::Own => None,
     };
@@ -164,6 +163,6 @@ impl Outer {
     /// Splits off what the child needs, for a child that has to put the tree together itself.
     pub(super) fn assemble_inside(&mut self) -> Result<root::Assembled, Refused> {
         root::make_mounts_private()?;
-        root::assemble(&self.spec, &mut self.record, &mut self.held)
+        root::assemble(&self.spec, &mut self.held)
     }
 }

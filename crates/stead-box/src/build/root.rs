@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat, symlinkat};
 
+use super::layers::{self, Staged};
 use super::tree::{self, Opt, SHOWN};
-use super::{devices, etc, ids, volume};
+use super::{devices, etc, volume};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::record::OwnerRecord;
 use crate::spec::{BoxSpec, Ids};
 use crate::sys::mount_attr;
 
@@ -30,10 +30,9 @@ const DIRECTORIES: &[&str] =
 /// `/tmp` stays what it is.
 pub(super) const STAGING: &str = "/tmp";
 
-/// The staged tree: below [`STAGING`] are `root`, `volume`, and the layers.
+/// The staged tree: below [`STAGING`] are `root`, `volume`, an `empty` directory, and the layers.
 pub(super) struct Assembled {
-    /// Names in the staging directory, the topmost first, as overlayfs wants them.
-    pub(super) layers: Vec<String>,
+    pub(super) layers: Staged,
 }
 
 /// A name in the new root and what comes there.
@@ -57,7 +56,7 @@ pub(super) fn make_mounts_private() -> Result<(), Refused> {
 }
 
 /// Puts everything together below [`STAGING`].
-pub(super) fn assemble(spec: &BoxSpec, record: &mut OwnerRecord, held: &mut Held) -> Result<Assembled, Refused> {
+pub(super) fn assemble(spec: &BoxSpec, held: &mut Held) -> Result<Assembled, Refused> {
     // All sources first: the staging directory may cover some of them.
     let mut pieces = match &spec.base {
         None => {
@@ -74,26 +73,24 @@ pub(super) fn assemble(spec: &BoxSpec, record: &mut OwnerRecord, held: &mut Held
     };
     pieces.extend(etc::pieces(spec)?);
     pieces.extend(devices::pieces()?);
-    let volume = volume::make(spec, record, held)?;
-    let layers = layers(spec)?;
+    let volume = volume::make(spec, held)?;
+    let sources = layers::open(spec)?;
 
     let root = skeleton(spec, &pieces)?;
     let staging = tree::new("tmpfs", &[Opt::Value("mode", "0755")], tree::WRITTEN, Primitive::Mount)?;
-    for name in ["root", "volume"].map(str::to_owned).into_iter().chain((0..layers.len()).map(|n| format!("l{n}"))) {
-        make_directory(&staging, &name)?;
+    for name in ["root", "volume", "empty", "base"] {
+        make_directory(&staging, name)?;
     }
     tree::attach(&staging, tree::open_directory(CWD, STAGING)?.as_fd(), "")?;
     tree::attach(&volume, staging.as_fd(), "volume")?;
-    for (number, layer) in layers.iter().enumerate() {
-        tree::attach(layer, staging.as_fd(), format!("l{number}"))?;
-    }
+    let layers = sources.stage(spec, &staging)?;
     tree::attach(&root, staging.as_fd(), "root")?;
     for piece in &pieces {
         if let What::Directory(mount) | What::File(mount) = &piece.what {
             tree::attach(mount, root.as_fd(), &piece.path)?;
         }
     }
-    Ok(Assembled { layers: (0..layers.len()).rev().map(|number| format!("l{number}")).collect() })
+    Ok(Assembled { layers })
 }
 
 /// Copies of the entries of a directory that are `wanted`, in the order of their names.
@@ -129,23 +126,6 @@ pub(super) fn piece(from: &OwnedFd, name: &OsStr, path: PathBuf) -> Result<Optio
     Ok(Some(Piece { path, what }))
 }
 
-/// The layers, read-only, their files shown as the agent's where the agent has another id than who made them.
-fn layers(spec: &BoxSpec) -> Result<Vec<OwnedFd>, Refused> {
-    let map = match spec.agent_on_host() {
-        Some(agent) if !spec.layers.is_empty() => Some(ids::owner_map(agent)?),
-        _ => None,
-    };
-    let copy = |path: &PathBuf| {
-        let layer = tree::copy(CWD, path, SHOWN)?;
-        if let Some(map) = &map {
-            let refused = || format!("cannot map the owners of {}", path.display());
-            mount_attr::set_id_map(layer.as_fd(), map.as_fd()).or_refuse(Primitive::IdMappedMount, refused)?;
-        }
-        Ok(layer)
-    };
-    spec.layers.iter().map(copy).collect()
-}
-
 /// The root itself: every directory, every mount point, every text, and then never written again.
 fn skeleton(spec: &BoxSpec, pieces: &[Piece]) -> Result<OwnedFd, Refused> {
     let owner = match spec.ids {
@@ -175,7 +155,7 @@ fn skeleton(spec: &BoxSpec, pieces: &[Piece]) -> Result<OwnedFd, Refused> {
     Ok(root)
 }
 
-fn make_directory(at: &OwnedFd, path: impl AsRef<Path>) -> Result<(), Refused> {
+pub(super) fn make_directory(at: &OwnedFd, path: impl AsRef<Path>) -> Result<(), Refused> {
     let path = path.as_ref();
     match mkdirat(at, path, Mode::from_raw_mode(0o755)) {
         Err(rustix::io::Errno::EXIST) => Ok(()),

@@ -192,6 +192,16 @@ impl Connection {
         self.stream
     }
 
+    /// Ends the box if nothing would be lost by it, and waits until it answers no more; says whether it did.
+    pub fn rest(&mut self) -> Result<bool, BoxError> {
+        match self.ask(Ask::Rest, &[], Some(PATIENCE)) {
+            Ok((Answer::Done, _)) => Ok(true),
+            Ok(_) => Err(unexpected("to rest")),
+            Err(BoxError::Answer { code, .. }) if code == "busy" => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Ends the box from inside: process 1 leaves, and the kernel ends the rest.
     pub fn shut_down(mut self) -> Result<(), BoxError> {
         self.send(Ask::Shutdown, &[])

@@ -15,7 +15,7 @@ use super::uids::UidRanges;
 use crate::cgroup::Held;
 use crate::error::BoxError;
 use crate::protocol::{ExecOrder, Input, OutputLimits};
-use crate::spec::{BoxSpec, Ids, Limits, Volume};
+use crate::spec::{BoxSpec, Ids, LayerSpec, Limits, Volume};
 
 /// One thing that was tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,11 @@ pub fn doctor(init: &Path, directory: &Path) -> Vec<Check> {
         clinic.check("a timeout that ends every process", &|_| {}, &|_, connection| {
             run(connection, "(setsid sleep 60 &); sleep 60", Some(50), 124)
         }),
-        clinic.check("layers below the workspace", &|spec| spec.layers.push(layer.clone()), &|_, _| Ok(())),
+        clinic.check(
+            "layers below the workspace",
+            &|spec| spec.layers.push(LayerSpec::Directory { path: layer.clone() }),
+            &|_, _| Ok(()),
+        ),
     ];
     let _ = std::fs::remove_dir(&layer);
     let asked = Limits { cpu_millis: Some(500), memory_bytes: Some(64 << 20), pids: Some(64), ..Limits::default() };
@@ -110,7 +114,13 @@ impl Clinic<'_> {
             id: id.clone(),
             base: None,
             layers: Vec::new(),
+            compared: None,
+            bound: None,
             volume: Volume::Memory,
+            volume_directory: PathBuf::from(self.directory).join(&id),
+            generation: 0,
+            kept_generations: Vec::new(),
+            templates: None,
             limits: Limits::default(),
             env: BTreeMap::new(),
         };

@@ -50,13 +50,18 @@ pub fn launch(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
 /// of the earlier one is ended first. The ids must be the ones it had: its files belong to them.
 pub fn restart(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     let kept = match spec.volume {
-        Volume::Image => spec.directory.join("volume.img").exists(),
-        Volume::Directory => spec.directory.join("volume").exists(),
+        Volume::Image => spec.volume_directory.join("volume.img").exists(),
+        Volume::Directory => spec.volume_directory.join("volume").exists(),
         Volume::Memory => false,
     };
     if !kept {
         return Err(BoxError::Gone { reason: "its files are not there" });
     }
+    resume(init, spec)
+}
+
+/// Starts a box in a directory that is there. Whatever still runs of an earlier one is ended first; if the start fails the files stay.
+pub fn resume(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     end(&spec.directory)?;
     for name in ["control.sock", HELD_FILE] {
         match fs::remove_file(spec.directory.join(name)) {

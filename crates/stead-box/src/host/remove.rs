@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::launch::kill;
@@ -10,14 +10,16 @@ use super::sweep;
 use crate::cgroup;
 use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
+use crate::sys::loop_device;
 
 /// The kernel takes mounts and devices down behind the last process; not this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Removes everything that belongs to the box of this directory. Removing what is not there is `Ok`; so is removing twice, or after a
+/// Removes everything that belongs to the box of this directory, or a volume of no box. Removing what is not there is `Ok`; so is removing twice, or after a
 /// crash at any point. Give back its uid range afterwards.
 pub fn remove(directory: &Path) -> Result<(), BoxError> {
     end(directory)?;
+    wait_for_device(directory, Instant::now() + PATIENCE)?;
     sweep::remove_tree(directory).at("remove", directory)
 }
 
@@ -35,15 +37,14 @@ pub(super) fn end(directory: &Path) -> Result<(), BoxError> {
         }
         // Where there were no groups. Where there were, it is dead already and only waited for.
         kill(directory, record)?;
-        wait_for_device(record, directory, deadline)?;
     }
     Ok(())
 }
 
 /// The image's device is freed by the kernel with the box's last mount; removing the image before that would keep its space taken.
-fn wait_for_device(record: &OwnerRecord, directory: &Path, deadline: Instant) -> Result<(), BoxError> {
-    let Some(device) = record.loop_device.as_ref().and_then(|device| device.file_name()) else { return Ok(()) };
-    let backing = Path::new("/sys/block").join(device).join("loop/backing_file");
+fn wait_for_device(directory: &Path, deadline: Instant) -> Result<(), BoxError> {
+    let Some(device) = loop_device::hint(directory) else { return Ok(()) };
+    let backing = PathBuf::from(format!("/sys/block/loop{device}/loop/backing_file"));
     let image = directory.join("volume.img");
     let image = fs::canonicalize(&image).unwrap_or(image);
     let mut pause = Duration::from_micros(200);

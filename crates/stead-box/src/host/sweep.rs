@@ -30,6 +30,15 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes one directory of another and all it holds; `Ok` if there is none.
+pub(crate) fn remove_tree_at(above: &OwnedFd, name: &str) -> io::Result<()> {
+    match open_directory(above, name) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => empty(&opened?)?,
+    }
+    Ok(unlinkat(above, name, AtFlags::REMOVEDIR)?)
+}
+
 fn open_directory(at: impl std::os::fd::AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     openat(at, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }

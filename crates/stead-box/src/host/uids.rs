@@ -53,6 +53,15 @@ impl UidRanges {
         owned.find_map(|entry| entry.file_name().to_str()?.parse().ok())
     }
 
+    /// Gives back a range that is known to be the box's. The box must be gone.
+    pub fn give_back_range(&self, first: u32, id: &str) -> Result<(), BoxError> {
+        let path = self.directory.join(first.to_string());
+        match fs::read(&path) {
+            Ok(owner) if owner == id.as_bytes() => fs::remove_file(&path).at("remove", &path),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives back what the box has. The box must be gone.
     pub fn give_back(&self, id: &str) -> Result<(), BoxError> {
         let entries = match fs::read_dir(&self.directory) {

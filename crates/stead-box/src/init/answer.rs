@@ -73,6 +73,13 @@ impl Init {
                 }
                 self.queue(index, id, Work::Files { ask, file })
             }
+            Ask::Rest if self.is_idle(index) => {
+                self.shutdown = true;
+                self.connections[index].answer(id, Answer::Done, &[]);
+                self.connections[index].write();
+                None
+            }
+            Ask::Rest => Some(failed("busy", "something runs or is remembered in the box")),
             Ask::Shutdown => {
                 self.shutdown = true;
                 None
@@ -81,6 +88,14 @@ impl Init {
         if let Some(answer) = answer {
             self.connections[index].answer(id, answer, &[]);
         }
+    }
+
+    /// Whether the connection that asks is all there is.
+    fn is_idle(&self, asking: usize) -> bool {
+        let number = self.connections[asking].number;
+        let alone = self.connections.iter().all(|connection| connection.number == number || connection.is_quiet());
+        let quiet = self.execs.is_empty() && self.lingering.is_empty() && self.queue.is_empty() && self.jobs.is_empty();
+        alone && quiet && other_processes() == 0
     }
 
     fn known(&mut self, exec: &str, then: impl FnOnce(&mut Self) -> Option<Answer>) -> Option<Answer> {
@@ -199,6 +214,14 @@ impl Init {
 
 fn waiting(request: u64, exec: &str) -> Waiting {
     Waiting { request, exec: exec.to_owned(), then: AfterRun::Keep }
+}
+
+/// Processes of the box but this one; more than there can be if they cannot be counted.
+fn other_processes() -> usize {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return usize::MAX };
+    let numbered =
+        |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    entries.flatten().filter(numbered).filter(|entry| entry.file_name() != "1").count()
 }
 
 fn signal_exec(exec: &Exec, number: i32) -> Answer {

@@ -64,6 +64,12 @@ impl Connection {
         })
     }
 
+    /// Whether nothing is asked on it and nothing is on its way.
+    pub(super) fn is_quiet(&self) -> bool {
+        let unread = rustix::io::ioctl_fionread(&self.stream).unwrap_or(0);
+        self.closed || (self.waiting.is_empty() && self.following.is_empty() && self.unsent.is_empty() && unread == 0)
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }

@@ -5,17 +5,17 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
-    Content, DiskFs, DiskSnapshot, Filesystem, FsError, PathRules, Permission, Recursion, Snapshot, WorkspacePath,
-    WriteMode,
+    Content, DiskFs, DiskSnapshot, Filesystem, FsError, PathRules, Recursion, Snapshot, WorkspacePath, WriteMode,
 };
 
+use super::Compared;
 use super::job::failed;
 use crate::protocol::{Answer, FileAsk, FileStat, IfMissing, IfThere, PatchText};
 
@@ -45,14 +45,19 @@ impl From<io::Error> for Undone {
 
 type Answered = Result<(Answer, Vec<u8>), Undone>;
 
-pub(super) fn perform(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>) -> (Answer, Vec<u8>) {
-    match attempt(files, ask, lent) {
+pub(super) fn perform(
+    files: &mut DiskFs,
+    ask: &FileAsk,
+    lent: Option<&OwnedFd>,
+    compared: Option<&Compared>,
+) -> (Answer, Vec<u8>) {
+    match attempt(files, ask, lent, compared) {
         Ok(answered) => answered,
         Err(Undone { code, message }) => (failed(code, message), Vec::new()),
     }
 }
 
-fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>) -> Answered {
+fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: Option<&Compared>) -> Answered {
     let lent = || match lent.map(OwnedFd::try_clone) {
         Some(file) => Ok(File::from(file?)),
         None => Err(io::Error::other("no file came with the request")),
@@ -104,11 +109,26 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>) -> Answere
         }
         FileAsk::Diff => {
             let base = Scratch::unpacked(lent()?)?;
-            let Patch { text, changed, unshown } = patch::between(&DiskFs::open(&base.0)?, files)?;
-            let body = serde_json::to_vec(&PatchText { text, changed, unshown }).map_err(io::Error::other)?;
-            Ok((Answer::Patch, body))
+            patch_of(patch::between(&DiskFs::open(&base.0)?, files)?)
         }
+        FileAsk::Compare => compare(files, compared),
     }
+}
+
+fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {
+    let nothing = || Undone { code: "no_base", message: "there is nothing to compare with yet".to_owned() };
+    let compared = compared.ok_or_else(nothing)?;
+    let open = |fd: &OwnedFd| DiskFs::open(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())));
+    let before = open(&compared.before)?;
+    let Some(written) = &compared.written else { return patch_of(patch::between(&before, files)?) };
+    let written = written.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+    let uppers: Vec<&dyn Filesystem> = written.iter().map(|upper| upper as &dyn Filesystem).collect();
+    patch_of(patch::between_written(&before, files, &uppers)?)
+}
+
+fn patch_of(Patch { text, changed, unshown }: Patch) -> Answered {
+    let body = serde_json::to_vec(&PatchText { text, changed, unshown }).map_err(io::Error::other)?;
+    Ok((Answer::Patch, body))
 }
 
 /// The rules for new names are the tools', not the raw interface's.
@@ -177,38 +197,12 @@ fn limit_writes(bytes: u64) -> io::Result<()> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Holds what the tar holds. Unlike [`archive::unpack`] it takes links as they are: the tar is a workspace as it was, and
-    /// whatever it says it can only say inside this box.
+    /// Holds what the tar holds.
     fn unpacked(tar: File) -> Result<Self, Undone> {
         let scratch = Self(Path::new("/tmp").join(format!(".stead-{}", std::process::id())));
         std::fs::create_dir(&scratch.0)?;
         let mut files = DiskFs::open(&scratch.0)?;
-        let mut tar = tar;
-        tar.rewind()?;
-        let mut archive = tar::Archive::new(io::BufReader::with_capacity(256 << 10, tar));
-        for entry in archive.entries()? {
-            let mut entry = entry?;
-            let name = entry.path_bytes().into_owned();
-            let segments = name.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty() && *segment != b".");
-            let path = WorkspacePath::from_segments(segments).map_err(FsError::from)?;
-            match entry.header().entry_type() {
-                tar::EntryType::Directory => files.mkdir(&path, 0)?,
-                tar::EntryType::Symlink => {
-                    let target = entry.link_name_bytes().unwrap_or_default().into_owned();
-                    files.symlink(&path, &target, 0)?;
-                }
-                tar::EntryType::Regular => {
-                    let executable = entry.header().mode()? & 0o100 != 0;
-                    let mut writer = files.open_write(&path, WriteMode::Create, 0)?;
-                    io::copy(&mut entry, &mut writer)?;
-                    writer.finish()?;
-                    if executable {
-                        files.set_permission(&path, Permission::Executable, 0)?;
-                    }
-                }
-                _ => {}
-            }
-        }
+        archive::unpack_tree(tar, &mut files)?;
         Ok(scratch)
     }
 }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use stead_fs::DiskFs;
 use stead_fs::tools::{self, Call, FileTool};
 
-use super::files;
+use super::{Compared, files};
 use crate::protocol::{Answer, FileAsk, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, encode};
 use crate::spec::WORKSPACE;
 use crate::sys::clone::{self, Side};
@@ -62,7 +62,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn start(queued: Queued) -> Result<Self, (Queued, io::Error)> {
+    pub(super) fn start(queued: Queued, compared: Option<&Compared>) -> Result<Self, (Queued, io::Error)> {
         let (from, to) = match io::pipe() {
             Ok(pipe) => pipe,
             Err(error) => return Err((queued, error)),
@@ -71,7 +71,7 @@ impl Job {
             Err(error) => Err((queued, error)),
             Ok(Side::Child) => {
                 drop(from);
-                let (answer, body) = perform(&queued.work);
+                let (answer, body) = perform(&queued.work, compared);
                 let frame = encode(&Reply { id: queued.request, answer }, &body);
                 let sent = frame.is_ok_and(|frame| File::from(OwnedFd::from(to)).write_all(&frame).is_ok());
                 clone::leave(i32::from(!sent))
@@ -114,14 +114,14 @@ pub(super) fn failed(code: &str, message: impl Into<String>) -> Answer {
 }
 
 /// In the child.
-fn perform(work: &Work) -> (Answer, Vec<u8>) {
+fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
     let mut files = match DiskFs::open(Path::new(WORKSPACE)) {
         Ok(files) => files,
         Err(error) => return (failed("no_workspace", error.to_string()), Vec::new()),
     };
     match work {
         Work::Tool(call) => (tool(&mut files, call), Vec::new()),
-        Work::Files { ask, file } => files::perform(&mut files, ask, file.as_ref()),
+        Work::Files { ask, file } => files::perform(&mut files, ask, file.as_ref(), compared),
     }
 }
 

@@ -269,7 +269,7 @@ impl Init {
                 continue;
             }
             let Some(queued) = self.queue.remove(index) else { return };
-            match Job::start(queued) {
+            match Job::start(queued, self.handles.compared.as_ref()) {
                 Ok(job) => self.jobs.push(job),
                 Err((queued, error)) => {
                     let message = format!("the box cannot start another process: {error}");

@@ -65,6 +65,9 @@ pub enum Ask {
     Files(Box<FileAsk>),
     /// Ends everything in the box, init last. Not answered.
     Shutdown,
+    /// Ends the box if nothing would be lost by it: no command, running or remembered, no other process, nothing asked by others. Answered
+    /// with `done` just before, or with the failure `busy`.
+    Rest,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,16 +195,18 @@ pub enum FileAsk {
     Restore,
     /// What has changed since the workspace was what the tar that comes with it holds; answered with `patch`.
     Diff,
+    /// What has changed since the workspace was the trees the box was told to compare with; answered with `patch`.
+    Compare,
 }
 
 impl FileAsk {
     /// Whether a file must come with it.
     pub fn takes_file(&self) -> bool {
-        !matches!(self, Self::List { .. } | Self::MakeDirectory { .. } | Self::Delete { .. })
+        !matches!(self, Self::List { .. } | Self::MakeDirectory { .. } | Self::Delete { .. } | Self::Compare)
     }
 
     pub fn changes_files(&self) -> bool {
-        !matches!(self, Self::List { .. } | Self::Open { .. } | Self::Export { .. } | Self::Diff)
+        !matches!(self, Self::List { .. } | Self::Open { .. } | Self::Export { .. } | Self::Diff | Self::Compare)
     }
 }
 

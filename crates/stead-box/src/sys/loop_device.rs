@@ -7,10 +7,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 /// Another process may take the device between our asking and our binding.
 const TRIES: usize = 64;
@@ -45,12 +47,45 @@ struct LoopInfo {
 /// A bound device. Keep the file open until the device is mounted; closing it before then frees the device.
 pub(crate) struct LoopDevice {
     pub(crate) path: PathBuf,
+    number: u32,
     /// Held, not used.
     _open: File,
 }
 
+/// In the image's directory: the number of the device it was bound to last.
+const HINT: &str = "volume.loop";
+
+pub(crate) fn hint(directory: &Path) -> Option<u32> {
+    std::fs::read_to_string(directory.join(HINT)).ok()?.trim().parse().ok()
+}
+
+/// Binds the image in this directory to a device: to the one it is bound to already, if it is, since the same file behind two devices would be
+/// two file systems that do not know of each other. Whoever calls this holds the image's lock until the device is mounted.
+pub(crate) fn attach_once(directory: &Path, image: &File) -> io::Result<LoopDevice> {
+    if let Some(bound) = hint(directory).and_then(|number| bound(number, image)) {
+        return Ok(bound);
+    }
+    let device = attach(image)?;
+    // If this is not reached the device goes with this process, since nothing has it mounted.
+    std::fs::write(directory.join(HINT), device.number.to_string())?;
+    Ok(device)
+}
+
+/// The device of this number, if it is bound to this file. While it is held open it stays so.
+fn bound(number: u32, image: &File) -> Option<LoopDevice> {
+    let path = PathBuf::from(format!("/dev/loop{number}"));
+    let device = File::options().read(true).write(true).open(&path).ok()?;
+    // SAFETY: `LoopInfo` is a plain struct of integers, for which all zeroes is a value.
+    let mut info: LoopInfo = unsafe { std::mem::zeroed() };
+    // SAFETY: the request writes one `loop_info64`; `info` is one and outlives the call.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+    let found = image.metadata().ok()?;
+    let same = result == 0 && (info.device, info.inode) == (found.dev(), found.ino());
+    same.then_some(LoopDevice { path, number, _open: device })
+}
+
 /// Binds `image` to a free loop device.
-pub(crate) fn attach(image: &File) -> io::Result<LoopDevice> {
+fn attach(image: &File) -> io::Result<LoopDevice> {
     let control = File::options().read(true).write(true).open("/dev/loop-control")?;
     for _ in 0..TRIES {
         // SAFETY: this request takes no argument.
@@ -61,7 +96,7 @@ pub(crate) fn attach(image: &File) -> io::Result<LoopDevice> {
         let path = PathBuf::from(format!("/dev/loop{number}"));
         let device = File::options().read(true).write(true).open(&path)?;
         match configure(&device, image) {
-            Ok(()) => return Ok(LoopDevice { path, _open: device }),
+            Ok(()) => return Ok(LoopDevice { path, number: number.cast_unsigned(), _open: device }),
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
             Err(error) => return Err(error),
         }

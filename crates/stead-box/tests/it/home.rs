@@ -92,12 +92,18 @@ impl Home {
         };
         BoxSpec {
             directory: self.path().join("boxes").join(&id),
-            id,
+            id: id.clone(),
             instance: self.instance.clone(),
             ids,
             base: None,
             layers: Vec::new(),
+            compared: None,
+            bound: None,
             volume,
+            volume_directory: self.path().join("boxes").join(&id),
+            generation: 0,
+            kept_generations: Vec::new(),
+            templates: Some(self.path().join("templates")),
             limits: Limits {
                 cpu_millis: Some(1_000),
                 memory_bytes: Some(256 << 20),

@@ -52,6 +52,7 @@ pub(crate) fn a_dead_box_is_started_again_over_its_files(home: &Home) {
     assert_eq!(sandbox.says("cat d/a c"), "kept\nmore\n");
     let mut other = spec.clone();
     other.directory = home.path().join("boxes/none");
+    other.volume_directory = other.directory.clone();
     assert!(matches!(restart(&init(), &other), Err(BoxError::Gone { .. })));
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn hostile_trees_are_removed(home: &Home) {
     std::thread::sleep(Duration::from_millis(200));
     if is_root() {
         // What the box itself cannot do, in case somebody else did.
-        let locked = sandbox.running.directory().join("volume/upper/locked");
+        let locked = sandbox.running.directory().join("volume/g0/locked");
         std::fs::create_dir(&locked).unwrap();
         std::fs::write(locked.join("f"), "").unwrap();
         for path in [locked.join("f"), locked] {
@@ -149,7 +150,10 @@ pub(crate) fn a_box_that_cannot_be_as_ordered_is_not_started(home: &Home) {
             other => panic!("{}", chain(&other)),
         }
     };
-    assert_eq!(refused(&|spec| spec.layers.push("/nowhere".into())), Primitive::Mount);
+    assert_eq!(
+        refused(&|spec| spec.layers.push(stead_box::LayerSpec::Directory { path: "/nowhere".into() })),
+        Primitive::Mount
+    );
     assert_eq!(refused(&|spec| spec.instance = "../x".to_owned()), Primitive::Spec);
     assert_eq!(refused(&|spec| spec.base = Some("/nowhere".into())), Primitive::Mount);
     if !is_root() {

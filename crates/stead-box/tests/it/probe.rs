@@ -68,7 +68,7 @@ pub(crate) fn the_probe_is_refused_inside_and_allowed_outside(home: &Home) {
     std::fs::set_permissions(layer.join("wsprobe"), PermissionsExt::from_mode(0o755)).unwrap();
 
     let mut spec = home.spec();
-    spec.layers.push(layer);
+    spec.layers.push(stead_box::LayerSpec::Directory { path: layer });
     let sandbox = home.start_with(&spec);
     let mut order = sandbox.order("cd /tmp && exec /workspace/wsprobe");
     order.env = canaries.env.clone();

@@ -130,7 +130,7 @@ pub(crate) fn file_tools_and_shell_see_one_tree(home: &Home) {
     std::fs::create_dir(&layer).unwrap();
     std::fs::write(layer.join("below.txt"), "from a layer\n").unwrap();
     let mut spec = home.spec();
-    spec.layers.push(layer.clone());
+    spec.layers.push(stead_box::LayerSpec::Directory { path: layer.clone() });
     let sandbox = home.start_with(&spec);
     assert_eq!(call(&sandbox, "write", json!({"path": "d/a.txt", "content": "one\n"})).1, "Created d/a.txt (4 bytes).");
     assert_eq!(

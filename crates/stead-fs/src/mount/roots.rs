@@ -51,6 +51,16 @@ impl AllowedRoots {
         opened.map_err(|error| MountError::Copy { host_path: host_path.to_owned(), target: source.path, source: error })
     }
 
+    /// The real path of a directory, if it is inside and reached through no link.
+    pub fn directory(&self, host_path: &str) -> Result<PathBuf, MountError> {
+        let (source, kind) = self.find(&HostMount::new(host_path))?;
+        if kind != Kind::Directory {
+            let source = FsError::NotDirectory { path: source.path.clone() };
+            return Err(MountError::Copy { host_path: host_path.to_owned(), target: WorkspacePath::root(), source });
+        }
+        Ok(self.host_path(&source))
+    }
+
     pub(super) fn fs(&self, root: usize) -> &DiskFs {
         &self.roots[root].fs
     }

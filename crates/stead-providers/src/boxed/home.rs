@@ -6,11 +6,31 @@ use std::io;
 use stead_box::{BoxError, Connection};
 use stead_core::SnapshotId;
 use stead_core::capability::LimitKind;
-use stead_core::config::ProviderName;
+use stead_core::config::{HostMount, ProviderName};
+use stead_core::event::StepReport;
+use stead_core::policy::MountMode;
+use stead_fs::DiskFs;
+use stead_fs::patch::Patch;
 
 use super::scratch::Scratch;
+use super::tars;
+use crate::error::ProviderError;
+use crate::layers::{Note, TreeSource};
+
+/// Writes files into an empty tree, all of them or an error.
+pub(crate) type Fill<'a> = Box<dyn FnOnce(&mut DiskFs) -> Result<StepReport, ProviderError> + 'a>;
+
+/// A host directory that is to be the workspace.
+pub(crate) struct MountOrder {
+    pub(crate) host_path: String,
+    pub(crate) mode: MountMode,
+    pub(crate) allowed_host_roots: Vec<String>,
+}
 
 /// How one box is reached, and what the server keeps for it. Calls may block; none is made on an async thread.
+///
+/// What is kept of a tree is kept as tars, by [`BoxHome::keep`] and its like, unless the provider knows better and overrides [`BoxHome::lay`],
+/// [`BoxHome::fill`], [`BoxHome::begin`], [`BoxHome::snapshot`], [`BoxHome::restore`] and [`BoxHome::compare`].
 pub(crate) trait BoxHome: Send + Sync + 'static {
     fn provider(&self) -> ProviderName;
 
@@ -27,11 +47,59 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     fn scratch(&self) -> &Scratch;
 
     /// Keeps what the box writes into the file it is given, under this name and only as a whole.
-    fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError>;
+    fn keep(&self, _name: &str, _write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError> {
+        Err(BoxError::Lost(no_tars()))
+    }
 
     /// What was kept of this box under the name.
-    fn kept(&self, name: &str) -> io::Result<File>;
+    fn kept(&self, _name: &str) -> io::Result<File> {
+        Err(no_tars())
+    }
 
     /// A snapshot of any box of this provider's.
-    fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>>;
+    fn find_snapshot(&self, _snapshot: SnapshotId) -> io::Result<Option<File>> {
+        Err(no_tars())
+    }
+
+    /// Puts a whole tree at the root.
+    fn lay(&self, source: TreeSource) -> Result<Note, ProviderError> {
+        tars::lay(self, source)
+    }
+
+    /// Adds files; one that would cover what is there refuses all of them.
+    fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
+        tars::fill(self, fill)
+    }
+
+    /// Makes a host directory the workspace.
+    fn mount(&self, _order: MountOrder) -> Result<StepReport, ProviderError> {
+        Err(ProviderError::Unsupported { provider: self.provider(), action: "mount_directory" })
+    }
+
+    /// What is there now is what [`BoxHome::compare`] compares with.
+    fn begin(&self) -> Result<(), ProviderError> {
+        Ok(tars::keep(self, tars::BASE)?)
+    }
+
+    fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        Ok(tars::keep(self, &snapshot.to_string())?)
+    }
+
+    /// Makes the tree what the snapshot kept; `false` if there is none.
+    fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        Ok(tars::put_back(self, snapshot)?)
+    }
+
+    fn compare(&self) -> Result<Patch, BoxError> {
+        tars::compare(self)
+    }
+}
+
+fn no_tars() -> io::Error {
+    io::Error::other("this provider keeps no tars")
+}
+
+/// Used by the actions that copy mounts in.
+pub(crate) fn mounts_fill<'a>(mounts: Vec<HostMount>, roots: &'a [String]) -> Fill<'a> {
+    Box::new(move |files| crate::fill::mounts(files, mounts, roots, 0))
 }

@@ -7,26 +7,25 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::json;
 use stead_box::BoxError;
-use stead_box::protocol::{
-    Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, PatchText, ToolCall, ToolLimits,
-};
+use stead_box::protocol::{Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, ToolCall, ToolLimits};
 use stead_core::capability::LimitKind;
 use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
-use stead_core::{CallId, SnapshotId, Timestamp};
+use stead_core::{CallId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
 use stead_fs::{Content, Digest, DiskFs, Entry, FsError, Listing, WorkspacePath};
 
 use super::execs::BoxedExecs;
-use super::home::BoxHome;
+use super::home::{BoxHome, MountOrder, mounts_fill};
 use super::line::Line;
 use super::reply::{broken, failed, fs_error, operate_error};
-use super::{arguments, command, evaluate, fill, off_thread};
+use super::{arguments, command, evaluate, off_thread};
 use crate::error::{OperateError, ProviderError};
 use crate::execs::Execs;
+use crate::fill;
 use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace};
 
 /// Where the agent finds what its task is about.
@@ -35,8 +34,6 @@ const TASK_CONTEXT_PATH: &str = ".stead/task.json";
 const MOST_BYTES: u64 = 64 << 30;
 /// A file tool that takes longer is ended.
 const TOOL_TIMEOUT_MS: u64 = 60_000;
-/// The name of the snapshot a diff compares with.
-const BASE: &str = "base";
 
 pub(crate) struct BoxedWorkspace {
     inner: Arc<Inner>,
@@ -90,19 +87,6 @@ impl Inner {
         self.home.connect()?.files(ask, file)
     }
 
-    /// Keeps the whole workspace under a name.
-    fn keep(&self, name: &str) -> Result<(), BoxError> {
-        let ask = || FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES };
-        self.home.keep(name, &mut |file| self.files(ask(), Some(file)).map(drop))
-    }
-
-    fn put_back(&self, snapshot: SnapshotId) -> Result<bool, BoxError> {
-        match self.home.find_snapshot(snapshot).map_err(BoxError::Lost)? {
-            Some(file) => self.files(FileAsk::Restore, Some(&file)).map(|_| true),
-            None => Ok(false),
-        }
-    }
-
     fn put(&self, path: &str, content: &[u8]) -> Result<(), BoxError> {
         let mut file = self.home.scratch().file().map_err(BoxError::Lost)?;
         std::io::Write::write_all(&mut file, content).map_err(BoxError::Lost)?;
@@ -143,7 +127,8 @@ impl Inner {
 
     fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {
         if let Some(tree) = order.tree {
-            return fill::tree(&*self.home, tree);
+            let note = self.home.lay(tree)?;
+            return Ok(serde_json::from_value(note).unwrap_or_default());
         }
         match order.action {
             Action::CreateWorkspace => {}
@@ -158,16 +143,21 @@ impl Inner {
                 command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
             }
             Action::RestoreSnapshot { snapshot, .. } => {
-                if !self.put_back(snapshot)? {
+                if !self.home.restore(snapshot)? {
                     return Err(ProviderError::NoSnapshot { snapshot });
                 }
             }
             Action::HydrateMounts { mounts, allowed_host_roots } => {
-                return fill::mounts(&*self.home, mounts, &allowed_host_roots);
+                return self.home.fill(mounts_fill(mounts, &allowed_host_roots));
             }
             Action::UnpackBundle { digest, .. } => {
                 let bundle = order.bundle.ok_or(ProviderError::BundleFormat)?;
-                return fill::bundle(&*self.home, bundle, digest);
+                let bundle = fill::bundle_tree(bundle, digest)?;
+                let note = self.home.lay(bundle)?;
+                return serde_json::from_value(note).map_err(|_| ProviderError::BundleFormat);
+            }
+            Action::MountDirectory { host_path, mode, allowed_host_roots } => {
+                return self.home.mount(MountOrder { host_path, mode, allowed_host_roots });
             }
             unsupported => {
                 let (provider, action) = (self.home.provider(), unsupported.name());
@@ -205,13 +195,13 @@ impl Inner {
                 self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
             }
             FileOrder::Snapshot { snapshot } => {
-                self.keep(&snapshot.to_string()).map_err(|error| operate_error("", error))?;
+                self.home.snapshot(snapshot).map_err(kept_error)?;
                 Ok(None)
             }
-            FileOrder::Restore { snapshot } => match self.put_back(snapshot) {
+            FileOrder::Restore { snapshot } => match self.home.restore(snapshot) {
                 Ok(true) => Ok(None),
                 Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
-                Err(error) => Err(operate_error("", error)),
+                Err(error) => Err(kept_error(error)),
             },
         }
     }
@@ -251,13 +241,6 @@ impl Inner {
         Ok(Listing { entries, total })
     }
 
-    fn diff(&self) -> Result<Patch, BoxError> {
-        let base = self.home.kept(BASE).map_err(BoxError::Lost)?;
-        let (BoxAnswer::Patch, body) = self.files(FileAsk::Diff, Some(&base))? else { return Err(nonsense()) };
-        let PatchText { text, changed, unshown } = serde_json::from_slice(&body).map_err(|_| nonsense())?;
-        Ok(Patch { text, changed, unshown })
-    }
-
     fn file_tool(&self, order: ToolOrder) -> ToolDone {
         let limits = ToolLimits {
             write_chars: order.limits.write_chars,
@@ -273,6 +256,16 @@ impl Inner {
         let failure = reply.code.map(|code| ToolFailure { code, message: reply.message.clone(), hint: reply.hint });
         let answer = Answer { result: reply.result, error: failure, message: reply.message };
         ToolDone { answer, done: Done::nothing() }
+    }
+}
+
+/// Why a tree was not kept or put back.
+fn kept_error(error: ProviderError) -> OperateError {
+    match error {
+        ProviderError::Box { source } => operate_error("", source),
+        ProviderError::Unsupported { .. } => OperateError::Unsupported,
+        ProviderError::NoSnapshot { snapshot } => OperateError::NoSnapshot { snapshot },
+        other => operate_error("", BoxError::Lost(std::io::Error::other(other.to_failure().message))),
     }
 }
 
@@ -304,9 +297,8 @@ impl Workspace for BoxedWorkspace {
         Ok(Performed { done: Done::nothing(), report })
     }
 
-    async fn begin(&self) {
-        // Without it there is nothing to compare with, and a diff says so.
-        let _ = self.with(|inner| inner.keep(BASE)).await;
+    async fn begin(&self) -> Result<(), ProviderError> {
+        self.with(|inner| inner.home.begin()).await.unwrap_or(Err(ProviderError::Interrupted))
     }
 
     async fn operate(&self, order: FileOrder, _now: Timestamp) -> Result<Done, OperateError> {
@@ -334,7 +326,7 @@ impl Workspace for BoxedWorkspace {
     }
 
     async fn diff(&self) -> Result<Patch, FsError> {
-        let compared = self.with(Inner::diff).await;
+        let compared = self.with(|inner| inner.home.compare()).await;
         compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
     }
 

@@ -134,9 +134,10 @@ impl Workspace for MemoryWorkspace {
         Ok(Performed { done: stage(current, files, changes), report })
     }
 
-    async fn begin(&self) {
+    async fn begin(&self) -> Result<(), ProviderError> {
         let mut tree = self.tree.lock().await;
         tree.base = tree.files.clone();
+        Ok(())
     }
 
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError> {

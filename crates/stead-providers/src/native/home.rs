@@ -1,23 +1,171 @@
 //! A native box, as the workspace over it needs it.
+//!
+//! The box is started by the first thing that needs it, over the layers there are by then. To freeze what it wrote is to end it, if nothing
+//! would be lost by that, and to let the next one write elsewhere; so the cost is that of a start, whatever was written.
 
-use std::fs::{self, File};
-use std::io;
-use std::sync::Arc;
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stead_box::{BoxError, Connection, RunningBox};
+use stead_box::protocol::FileAsk;
+use stead_box::{Access, Bound, BoxError, Connection, RunningBox};
 use stead_core::capability::LimitKind;
+use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::event::StepReport;
+use stead_core::policy::MountMode;
 use stead_core::{SnapshotId, WorkspaceId};
+use stead_fs::archive::{self, ArchiveError};
+use stead_fs::mount::AllowedRoots;
+use stead_fs::patch::Patch;
+use stead_fs::{DiskFs, WorkspacePath};
 
+use super::beside;
 use super::limits;
-use super::place::Place;
-use crate::boxed::{BoxHome, Scratch};
+use super::lineage::{Durability, LayerRef, Lineage};
+use super::workspaces::{Turn, Workspaces};
+use crate::boxed::{BoxHome, Fill, MountOrder, Scratch, patch_of, send};
+use crate::error::ProviderError;
+use crate::layers::{Note, TreeSource};
+
+/// A longer chain is made one layer: overlayfs looks through all of them for every name that is not there.
+const MOST_LAYERS: usize = 24;
+/// What a box may write into a file of the server's.
+const MOST_BYTES: u64 = 64 << 30;
 
 pub(super) struct NativeHome {
-    pub(super) id: WorkspaceId,
-    pub(super) running: RunningBox,
-    pub(super) place: Arc<Place>,
+    pub(super) order: CreateOrder,
+    pub(super) workspaces: Arc<Workspaces>,
+    pub(super) turn: Arc<Mutex<Turn>>,
+    /// What was promised to hold when the workspace was made.
+    pub(super) promised: Vec<LimitKind>,
+    /// Whether no box ran when the server took the workspace up.
     pub(super) started_anew: bool,
+}
+
+impl NativeHome {
+    pub(super) fn id(&self) -> WorkspaceId {
+        self.order.workspace
+    }
+
+    pub(super) fn turn(&self) -> MutexGuard<'_, Turn> {
+        // Set and cleared as a whole: a panic elsewhere leaves it whole.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lineage(&self) -> Result<Lineage, ProviderError> {
+        self.workspaces.lineage(self.id()).ok_or(ProviderError::Gone { workspace: self.id() })
+    }
+
+    fn start(&self, turn: &mut Turn) -> Result<RunningBox, ProviderError> {
+        let lineage = self.lineage()?;
+        let kept = self.workspaces.kept_generations(self.id());
+        let spec = self.workspaces.place.spec(&self.order, &lineage, &self.workspaces.layers, kept)?;
+        turn.written = true;
+        let running = self.workspaces.place.start(&spec)?;
+        let held = limits(running.held());
+        if let Some(lost) = self.promised.iter().find(|limit| !held.contains(limit)) {
+            running.kill()?;
+            return Err(ProviderError::Unenforced { limit: *lost });
+        }
+        (turn.running, turn.compares_with) = (Some(running.clone()), lineage.began_with);
+        Ok(running)
+    }
+
+    fn connect_in(&self, turn: &mut Turn) -> Result<Connection, ProviderError> {
+        let dead =
+            |error: &BoxError| matches!(error, BoxError::Lost(_) | BoxError::Gone { .. } | BoxError::Host { .. });
+        if let Some(running) = &turn.running {
+            match running.connect() {
+                Err(error) if dead(&error) && RunningBox::find(running.directory()).is_err() => turn.running = None,
+                connected => return Ok(connected?),
+            }
+        }
+        Ok(self.start(turn)?.connect()?)
+    }
+
+    /// Ends the box if nothing would be lost by it; says whether there is none now.
+    fn rest(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
+        let Some(running) = turn.running.clone() else { return Ok(true) };
+        let rested = match running.connect() {
+            Ok(mut connection) => connection.rest()?,
+            // It has died already.
+            Err(_) => RunningBox::find(running.directory()).is_err(),
+        };
+        if rested {
+            running.kill()?;
+            turn.running = None;
+        }
+        Ok(rested)
+    }
+
+    /// Makes a layer of what was written, if nothing is at work in the box; gives all layers, or `None`.
+    pub(super) fn freeze(
+        &self,
+        turn: &mut Turn,
+        durability: Durability,
+    ) -> Result<Option<Vec<LayerRef>>, ProviderError> {
+        let lineage = self.lineage()?;
+        if lineage.bound.is_some() {
+            return Ok(None);
+        }
+        if !turn.written {
+            return Ok(Some(lineage.layers));
+        }
+        if lineage.layers.len() >= MOST_LAYERS || !self.rest(turn)? {
+            return Ok(None);
+        }
+        let frozen =
+            LayerRef::Generation { volume: self.id().to_string(), number: lineage.generation, ids: lineage.ids };
+        let changed = self.workspaces.change(self.id(), durability, |lineage| {
+            lineage.layers.push(frozen);
+            lineage.generation += 1;
+        })?;
+        turn.written = false;
+        Ok(Some(changed.layers))
+    }
+
+    /// Makes one layer of the whole tree by copying it, whoever is at work there.
+    pub(super) fn copy(&self, turn: &mut Turn) -> Result<LayerRef, ProviderError> {
+        let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
+        let tar = self.scratch().file().map_err(spool)?;
+        let ask = FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES };
+        self.connect_in(turn)?.files(ask, Some(&tar))?;
+        let ((), layer) = beside::make(&self.workspaces, self.id(), |tree| {
+            let mut files = DiskFs::open(tree).map_err(spool)?;
+            archive::unpack_tree(tar, &mut files).map_err(|source| ProviderError::Bundle { source })
+        })?;
+        Ok(layer)
+    }
+
+    /// Puts a layer on top of everything, where nothing runs; `false` where something does.
+    fn cover(&self, turn: &mut Turn, layer: LayerRef) -> Result<bool, ProviderError> {
+        if self.freeze(turn, Durability::Later)?.is_none() {
+            return Ok(false);
+        }
+        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.layers.push(layer))?;
+        Ok(true)
+    }
+
+    fn put_back(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        let mut turn = self.turn();
+        if self.lineage()?.bound.is_some() {
+            return Err(ProviderError::Unsupported { provider: ProviderName::Native, action: "restore" });
+        }
+        if !self.rest(&mut turn)?
+            && let Some(running) = turn.running.take()
+        {
+            // What runs works with files that are no longer to be there.
+            running.kill()?;
+        }
+        let Some(_) = self.workspaces.stand_on(self.id(), snapshot)? else { return Ok(false) };
+        let written = turn.written;
+        self.workspaces.change(self.id(), Durability::Now, |lineage| {
+            // What was written since is given up, unless a snapshot names it.
+            lineage.generation += u32::from(written);
+        })?;
+        turn.written = false;
+        Ok(true)
+    }
 }
 
 impl BoxHome for NativeHome {
@@ -26,11 +174,11 @@ impl BoxHome for NativeHome {
     }
 
     fn enforced_limits(&self) -> Vec<LimitKind> {
-        limits(self.running.held())
+        self.promised.clone()
     }
 
     fn connect(&self) -> Result<Connection, BoxError> {
-        self.running.connect()
+        self.connect_in(&mut self.turn()).map_err(into_box_error)
     }
 
     fn started_anew(&self) -> bool {
@@ -38,22 +186,121 @@ impl BoxHome for NativeHome {
     }
 
     fn scratch(&self) -> &Scratch {
-        self.place.scratch()
+        self.workspaces.place.scratch()
     }
 
-    fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError> {
-        let path = self.place.snapshot(self.id, name).map_err(BoxError::Lost)?;
-        let new = path.with_extension("tar.new");
-        let file = File::create(&new).map_err(BoxError::Lost)?;
-        write(&file)?;
-        file.sync_all().and_then(|()| fs::rename(&new, &path)).map_err(BoxError::Lost)
+    fn lay(&self, source: TreeSource) -> Result<Note, ProviderError> {
+        let layer = self.workspaces.layers.ensure(source, &self.id().to_string())?;
+        let key = layer.key.to_string();
+        if self.cover(&mut self.turn(), LayerRef::Shared { key })? {
+            return Ok(layer.note);
+        }
+        send(self, &DiskFs::open(&layer.tree).map_err(|source| beside::failed(&layer.tree, source))?)?;
+        Ok(layer.note)
     }
 
-    fn kept(&self, name: &str) -> io::Result<File> {
-        self.place.snapshot(self.id, name).and_then(File::open)
+    fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
+        let below = self.lineage()?.layers;
+        let (report, layer) = beside::make(&self.workspaces, self.id(), |tree| {
+            let mut files = DiskFs::open(tree).map_err(|source| beside::failed(tree, source))?;
+            let report = fill(&mut files)?;
+            beside::refuse_covering(&self.workspaces, &below, &files)?;
+            Ok(report)
+        })?;
+        if !self.cover(&mut self.turn(), layer.clone())? {
+            let tree = beside::path(&self.workspaces, &layer);
+            send(self, &DiskFs::open(&tree).map_err(|source| beside::failed(&tree, source))?)?;
+        }
+        Ok(report)
     }
 
-    fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {
-        self.place.find_snapshot(snapshot)
+    fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError> {
+        let refused = |source| ProviderError::Mount { source };
+        let roots = AllowedRoots::open(&order.allowed_host_roots).map_err(refused)?;
+        let path = roots.directory(&order.host_path).map_err(refused)?;
+        let access = match order.mode {
+            // Copied, not put below the overlay as it is: a directory that changes below an overlay has no defined content, and a diff or
+            // an apply needs to know what the agent began with.
+            MountMode::Overlay => return self.fill(beside::copy_of(path)),
+            MountMode::ReadOnly => Access::Read,
+            MountMode::ReadWrite => Access::Write,
+        };
+        let _turn = self.turn();
+        let bound = Some(Bound { path, access });
+        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.bound = bound)?;
+        Ok(StepReport::default())
+    }
+
+    fn begin(&self) -> Result<(), ProviderError> {
+        let mut turn = self.turn();
+        if self.lineage()?.bound.is_some_and(|bound| bound.access == Access::Read) {
+            return self.connect_in(&mut turn).map(drop);
+        }
+        let began_with = match self.freeze(&mut turn, Durability::Later)? {
+            Some(layers) => layers,
+            None => vec![self.copy(&mut turn)?],
+        };
+        self.workspaces.change(self.id(), Durability::Now, |lineage| lineage.began_with = Some(began_with))?;
+        self.connect_in(&mut turn).map(drop)
+    }
+
+    fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        let mut turn = self.turn();
+        let kept = match self.freeze(&mut turn, Durability::Later)? {
+            Some(layers) => layers,
+            None => vec![self.copy(&mut turn)?],
+        };
+        let long = self.lineage()?.layers.len() >= MOST_LAYERS;
+        let shortened = long && self.rest(&mut turn)?;
+        self.workspaces.change(self.id(), Durability::Now, |lineage| {
+            lineage.snapshots.insert(snapshot.to_string(), kept.clone());
+            if shortened {
+                lineage.layers = kept;
+                lineage.generation += 1;
+            }
+        })?;
+        turn.written = !shortened && turn.written;
+        Ok(())
+    }
+
+    fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        self.put_back(snapshot)
+    }
+
+    fn compare(&self) -> Result<Patch, BoxError> {
+        let mut turn = self.turn();
+        let mut connection = self.connect_in(&mut turn).map_err(into_box_error)?;
+        let lineage = self.lineage().map_err(into_box_error)?;
+        if lineage.bound.as_ref().is_some_and(|bound| bound.access == Access::Read) {
+            return Ok(Patch::default());
+        }
+        let same = turn.compares_with == lineage.began_with;
+        drop(turn);
+        let answer = match lineage.began_with.as_deref() {
+            // The box was at work when the session began, and knows of nothing to compare with.
+            Some([layer @ LayerRef::Beside { .. }]) if !same => {
+                let tar = self.tar_of(layer).map_err(BoxError::Lost)?;
+                connection.files(FileAsk::Diff, Some(&tar))?
+            }
+            _ => connection.files(FileAsk::Compare, None)?,
+        };
+        patch_of(answer)
+    }
+}
+
+impl NativeHome {
+    fn tar_of(&self, layer: &LayerRef) -> std::io::Result<File> {
+        let files = DiskFs::open(&beside::path(&self.workspaces, layer))?;
+        let mut tar = self.scratch().file()?;
+        archive::export_tar(&files, &WorkspacePath::root(), &mut tar).map_err(std::io::Error::other)?;
+        Ok(tar)
+    }
+}
+
+fn into_box_error(error: ProviderError) -> BoxError {
+    match error {
+        ProviderError::Box { source } => source,
+        ProviderError::Gone { .. } => BoxError::Gone { reason: "the workspace was removed" },
+        other => BoxError::Lost(std::io::Error::other(other.to_failure().message)),
     }
 }

@@ -1,15 +1,21 @@
-//! Where the boxes of one server are, and how each comes to be and to go.
+//! Where everything of one server's native workspaces is, and what a box is told of it.
+//!
+//! `boxes/<id>` is the box: its record, its socket, its lineage. `volumes/<id>` is what it wrote, which other workspaces may stand on and which
+//! may therefore outlive the box. `layers` is what all share.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use stead_box::{BoxError, BoxSpec, Ids, Limits, OwnerRecord, RunningBox, UidRanges, Volume};
+use stead_box::{BoxError, BoxSpec, Ids, LayerSpec, Limits, RunningBox, UidRanges, Volume};
+use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
-use stead_core::{SnapshotId, WorkspaceId};
 
+use super::lineage::{LayerRef, Lineage};
 use crate::boxed::Scratch;
 use crate::error::ProviderError;
+use crate::layers::{LayerKey, LayerStore};
 
 /// What a server tells its native provider.
 #[derive(Debug, Clone)]
@@ -22,15 +28,9 @@ pub struct NativeConfig {
     pub init: PathBuf,
 }
 
-/// A box that runs, and whether it did before.
-pub(super) enum Taken {
-    Found(RunningBox),
-    Started(RunningBox),
-}
-
 pub(super) struct Place {
-    config: NativeConfig,
-    ranges: UidRanges,
+    pub(super) config: NativeConfig,
+    pub(super) ranges: UidRanges,
     scratch: Scratch,
     root: bool,
 }
@@ -54,120 +54,122 @@ impl Place {
         fs::create_dir_all(self.boxes()).map_err(|error| format!("cannot use {}: {error}", home.display()))
     }
 
-    fn boxes(&self) -> PathBuf {
-        self.config.home.join("boxes")
-    }
-
-    fn directory(&self, id: WorkspaceId) -> PathBuf {
-        self.boxes().join(id.to_string())
-    }
-
-    fn spec(&self, order: &CreateOrder, ids: Ids) -> Result<BoxSpec, ProviderError> {
-        let base = order.base_image.as_ref().map(PathBuf::from);
-        if let Some(base) = base.as_ref().filter(|base| !base.is_absolute()) {
-            let reason =
-                format!("base_image {:?} is not the absolute path of an unpacked root", base.display().to_string());
-            return Err(ProviderError::BaseImage { reason });
-        }
-        Ok(BoxSpec {
-            id: order.workspace.to_string(),
-            instance: self.config.instance.clone(),
-            directory: self.directory(order.workspace),
-            ids,
-            base,
-            layers: Vec::new(),
-            volume: if self.root { Volume::Image } else { Volume::Directory },
-            limits: Limits {
-                cpu_millis: order.limits.cpu.as_ref().map(stead_core::quantity::Cpu::millis),
-                memory_bytes: order.limits.memory.as_ref().map(stead_core::quantity::ByteSize::bytes),
-                pids: order.limits.pids,
-                disk_bytes: order.limits.disk.as_ref().map(stead_core::quantity::ByteSize::bytes),
-                inodes: None,
-            },
-            env: order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        })
-    }
-
-    pub(super) fn create(&self, order: &CreateOrder) -> Result<RunningBox, ProviderError> {
-        let (boxes, id) = (self.boxes(), order.workspace.to_string());
-        fs::create_dir_all(&boxes).map_err(|error| host("make", &boxes, error))?;
-        let ids = if self.root { Ids::Range { first: self.ranges.take(&id)? } } else { Ids::Own };
-        let made = self.spec(order, ids).and_then(|spec| Ok(stead_box::launch(&self.config.init, &spec)?));
-        if made.is_err() {
-            self.ranges.give_back(&id)?;
-        }
-        made
-    }
-
-    /// The box that runs, or a new one over the files it left.
-    pub(super) fn adopt(&self, order: &CreateOrder) -> Result<Taken, ProviderError> {
-        let directory = self.directory(order.workspace);
-        match RunningBox::find(&directory) {
-            Err(BoxError::Gone { .. }) => {}
-            found => return Ok(Taken::Found(found?)),
-        }
-        // The record may be lost with the host's last seconds; the range was taken before.
-        let ids = match self.ranges.of(&order.workspace.to_string()) {
-            Some(first) => Ids::Range { first },
-            None if self.root => return Err(BoxError::Gone { reason: "its uid range is not known" }.into()),
-            None => Ids::Own,
-        };
-        Ok(Taken::Started(stead_box::restart(&self.config.init, &self.spec(order, ids)?)?))
-    }
-
-    pub(super) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        let directory = self.directory(id);
-        if self.is_of_another(&directory) {
-            return Ok(());
-        }
-        stead_box::remove(&directory)?;
-        Ok(self.ranges.give_back(&id.to_string())?)
-    }
-
-    /// Proven by the record, never guessed from a name.
-    fn is_of_another(&self, directory: &Path) -> bool {
-        matches!(OwnerRecord::read(directory), Ok(Some(record)) if record.instance != self.config.instance)
-    }
-
-    pub(super) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
-        let boxes = self.boxes();
-        let entries = match fs::read_dir(&boxes) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| host("list", &boxes, error))?,
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| host("list", &boxes, error))?;
-            let id: Option<WorkspaceId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            found.extend(id.filter(|_| !self.is_of_another(&entry.path())));
-        }
-        Ok(found)
-    }
-
     pub(super) fn scratch(&self) -> &Scratch {
         &self.scratch
     }
 
-    /// Where a workspace's snapshot is kept: with the box, and so gone with it.
-    pub(super) fn snapshot(&self, id: WorkspaceId, name: &str) -> io::Result<PathBuf> {
-        let directory = self.directory(id).join("snapshots");
-        fs::create_dir_all(&directory)?;
-        Ok(directory.join(format!("{name}.tar")))
+    pub(super) fn boxes(&self) -> PathBuf {
+        self.config.home.join("boxes")
     }
 
-    /// A snapshot of any workspace of this server.
-    pub(super) fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {
-        for entry in fs::read_dir(self.boxes())? {
-            let path = entry?.path().join("snapshots").join(format!("{snapshot}.tar"));
-            match File::open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                opened => return opened.map(Some),
-            }
+    pub(super) fn volumes(&self) -> PathBuf {
+        self.config.home.join("volumes")
+    }
+
+    pub(super) fn directory(&self, id: WorkspaceId) -> PathBuf {
+        self.boxes().join(id.to_string())
+    }
+
+    /// Where the volume of a workspace is, and what lies beside it.
+    pub(super) fn volume(&self, id: &str) -> PathBuf {
+        self.volumes().join(id)
+    }
+
+    pub(super) fn beside(&self, volume: &str, number: u32) -> PathBuf {
+        self.volume(volume).join(format!("l{number}"))
+    }
+
+    pub(super) fn take_ids(&self, id: WorkspaceId) -> Result<Ids, ProviderError> {
+        Ok(if self.root { Ids::Range { first: self.ranges.take(&id.to_string())? } } else { Ids::Own })
+    }
+
+    pub(super) fn give_back_ids(&self, id: WorkspaceId, ids: Ids) -> Result<(), ProviderError> {
+        match ids {
+            Ids::Range { first } => Ok(self.ranges.give_back_range(first, &id.to_string())?),
+            Ids::Own => Ok(()),
         }
-        Ok(None)
+    }
+
+    pub(super) fn start(&self, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+        stead_box::resume(&self.config.init, spec)
+    }
+
+    /// What a layer is to a box.
+    fn layer(&self, layers: &LayerStore, layer: &LayerRef) -> Result<LayerSpec, ProviderError> {
+        Ok(match layer {
+            LayerRef::Shared { key } => {
+                let unknown = || BoxError::Gone { reason: "a layer's name cannot be read" };
+                let key = LayerKey::parse(key).ok_or_else(unknown)?;
+                LayerSpec::Directory { path: layers.layer(key)?.tree }
+            }
+            LayerRef::Beside { volume, number } => LayerSpec::Directory { path: self.beside(volume, *number) },
+            LayerRef::Generation { volume, number, ids } => {
+                LayerSpec::Generation { volume_directory: self.volume(volume), number: *number, ids: *ids }
+            }
+        })
+    }
+
+    /// The whole order for a box. `kept` are the generations of its own volume that somebody stands on.
+    pub(super) fn spec(
+        &self,
+        order: &CreateOrder,
+        lineage: &Lineage,
+        layers: &LayerStore,
+        kept: Vec<u32>,
+    ) -> Result<BoxSpec, ProviderError> {
+        let id = order.workspace.to_string();
+        let specs =
+            |refs: &[LayerRef]| refs.iter().map(|layer| self.layer(layers, layer)).collect::<Result<Vec<_>, _>>();
+        let limits = limits(order);
+        Ok(BoxSpec {
+            directory: self.directory(order.workspace),
+            volume_directory: self.volume(&id),
+            instance: self.config.instance.clone(),
+            ids: lineage.ids,
+            base: base_image(order)?,
+            layers: specs(&lineage.layers)?,
+            compared: lineage.began_with.as_deref().map(specs).transpose()?,
+            bound: lineage.bound.clone(),
+            // Without a limit there is nothing an image would be good for.
+            volume: if self.root && limits.disk_bytes.is_some() { Volume::Image } else { Volume::Directory },
+            generation: lineage.generation,
+            kept_generations: kept,
+            templates: Some(self.config.home.join("templates")),
+            limits,
+            env: order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            id,
+        })
     }
 }
 
-fn host(doing: &'static str, path: &Path, source: io::Error) -> ProviderError {
+/// An unpacked root of the host's.
+pub(super) fn base_image(order: &CreateOrder) -> Result<Option<PathBuf>, ProviderError> {
+    let base = order.base_image.as_ref().map(PathBuf::from);
+    match base.as_ref().filter(|base| !base.is_absolute()) {
+        None => Ok(base),
+        Some(base) => {
+            let shown = base.display().to_string();
+            let reason = format!("base_image {shown:?} is not the absolute path of an unpacked root");
+            Err(ProviderError::BaseImage { reason })
+        }
+    }
+}
+
+fn limits(order: &CreateOrder) -> Limits {
+    Limits {
+        cpu_millis: order.limits.cpu.as_ref().map(stead_core::quantity::Cpu::millis),
+        memory_bytes: order.limits.memory.as_ref().map(stead_core::quantity::ByteSize::bytes),
+        pids: order.limits.pids,
+        disk_bytes: order.limits.disk.as_ref().map(stead_core::quantity::ByteSize::bytes),
+        inodes: None,
+    }
+}
+
+pub(super) fn make_private(path: &Path) -> Result<(), ProviderError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| host("make", path, error))
+}
+
+pub(super) fn host(doing: &'static str, path: &Path, source: io::Error) -> ProviderError {
     BoxError::Host { doing, path: path.to_owned(), source }.into()
 }

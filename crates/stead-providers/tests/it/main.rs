@@ -4,6 +4,7 @@
 
 mod layers;
 mod native;
+mod native_layers;
 
 use stead_providers::{MemoryProvider, conformance};
 

@@ -15,8 +15,8 @@ use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SessionId, Timestamp, WorkspaceId};
 use stead_providers::{
-    ActionOrder, AdoptOrder, FileOrder, NativeConfig, NativeProvider, OperateError, Placement, Provider, ProviderError,
-    ToolOrder, Workspace, conformance,
+    ActionOrder, AdoptOrder, FileOrder, LayerStore, NativeConfig, NativeProvider, OperateError, Placement, Provider,
+    ProviderError, ToolOrder, Workspace, conformance,
 };
 
 const ORDINARY: &str = "65534";
@@ -33,12 +33,14 @@ fn init() -> PathBuf {
 }
 
 /// Runs the case here and, where this is root, once more without.
-fn as_root_and_as_ordinary_user(name: &str, case: fn(&Path, PathBuf)) {
+pub(crate) fn as_root_and_as_ordinary_user(name: &str, case: fn(&Path, PathBuf)) {
     let home = tempfile::tempdir().unwrap();
     let program = init();
     case(home.path(), program.clone());
-    let left: Vec<_> = std::fs::read_dir(home.path().join("boxes")).unwrap().collect();
-    assert!(left.is_empty(), "{left:?}");
+    for directory in ["boxes", "volumes", "uids", "layers/.holders"] {
+        let left: Vec<_> = std::fs::read_dir(home.path().join(directory)).into_iter().flatten().collect();
+        assert!(left.is_empty(), "{directory}: {left:?}");
+    }
     if std::env::var_os("STEAD_TEST_INIT").is_some() {
         return;
     }
@@ -61,12 +63,17 @@ fn as_root_and_as_ordinary_user(name: &str, case: fn(&Path, PathBuf)) {
     assert!(status.unwrap().success(), "{name} as an ordinary user");
 }
 
-fn provider(home: &Path, init: PathBuf) -> NativeProvider {
+pub(crate) fn provider(home: &Path, init: PathBuf) -> NativeProvider {
     let instance = format!("t{}", std::process::id());
-    NativeProvider::new(NativeConfig { home: home.to_owned(), instance, init })
+    named(home, init, instance)
 }
 
-fn run<T>(work: impl Future<Output = T>) -> T {
+fn named(home: &Path, init: PathBuf, instance: String) -> NativeProvider {
+    let layers = Arc::new(LayerStore::open(home.join("layers")).unwrap());
+    NativeProvider::new(NativeConfig { home: home.to_owned(), instance, init }, layers)
+}
+
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
@@ -83,7 +90,7 @@ pub(crate) fn order(number: u128) -> CreateOrder {
     CreateOrder { workspace, session, limits, env, base_image: None }
 }
 
-async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) -> Value {
+pub(crate) async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) -> Value {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
     let call = CallId::from_bits(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
     let now = Timestamp::from_millis(1_700_000_000_000);
@@ -97,13 +104,13 @@ async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) 
     }
 }
 
-fn action(action: Action) -> ActionOrder {
+pub(crate) fn action(action: Action) -> ActionOrder {
     let mut env = Env::default();
     env.set("OF_THE_PLAN", "plan");
     ActionOrder { action, env, bundle: None, tree: None, now: Timestamp::from_millis(0) }
 }
 
-fn setup(number: u64, command: &str, timeout_seconds: u64) -> ActionOrder {
+pub(crate) fn setup(number: u64, command: &str, timeout_seconds: u64) -> ActionOrder {
     action(Action::RunSetupCommand { number, command: command.to_owned(), timeout_seconds })
 }
 
@@ -178,7 +185,7 @@ fn files_go_in_and_out_and_are_compared() {
             let provider = provider(home, init);
             let workspace = provider.create(&order(3)).await.unwrap();
             call(&workspace, ToolName::Bash, json!({"command": "mkdir d; echo one > d/a"})).await;
-            workspace.begin().await;
+            workspace.begin().await.unwrap();
             call(&workspace, ToolName::Edit, json!({"path": "d/a", "old_string": "one", "new_string": "two"})).await;
             let patch = workspace.diff().await.unwrap();
             assert!(patch.text.contains("-one\n+two"), "{}", patch.text);
@@ -249,7 +256,7 @@ fn a_new_server_takes_up_the_boxes_of_the_old_one() {
             let unknown = AdoptOrder { create: order(5), history: Vec::new() };
             assert!(matches!(after.adopt(&unknown).await, Err(ProviderError::Gone { .. })));
             // A server of another name sees nothing of it, and removes nothing.
-            let other = NativeProvider::new(NativeConfig { home: home.to_owned(), instance: "other".to_owned(), init });
+            let other = named(home, init, "other".to_owned());
             assert_eq!(other.list().await.unwrap(), []);
             other.remove(order(4).workspace).await.unwrap();
             assert_eq!(after.list().await.unwrap(), [order(4).workspace]);

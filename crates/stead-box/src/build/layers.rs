@@ -1,0 +1,176 @@
+//! The layers of a workspace: read-only, and shown as the agent's, whoever made them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::mount::MountFlags;
+
+use super::ids::{self, Owners};
+use super::inside::{lower_option, mount_overlay};
+use super::root::{STAGING, make_directory};
+use super::tree::{self, SHOWN, WRITTEN};
+use super::volume;
+use crate::error::{OrRefuse, Primitive, Refused};
+use crate::init::Compared;
+use crate::spec::{Access, Bound, BoxSpec, Ids, LayerSpec, RANGE_LENGTH};
+use crate::sys::mount_attr;
+
+/// Where the layers come from, opened before the staging directory covers anything.
+pub(super) struct Sources {
+    bound: Option<OwnedFd>,
+    directories: Vec<(PathBuf, OwnedFd)>,
+    volumes: Vec<(PathBuf, OwnedFd)>,
+}
+
+/// Names in the staging directory.
+pub(super) struct Staged {
+    /// The topmost last.
+    pub(super) layers: Vec<String>,
+    before: Option<Vec<String>>,
+    /// Of `layers`, those that are not part of `before`; `None` if `before` is not what they stand on.
+    since: Option<Vec<String>>,
+}
+
+fn all(spec: &BoxSpec) -> impl Iterator<Item = &LayerSpec> {
+    spec.layers.iter().chain(spec.compared.iter().flatten())
+}
+
+pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
+    let bound = spec.bound.as_ref().map(|bound| open_bound(spec, bound)).transpose()?;
+    let mut sources = Sources { bound, directories: Vec::new(), volumes: Vec::new() };
+    for layer in all(spec) {
+        match layer {
+            LayerSpec::Directory { path } if !sources.directories.iter().any(|(known, _)| known == path) => {
+                sources.directories.push((path.clone(), tree::copy(CWD, path, SHOWN)?));
+            }
+            LayerSpec::Generation { volume_directory, .. }
+                if *volume_directory != spec.volume_directory
+                    && !sources.volumes.iter().any(|(known, _)| known == volume_directory) =>
+            {
+                sources.volumes.push((volume_directory.clone(), volume::of_another(volume_directory)?));
+            }
+            LayerSpec::Directory { .. } | LayerSpec::Generation { .. } => {}
+        }
+    }
+    Ok(sources)
+}
+
+/// The host's own directory. Whose it is on the host, that is the agent in the box; what there belongs to others is nobody's.
+fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
+    let flags = match bound.access {
+        Access::Read => SHOWN,
+        Access::Write => WRITTEN,
+    };
+    // The path was found to have no link in it; one that has come since is not followed.
+    let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat2(CWD, &bound.path, how, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        .or_refuse(Primitive::Mount, || format!("cannot open {}", bound.path.display()))?;
+    let mount = tree::copy(&directory, ".", flags)?;
+    if let Some(shown) = spec.agent_on_host() {
+        let refused = || format!("cannot look at {}", bound.path.display());
+        let found = rustix::fs::fstat(&mount).or_refuse(Primitive::Mount, refused)?;
+        let owners = Owners { user: found.st_uid, group: found.st_gid, shown, count: 1 };
+        show_as(&mount, owners, &mut Vec::new())?;
+    }
+    Ok(mount)
+}
+
+impl Sources {
+    /// Puts every layer below the staging directory, which is in place, and holds the box's own volume.
+    pub(super) fn stage(self, spec: &BoxSpec, staging: &OwnedFd) -> Result<Staged, Refused> {
+        if let Some(bound) = &self.bound {
+            make_directory(staging, "bound")?;
+            tree::attach(bound, staging.as_fd(), "bound")?;
+        }
+        let mut volumes = vec![(spec.volume_directory.clone(), "volume".to_owned())];
+        for (number, (path, mount)) in self.volumes.into_iter().enumerate() {
+            let name = format!("v{number}");
+            make_directory(staging, &name)?;
+            tree::attach(&mount, staging.as_fd(), &name)?;
+            volumes.push((path, name));
+        }
+        let mut placed: Vec<(&LayerSpec, String)> = Vec::new();
+        let mut maps = Vec::new();
+        for layer in all(spec) {
+            if placed.iter().any(|(known, _)| *known == layer) {
+                continue;
+            }
+            let mount = match layer {
+                LayerSpec::Directory { path } => {
+                    // Opened above; a mount that is not attached can be used once.
+                    let found = self.directories.iter().find(|(known, _)| known == path);
+                    found.map(|(_, mount)| mount.try_clone()).transpose()
+                }
+                LayerSpec::Generation { volume_directory, number, .. } => {
+                    let volume = volumes.iter().find(|(known, _)| known == volume_directory);
+                    let name = volume.map(|(_, name)| Path::new(name).join(volume::generation(*number)));
+                    Ok(name.map(|name| tree::copy(staging, name, SHOWN)).transpose()?)
+                }
+            };
+            let lost = || "cannot find a layer".to_owned();
+            let mount = mount.or_refuse(Primitive::Mount, lost)?.ok_or(rustix::io::Errno::NOENT);
+            let mount = mount.or_refuse(Primitive::Mount, lost)?;
+            if let Some(owners) = owners(spec, layer) {
+                show_as(&mount, owners, &mut maps)?;
+            }
+            let name = format!("l{}", placed.len());
+            make_directory(staging, &name)?;
+            tree::attach(&mount, staging.as_fd(), &name)?;
+            placed.push((layer, name));
+        }
+        let name = |layer: &LayerSpec| placed.iter().find(|(known, _)| *known == layer).map(|(_, name)| name.clone());
+        let names = |layers: &[LayerSpec]| layers.iter().filter_map(name).collect::<Vec<_>>();
+        let since = spec.compared.as_ref().and_then(|compared| spec.layers.strip_prefix(compared.as_slice()));
+        Ok(Staged { layers: names(&spec.layers), before: spec.compared.as_deref().map(names), since: since.map(names) })
+    }
+}
+
+/// Whose files a layer's are, where they are not the agent's already.
+fn owners(spec: &BoxSpec, layer: &LayerSpec) -> Option<Owners> {
+    let Ids::Range { first } = spec.ids else { return None };
+    match layer {
+        // Made by root.
+        LayerSpec::Directory { .. } => Some(Owners { user: 0, group: 0, shown: spec.agent_on_host()?, count: 1 }),
+        LayerSpec::Generation { ids: Ids::Range { first: other }, .. } if *other != first => {
+            Some(Owners { user: *other, group: *other, shown: first, count: RANGE_LENGTH })
+        }
+        LayerSpec::Generation { .. } => None,
+    }
+}
+
+fn show_as(mount: &OwnedFd, owners: Owners, maps: &mut Vec<(Owners, OwnedFd)>) -> Result<(), Refused> {
+    if !maps.iter().any(|(known, _)| *known == owners) {
+        maps.push((owners, ids::owner_map(owners)?));
+    }
+    let Some((_, map)) = maps.iter().find(|(known, _)| *known == owners) else { return Ok(()) };
+    let refused = || "cannot map the owners of a layer".to_owned();
+    mount_attr::set_id_map(mount.as_fd(), map.as_fd()).or_refuse(Primitive::IdMappedMount, refused)
+}
+
+impl Staged {
+    /// Opens what a diff looks at. Only process 1 has it: when the staging directory is gone there is no name for it.
+    pub(super) fn compared(&self, upper: &str) -> Result<Option<Compared>, Refused> {
+        let Some(before) = &self.before else { return Ok(None) };
+        let before = match before.as_slice() {
+            [] => open_staged("empty")?,
+            [one] => open_staged(one)?,
+            several => {
+                let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+                mount_overlay(&format!("{},userxattr", lower_option(several)), "base", flags)?;
+                open_staged("base")?
+            }
+        };
+        let written = self.since.as_ref().map(|since| {
+            let upper = format!("volume/{upper}");
+            since.iter().chain([&upper]).map(|name| open_staged(name)).collect::<Result<Vec<_>, _>>()
+        });
+        Ok(Some(Compared { before, written: written.transpose()? }))
+    }
+}
+
+fn open_staged(name: &str) -> Result<OwnedFd, Refused> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let refused = || "cannot open what a diff compares with".to_owned();
+    openat(CWD, Path::new(STAGING).join(name), flags, Mode::empty()).or_refuse(Primitive::Overlay, refused)
+}

@@ -1,0 +1,51 @@
+//! Where a tree can differ from the one below it, told from the overlay's upper alone.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use crate::entry::Kind;
+use crate::error::FsError;
+use crate::filesystem::{Filesystem, Walk};
+use crate::path::WorkspacePath;
+
+/// Every file, link and whiteout of the uppers, and what is missing in a directory that an upper has. A directory of an upper may hide the one
+/// below it altogether; which it does is not asked of its marks, but of the two trees themselves.
+pub(super) fn scopes(
+    before: &dyn Filesystem,
+    after: &dyn Filesystem,
+    uppers: &[&dyn Filesystem],
+) -> Result<Vec<WorkspacePath>, FsError> {
+    let mut scopes = Vec::new();
+    let mut directories = BTreeSet::from([WorkspacePath::root()]);
+    for upper in uppers {
+        upper.walk(&WorkspacePath::root(), &mut |walked| {
+            if walked.kind == Kind::Directory {
+                directories.insert(walked.path.clone());
+            } else {
+                scopes.push(walked.path.clone());
+            }
+            ControlFlow::Continue(Walk::Continue)
+        })?;
+    }
+    for directory in directories {
+        match (names(before, &directory)?, names(after, &directory)?) {
+            (Some(before), Some(after)) => scopes.extend(before.difference(&after).cloned()),
+            // A directory in one of them only: all of it.
+            (Some(_), None) | (None, Some(_)) => scopes.push(directory),
+            (None, None) => {}
+        }
+    }
+    Ok(scopes)
+}
+
+/// `None` if it is no directory there.
+fn names(fs: &dyn Filesystem, directory: &WorkspacePath) -> Result<Option<BTreeSet<WorkspacePath>>, FsError> {
+    if !directory.is_root() {
+        match fs.stat_entry(directory) {
+            Ok(found) if found.kind == Kind::Directory => {}
+            Ok(_) | Err(FsError::NotFound { .. } | FsError::NotDirectory { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(fs.list(directory, usize::MAX)?.entries.into_iter().map(|entry| entry.path).collect()))
+}

@@ -1,0 +1,93 @@
+//! Layers of one workspace's own: directories beside its volume that the server writes once.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use stead_core::WorkspaceId;
+use stead_core::event::StepReport;
+use stead_fs::{DiskFs, Filesystem, FsError, Kind, Walk, WorkspacePath};
+
+use super::lineage::{Durability, LayerRef};
+use super::place::host;
+use super::workspaces::Workspaces;
+use crate::boxed::Fill;
+use crate::error::ProviderError;
+use crate::layers::LayerKey;
+
+/// Makes such a layer: all of it, or nothing is left. It is named by no lineage yet.
+pub(super) fn make<T>(
+    workspaces: &Workspaces,
+    id: WorkspaceId,
+    write: impl FnOnce(&Path) -> Result<T, ProviderError>,
+) -> Result<(T, LayerRef), ProviderError> {
+    // Never the same number twice, also if this fails.
+    let lineage = workspaces.change(id, Durability::Later, |lineage| lineage.next_beside += 1)?;
+    let layer = LayerRef::Beside { volume: id.to_string(), number: lineage.next_beside - 1 };
+    let tree = path(workspaces, &layer);
+    DirBuilder::new().mode(0o755).create(&tree).map_err(|error| failed(&tree, error))?;
+    let written = write(&tree).and_then(|written| {
+        let synced = File::open(&tree).and_then(|tree| Ok(rustix::fs::syncfs(tree)?));
+        synced.map_err(|error| failed(&tree, error))?;
+        Ok(written)
+    });
+    match written {
+        Ok(written) => Ok((written, layer)),
+        Err(error) => {
+            let _ = fs::remove_dir_all(&tree);
+            Err(error)
+        }
+    }
+}
+
+pub(super) fn path(workspaces: &Workspaces, layer: &LayerRef) -> PathBuf {
+    match layer {
+        LayerRef::Beside { volume, number } => workspaces.place.beside(volume, *number),
+        LayerRef::Shared { key } => {
+            let layer = LayerKey::parse(key).and_then(|key| workspaces.layers.layer(key).ok());
+            layer.map(|layer| layer.tree).unwrap_or_default()
+        }
+        LayerRef::Generation { .. } => PathBuf::new(),
+    }
+}
+
+pub(super) fn failed(path: &Path, error: io::Error) -> ProviderError {
+    host("make", path, error)
+}
+
+/// Filling a workspace only adds: a file that would cover something that is there refuses the whole.
+pub(super) fn refuse_covering(
+    workspaces: &Workspaces,
+    below: &[LayerRef],
+    files: &DiskFs,
+) -> Result<(), ProviderError> {
+    let mut lower = Vec::new();
+    for layer in below.iter().filter(|layer| !matches!(layer, LayerRef::Generation { .. })) {
+        let path = path(workspaces, layer);
+        lower.push(DiskFs::open(&path).map_err(|error| failed(&path, error))?);
+    }
+    let mut covered: Option<WorkspacePath> = None;
+    let walked = files.walk(&WorkspacePath::root(), &mut |walked| {
+        let there = lower.iter().filter_map(|layer| layer.stat_entry(&walked.path).ok());
+        let both = |kind: Kind| kind == Kind::Directory && walked.kind == Kind::Directory;
+        if there.map(|found| found.kind).any(|kind| !both(kind)) {
+            covered = Some(walked.path.clone());
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(Walk::Continue)
+    });
+    let refused = |source| ProviderError::Files { source };
+    walked.map_err(refused)?;
+    covered.map_or(Ok(()), |path| Err(refused(FsError::Exists { path })))
+}
+
+/// Everything of a host directory, links as links.
+pub(super) fn copy_of(directory: PathBuf) -> Fill<'static> {
+    Box::new(move |files| {
+        let from = DiskFs::open(&directory).map_err(|error| host("read", &directory, error))?;
+        stead_fs::lay(&from, files, 0).map_err(|source| ProviderError::Files { source })?;
+        Ok(StepReport::default())
+    })
+}

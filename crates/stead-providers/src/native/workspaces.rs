@@ -1,0 +1,244 @@
+//! All workspaces of the provider: made, found again, removed, and what they stand on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use stead_box::{BoxError, OwnerRecord, RunningBox};
+use stead_core::command::CreateOrder;
+use stead_core::{SnapshotId, WorkspaceId};
+
+use super::lineage::{Durability, LayerRef, Lineage};
+use super::place::{Place, base_image, host, make_private};
+use crate::error::ProviderError;
+use crate::layers::{LayerKey, LayerStore, Retention};
+
+/// How often layers that nobody holds are looked for.
+const COLLECT_EVERY: Duration = Duration::from_secs(300);
+
+pub(super) struct Workspaces {
+    pub(super) place: Place,
+    pub(super) layers: Arc<LayerStore>,
+    /// Of every workspace on the disk, also of another server's.
+    lineages: Mutex<BTreeMap<WorkspaceId, Lineage>>,
+    /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
+    turns: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<Turn>>>>,
+    collected: Mutex<Option<Instant>>,
+}
+
+/// The box of a workspace, as far as this server knows.
+#[derive(Default)]
+pub(super) struct Turn {
+    pub(super) running: Option<RunningBox>,
+    /// What the box that runs compares with.
+    pub(super) compares_with: Option<Vec<LayerRef>>,
+    /// Whether a box has run over the generation that is written: then there may be something in it.
+    pub(super) written: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these changes by single inserts and removes: a panic elsewhere leaves it whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Workspaces {
+    /// Reads what there is, and removes volumes that nobody stands on any more.
+    pub(super) fn open(place: Place, layers: Arc<LayerStore>) -> Self {
+        let mut lineages = BTreeMap::new();
+        for name in names(&place.boxes()).unwrap_or_default() {
+            let lineage = Lineage::read(&place.boxes().join(&name));
+            if let (Ok(id), Ok(Some(lineage))) = (name.parse(), lineage) {
+                lineages.insert(id, lineage);
+            }
+        }
+        let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
+        let workspaces = Self { place, layers, lineages, turns, collected };
+        // What cannot be removed now is tried again with the next removal.
+        let _ = workspaces.sweep();
+        workspaces
+    }
+
+    pub(super) fn turn(&self, id: WorkspaceId) -> Arc<Mutex<Turn>> {
+        lock(&self.turns).entry(id).or_default().clone()
+    }
+
+    /// Reserves the place. The box is started when something needs it.
+    pub(super) fn create(&self, order: &CreateOrder) -> Result<(), ProviderError> {
+        let id = order.workspace;
+        self.remove(id)?;
+        base_image(order)?;
+        let directory = self.place.directory(id);
+        make_private(&directory)?;
+        make_private(&self.place.volume(&id.to_string()))?;
+        let made = self.place.take_ids(id).and_then(|ids| {
+            let lineage = Lineage::new(&self.place.config.instance, ids);
+            lineage.write(&directory, Durability::Later).map_err(|error| host("write", &directory, error))?;
+            lock(&self.lineages).insert(id, lineage);
+            Ok(())
+        });
+        if made.is_err() {
+            self.place.ranges.give_back(&id.to_string())?;
+            self.remove(id)?;
+        }
+        made
+    }
+
+    /// Whether the workspace is there; its box is found again, or started when something needs it.
+    pub(super) fn adopt(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let directory = self.place.directory(id);
+        if self.is_of_another(id) || !self.place.volume(&id.to_string()).exists() {
+            return Err(ProviderError::Gone { workspace: id });
+        }
+        let lineage = self.lineage(id).ok_or(ProviderError::Gone { workspace: id })?;
+        let turn = self.turn(id);
+        let mut turn = lock(&turn);
+        turn.written = true;
+        if turn.running.is_none() {
+            turn.running = match RunningBox::find(&directory) {
+                Err(BoxError::Gone { .. }) => None,
+                found => Some(found?),
+            };
+            turn.compares_with = lineage.began_with;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        if self.is_of_another(id) {
+            return Ok(());
+        }
+        let turn = self.turn(id);
+        let mut turn = lock(&turn);
+        let ids = lock(&self.lineages).remove(&id).map(|lineage| lineage.ids);
+        turn.running = None;
+        stead_box::remove(&self.place.directory(id))?;
+        match ids {
+            Some(ids) => self.place.give_back_ids(id, ids)?,
+            None => self.place.ranges.give_back(&id.to_string())?,
+        }
+        self.layers.release(&id.to_string())?;
+        lock(&self.turns).remove(&id);
+        drop(turn);
+        self.sweep()
+    }
+
+    /// Removes volumes that no lineage names and no workspace has, and now and then layers.
+    fn sweep(&self) -> Result<(), ProviderError> {
+        let directory = self.place.volumes();
+        for name in names(&directory).map_err(|error| host("list", &directory, error))? {
+            let Ok(id) = name.parse::<WorkspaceId>() else { continue };
+            let turn = self.turn(id);
+            // Somebody is at work with it: whoever removes it comes by again.
+            let Ok(_turn) = turn.try_lock() else { continue };
+            let wanted = {
+                let lineages = lock(&self.lineages);
+                lineages.contains_key(&id) || lineages.values().any(|lineage| lineage.volumes().contains(name.as_str()))
+            };
+            // A workspace that is just being made has its directory first.
+            if !wanted && !self.place.directory(id).exists() {
+                stead_box::remove(&directory.join(&name))?;
+                lock(&self.turns).remove(&id);
+            }
+        }
+        let mut collected = lock(&self.collected);
+        if collected.is_none_or(|last| last.elapsed() > COLLECT_EVERY) {
+            *collected = Some(Instant::now());
+            drop(collected);
+            self.layers.collect(Retention::default())?;
+        }
+        Ok(())
+    }
+
+    /// Proven by what is written in its directory, never guessed from a name.
+    fn is_of_another(&self, id: WorkspaceId) -> bool {
+        let instance = match self.lineage(id) {
+            Some(lineage) => Some(lineage.instance),
+            None => OwnerRecord::read(&self.place.directory(id)).ok().flatten().map(|record| record.instance),
+        };
+        instance.is_some_and(|instance| instance != self.place.config.instance)
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
+        let boxes = self.place.boxes();
+        let names = names(&boxes).map_err(|error| host("list", &boxes, error))?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).filter(|id| !self.is_of_another(*id)).collect())
+    }
+
+    pub(super) fn lineage(&self, id: WorkspaceId) -> Option<Lineage> {
+        lock(&self.lineages).get(&id).cloned()
+    }
+
+    /// Changes a lineage, in memory and then on the disk; if the disk refuses, not at all. The caller has the workspace's turn.
+    pub(super) fn change(
+        &self,
+        id: WorkspaceId,
+        durability: Durability,
+        change: impl FnOnce(&mut Lineage),
+    ) -> Result<Lineage, ProviderError> {
+        let (before, after) = {
+            let mut lineages = lock(&self.lineages);
+            let lineage = lineages.get_mut(&id).ok_or(ProviderError::Gone { workspace: id })?;
+            let before = lineage.clone();
+            change(lineage);
+            (before, lineage.clone())
+        };
+        let directory = self.place.directory(id);
+        if let Err(error) = after.write(&directory, durability) {
+            lock(&self.lineages).insert(id, before);
+            return Err(host("write", &directory, error));
+        }
+        Ok(after)
+    }
+
+    /// The layers of a snapshot, whoever kept it, now also this workspace's. `None` if there is none.
+    pub(super) fn stand_on(
+        &self,
+        id: WorkspaceId,
+        snapshot: SnapshotId,
+    ) -> Result<Option<Vec<LayerRef>>, ProviderError> {
+        let name = snapshot.to_string();
+        let layers = {
+            let mut lineages = lock(&self.lineages);
+            let found = lineages.values().find_map(|lineage| lineage.snapshots.get(&name)).cloned();
+            let Some(layers) = found else { return Ok(None) };
+            // Named by this lineage too, in the same moment: from now on the volumes stay.
+            let lineage = lineages.get_mut(&id).ok_or(ProviderError::Gone { workspace: id })?;
+            lineage.layers = layers.clone();
+            layers
+        };
+        for layer in &layers {
+            if let LayerRef::Shared { key } = layer
+                && let Some(key) = LayerKey::parse(key)
+            {
+                self.layers.hold(&key, &id.to_string())?;
+            }
+        }
+        Ok(Some(layers))
+    }
+
+    /// The generations of a volume that some lineage names.
+    pub(super) fn kept_generations(&self, id: WorkspaceId) -> Vec<u32> {
+        let own = id.to_string();
+        let number = |layer: &LayerRef| match layer {
+            LayerRef::Generation { volume, number, .. } if *volume == own => Some(*number),
+            _ => None,
+        };
+        lock(&self.lineages).values().flat_map(Lineage::refs).filter_map(number).collect()
+    }
+}
+
+/// The names in a directory; none if there is no directory.
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}

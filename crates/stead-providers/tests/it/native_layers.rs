@@ -1,0 +1,206 @@
+//! Native workspaces as layers: frozen, shared between boxes of different ids, compared, and never fooled.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use stead_core::plan::Action;
+use stead_core::tool::ToolName;
+use stead_core::{SnapshotId, Timestamp, WorkspaceId};
+use stead_providers::{ActionOrder, AdoptOrder, FileOrder, LayerKey, Provider, TreeSource, Workspace};
+
+use crate::native::{action, as_root_and_as_ordinary_user, call, order, provider, run};
+
+async fn bash(workspace: &Arc<dyn Workspace>, command: &str) -> String {
+    let result = call(workspace, ToolName::Bash, json!({"command": command})).await;
+    assert!(result["stdout"].is_string(), "{result}");
+    format!("{}{}", result["stdout"].as_str().unwrap(), result["stderr"].as_str().unwrap())
+}
+
+async fn operate(workspace: &Arc<dyn Workspace>, order: FileOrder) {
+    workspace.operate(order, Timestamp::from_millis(0)).await.unwrap();
+}
+
+fn snap(number: u128) -> SnapshotId {
+    SnapshotId::from_bits(number)
+}
+
+fn lay(write: impl FnOnce(&Path) + Send + 'static) -> ActionOrder {
+    let tree = TreeSource::new(LayerKey::of("test", &[b"tree"]), move |tree| {
+        write(tree);
+        Ok(json!(null))
+    });
+    ActionOrder { tree: Some(tree), ..action(Action::CreateWorkspace) }
+}
+
+fn repository(tree: &Path) {
+    std::fs::create_dir_all(tree.join("src/deep")).unwrap();
+    std::fs::create_dir_all(tree.join("docs")).unwrap();
+    for (path, text) in [("a", "one\n"), ("src/b", "two\n"), ("src/deep/c", "three\n"), ("docs/d", "four\n")] {
+        std::fs::write(tree.join(path), text).unwrap();
+    }
+}
+
+#[test]
+fn many_workspaces_share_one_tree_and_a_diff_tells_what_each_did() {
+    let name = "native_layers::many_workspaces_share_one_tree_and_a_diff_tells_what_each_did";
+    as_root_and_as_ordinary_user(name, |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let one = provider.create(&order(1001)).await.unwrap();
+            let other = provider.create(&order(1002)).await.unwrap();
+            one.perform(lay(repository)).await.unwrap();
+            other.perform(lay(|_| panic!("it is there"))).await.unwrap();
+            one.begin().await.unwrap();
+            other.begin().await.unwrap();
+            let change = "echo more >> a; rm src/b; rm -r docs; mkdir docs; echo new > docs/n; mv src/deep src/moved; \
+                          ln -s a link; chmod +x a; mkdir empty; stat -c %u src/moved/c";
+            assert_eq!(bash(&one, change).await, "1000\n");
+            let patch = one.diff().await.unwrap();
+            let changed: Vec<_> = patch.changed.iter().map(ToString::to_string).collect();
+            assert_eq!(changed, ["a", "docs/d", "docs/n", "link", "src/b", "src/deep/c", "src/moved/c"]);
+            assert!(patch.text.contains("+more") && patch.text.contains("-two"), "{}", patch.text);
+            assert_eq!(bash(&other, "cat a src/b docs/d src/deep/c").await, "one\ntwo\nfour\nthree\n");
+            assert!(other.diff().await.unwrap().changed.is_empty());
+            for number in [1001, 1002] {
+                provider.remove(order(number).workspace).await.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_fork_stands_on_what_was_frozen_and_outlives_its_origin() {
+    as_root_and_as_ordinary_user(
+        "native_layers::a_fork_stands_on_what_was_frozen_and_outlives_its_origin",
+        |home, init| {
+            run(async {
+                let provider = provider(home, init.clone());
+                let origin = provider.create(&order(2001)).await.unwrap();
+                origin.perform(lay(repository)).await.unwrap();
+                origin.begin().await.unwrap();
+                bash(
+                    &origin,
+                    "echo kept > a; rm docs/d; mkdir -m 700 private; echo p > private/p; echo t > /tmp/t; echo h > ~/h",
+                )
+                .await;
+                operate(&origin, FileOrder::Snapshot { snapshot: snap(1) }).await;
+                let lineage = home.join("boxes").join(order(2001).workspace.to_string()).join("workspace.json");
+                let frozen = std::fs::read_to_string(lineage).unwrap();
+                assert!(frozen.contains("\"generation\",\"volume\""), "it was copied, not frozen: {frozen}");
+                // The box is another one now, and what is not the workspace is as it was.
+                assert_eq!(bash(&origin, "echo later > a; cat /tmp/t ~/h").await, "t\nh\n");
+                let fork = provider.create(&order(2002)).await.unwrap();
+                let restore = Action::RestoreSnapshot { session: order(2001).session, snapshot: snap(1) };
+                fork.perform(action(restore)).await.unwrap();
+                fork.begin().await.unwrap();
+                let seen =
+                    "cat a private/p; ls docs; stat -c %u:%g private; echo mine > a; rm -r private; cat a; ls ~ /tmp";
+                assert_eq!(bash(&fork, seen).await, "kept\np\n1000:1000\nmine\n/home/agent:\n\n/tmp:\n");
+                let patch = fork.diff().await.unwrap();
+                assert_eq!(patch.changed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a", "private/p"]);
+                operate(&origin, FileOrder::Restore { snapshot: snap(1) }).await;
+                assert_eq!(bash(&origin, "cat a private/p").await, "kept\np\n");
+                // The origin goes; what the fork stands on does not, also not for a server that begins anew.
+                provider.remove(order(2001).workspace).await.unwrap();
+                assert_eq!(bash(&fork, "cat a src/b").await, "mine\ntwo\n");
+                drop((provider, fork));
+                let provider = crate::native::provider(home, init);
+                let fork = provider.adopt(&AdoptOrder { create: order(2002), history: Vec::new() }).await.unwrap();
+                assert_eq!(bash(&fork, "cat a src/b; ls").await, "mine\ntwo\na\ndocs\nsrc\n");
+                provider.remove(order(2002).workspace).await.unwrap();
+            });
+        },
+    );
+}
+
+#[test]
+fn marks_an_agent_forges_hide_nothing_in_a_layer() {
+    as_root_and_as_ordinary_user("native_layers::marks_an_agent_forges_hide_nothing_in_a_layer", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            // Also where there is nothing below: what is written is somebody's layer later.
+            for number in [3001, 3002] {
+                let workspace = provider.create(&order(number)).await.unwrap();
+                workspace.perform(lay(repository)).await.unwrap();
+                workspace.begin().await.unwrap();
+                let forge = "import os\n\
+                    def mark(path, name, value):\n\
+                    \x20 for space in ('user', 'trusted'):\n\
+                    \x20  try: os.setxattr(path, f'{space}.overlay.{name}', value)\n\
+                    \x20  except OSError: pass\n\
+                    os.makedirs('src/deep', exist_ok=True); os.utime('src'); open('src/x', 'w').close(); open('f', 'w').close()\n\
+                    for p in ('src', 'docs', 'f', '.'):\n\
+                    \x20 mark(p, 'opaque', b'y'); mark(p, 'opaque', b'x'); mark(p, 'redirect', b'/docs'); mark(p, 'whiteout', b'y'); mark(p, 'metacopy', b'')\n\
+                    for p in ('a', 'src/w', 'docs/w'):\n\
+                    \x20 try: os.mknod(p + '.wh', 0o020000, os.makedev(0, 0))\n\
+                    \x20 except OSError: pass\n\
+                    print(sorted(n for n in os.listdir('.')))\n";
+                let before = call(&workspace, ToolName::Python, json!({"code": forge})).await;
+                assert_eq!(before["stdout"], "['a', 'docs', 'f', 'src']\n", "{before}");
+                operate(&workspace, FileOrder::Snapshot { snapshot: snap(number) }).await;
+                let fork = provider.create(&order(number + 10)).await.unwrap();
+                let restore = Action::RestoreSnapshot { session: order(number).session, snapshot: snap(number) };
+                fork.perform(action(restore)).await.unwrap();
+                for seen in [&workspace, &fork] {
+                    assert_eq!(
+                        bash(seen, "find . -type f | sort | xargs; cat docs/d src/b").await,
+                        "./a ./docs/d ./f ./src/b ./src/deep/c ./src/x\nfour\ntwo\n"
+                    );
+                }
+                provider.remove(order(number).workspace).await.unwrap();
+                provider.remove(order(number + 10).workspace).await.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_snapshot_of_a_busy_box_ends_nothing_in_it() {
+    as_root_and_as_ordinary_user("native_layers::a_snapshot_of_a_busy_box_ends_nothing_in_it", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let workspace = provider.create(&order(4001)).await.unwrap();
+            // At work already when the session begins.
+            workspace
+                .perform(crate::native::setup(1, "echo one > a; (setsid sleep 600 >/dev/null 2>&1 &)", 5))
+                .await
+                .unwrap();
+            workspace.begin().await.unwrap();
+            bash(&workspace, "echo two > b; ln -s /etc/passwd link; chmod +x b").await;
+            let patch = workspace.diff().await.unwrap();
+            assert_eq!(patch.changed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["b", "link"]);
+            operate(&workspace, FileOrder::Snapshot { snapshot: snap(1) }).await;
+            assert_eq!(bash(&workspace, "rm a b; pgrep -c sleep").await, "1\n");
+            operate(&workspace, FileOrder::Restore { snapshot: snap(1) }).await;
+            assert_eq!(
+                bash(&workspace, "cat a b; readlink link; test -x b; pgrep -c sleep").await,
+                "one\ntwo\n/etc/passwd\n0\n"
+            );
+            provider.remove(order(4001).workspace).await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn long_chains_are_made_short() {
+    as_root_and_as_ordinary_user("native_layers::long_chains_are_made_short", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let workspace = provider.create(&order(5001)).await.unwrap();
+            workspace.begin().await.unwrap();
+            for number in 0..30u128 {
+                bash(&workspace, &format!("echo {number} > f{number}; rm -f f{}", number.wrapping_sub(1))).await;
+                operate(&workspace, FileOrder::Snapshot { snapshot: snap(100 + number) }).await;
+            }
+            let lineage =
+                std::fs::read(home.join("boxes").join(order(5001).workspace.to_string()).join("workspace.json"));
+            let lineage: serde_json::Value = serde_json::from_slice(&lineage.unwrap()).unwrap();
+            assert!(lineage["layers"].as_array().unwrap().len() < 24, "{}", lineage["layers"]);
+            assert_eq!(bash(&workspace, "ls; cat f29").await, "f29\n29\n");
+            operate(&workspace, FileOrder::Restore { snapshot: snap(103) }).await;
+            assert_eq!(bash(&workspace, "ls").await, "f3\n");
+            provider.remove(WorkspaceId::from_bits(5001)).await.unwrap();
+        });
+    });
+}
