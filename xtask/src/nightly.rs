@@ -11,6 +11,7 @@ const STEPS: &[Step] = &[
     Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
     Step { name: "eval-worker", about: "the Python worker", run: eval_worker::ensure },
     Step { name: "properties", about: "every property test with many more cases", run: properties },
+    Step { name: "trees", about: "2,000 random process trees, each gone at its timeout", run: trees },
     Step { name: "fuzz", about: "every fuzz target for a minute (STEAD_FUZZ_SECONDS)", run: fuzz::check },
     Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },
     Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
@@ -28,4 +29,9 @@ fn properties() -> Result<()> {
             .env("PROPTEST_CASES", "4096")
             .env("STEAD_FS_OPS", "200000"),
     )
+}
+
+fn trees() -> Result<()> {
+    let test = ["test", "--locked", "-p", "stead", "--test", "it", "--", "--nocapture", "rows::exec_trees"];
+    run_command(cargo().args(test).env("STEAD_TREES", "2000"))
 }

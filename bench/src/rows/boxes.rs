@@ -42,6 +42,17 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
         let (caller, session) = (caller.clone(), session.clone());
         move || command(&caller, &session)
     })?;
+    let exec = load(1, effort.samples(500), |_| {
+        let (caller, session) = (caller.clone(), session.clone());
+        move || exec(&caller, &session)
+    })?;
+    table.row(
+        "native box: an exec of true in a live one, over HTTP, journalled twice",
+        format!("p50 {:.2} ms, p99 {:.2} ms", exec.p50_ms, exec.p99_ms),
+        format!("bare fork+exec: p50 {:.2} ms; {:.1}× the time", bare.p50_ms, exec.p50_ms / bare.p50_ms),
+        "≤ 3× bare",
+        json!({"p50_ms": exec.p50_ms, "p99_ms": exec.p99_ms, "bare_p50_ms": bare.p50_ms}),
+    );
     caller.send("DELETE", &format!("/api/v1/sessions/{session}"), None)?;
     table.row(
         "native box: a command in a live one, over HTTP, journalled twice",
@@ -65,4 +76,10 @@ fn command(caller: &Caller, session: &str) -> Result<()> {
     let body = json!({"command": "true"});
     let answer: Value = caller.json("POST", &format!("/api/v1/sessions/{session}/tools/bash"), Some(body))?;
     if answer["result"]["exit_code"] == 0 { Ok(()) } else { bail!("{answer}") }
+}
+
+fn exec(caller: &Caller, session: &str) -> Result<()> {
+    let body = json!({"argv": ["true"]});
+    let answer: Value = caller.json("POST", &format!("/api/v1/sessions/{session}/execs"), Some(body))?;
+    if answer["exit_code"] == 0 { Ok(()) } else { bail!("{answer}") }
 }

@@ -1,5 +1,6 @@
 //! The command line as a client: blocking requests, refusals as typed errors.
 
+mod exec;
 mod follow;
 mod problem;
 mod sse;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{Request, Response, StatusCode, header};
 
+pub(crate) use exec::{ExecNews, exec_path, follow_exec, stdin_body};
 pub(crate) use follow::follow;
 pub(crate) use problem::Problem;
 

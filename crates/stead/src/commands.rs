@@ -12,6 +12,7 @@ mod digest;
 mod doctor;
 mod eval;
 mod events;
+mod exec;
 mod export;
 mod gc;
 mod mcp;
@@ -24,8 +25,10 @@ mod prompt;
 mod providers;
 mod replay;
 mod restore;
+mod run;
 mod serve;
 mod session;
+mod shell;
 mod snapshot;
 mod state;
 mod token;
@@ -45,6 +48,8 @@ pub(crate) enum Command {
     Up(up::Up),
     /// Run the server in the foreground
     Serve(serve::Serve),
+    /// Run one command in a workspace of its own, and show what it changed
+    Run(run::Run),
     /// Create, list, show and close sessions
     #[command(subcommand)]
     Session(session::SessionCommand),
@@ -56,6 +61,10 @@ pub(crate) enum Command {
     /// List every tool with its parameters
     Tools(tools::Tools),
     Eval(eval::Eval),
+    /// Run a command in a session's box
+    Exec(exec::Exec),
+    /// Open a shell in a session's box
+    Shell(shell::Shell),
     /// Copy files into or out of a session's workspace
     Cp(cp::Cp),
     /// Show what changed since a session began, as a patch
@@ -123,6 +132,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match command {
         Command::Up(command) => command.run(&context),
         Command::Serve(command) => command.run(&context),
+        Command::Run(command) => command.run(&context),
+        Command::Exec(command) => command.run(&context),
+        Command::Shell(command) => command.run(&context),
         Command::Session(command) => command.run(&context),
         Command::Events(command) => command.run(&context),
         Command::Tool(command) => command.run(&context),

@@ -35,6 +35,14 @@ pub(crate) enum WhenTaken {
     TakeAnother,
 }
 
+/// What a signal to this process means for the server in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnSignal {
+    Stop,
+    /// Somebody else in this process deals with it.
+    GoOn,
+}
+
 pub(crate) struct Server {
     home: Home,
     lock: Lock,
@@ -48,7 +56,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Returns when the server answers.
-    pub(crate) fn start(config: &Config, when_taken: WhenTaken) -> Result<Self, Failure> {
+    pub(crate) fn start(config: &Config, when_taken: WhenTaken, on_signal: OnSignal) -> Result<Self, Failure> {
         let settings = config.server()?;
         let database = config.database()?;
         let git = config.git()?;
@@ -78,7 +86,7 @@ impl Server {
         let serving = runtime.spawn(async move {
             let shutdown = async {
                 tokio::select! {
-                    () = interrupted => {}
+                    () = interrupted, if on_signal == OnSignal::Stop => {}
                     _ = stopped => {}
                 }
             };

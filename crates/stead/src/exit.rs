@@ -1,4 +1,4 @@
-//! The one map from what happened to an exit code: 0 ok, 1 refused or failed, 2 usage.
+//! The one map from what happened to an exit code: 0 ok, 1 refused or failed, 2 usage, a command's own code for `run` and `exec`.
 
 use std::process::ExitCode;
 
@@ -16,6 +16,7 @@ pub(crate) fn code(result: Result<(), Failure>) -> ExitCode {
     let code = match failure.kind() {
         // The reader went away with what it wanted, as `head` does.
         Kind::NobodyReads => return ExitCode::SUCCESS,
+        Kind::Exit(code) => return ExitCode::from(code),
         Kind::Failed => FAILED,
         Kind::Usage => USAGE,
     };

@@ -9,6 +9,8 @@ pub(crate) enum Kind {
     Failed,
     /// The command line itself makes no sense.
     Usage,
+    /// A command we ran ended so, and has said itself why.
+    Exit(u8),
     /// Whoever read our output stopped reading.
     NobodyReads,
 }
@@ -31,6 +33,11 @@ impl Failure {
 
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
         Self { kind: Kind::Usage, ..Self::new(sentence) }
+    }
+
+    /// Ends as a command did that we ran.
+    pub(crate) fn exit(code: u8) -> Self {
+        Self { kind: Kind::Exit(code), ..Self::new(format!("the command ended with exit code {code}")) }
     }
 
     /// The error's own sentence, with the errors behind it as causes.

@@ -4,6 +4,7 @@
 //! through another (`output.rs`), and every failure becomes an exit code in a third (`exit.rs`).
 
 mod args;
+mod attach;
 mod client;
 mod commands;
 mod config;

@@ -46,6 +46,22 @@ pub(crate) struct Output {
     terminal: bool,
 }
 
+/// Where a command's own bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Channel {
+    Out,
+    Error,
+}
+
+/// A command's output, as it is: whoever runs a command wants what it prints.
+pub(crate) fn raw(channel: Channel, bytes: &[u8]) -> Result<(), Failure> {
+    let written = match channel {
+        Channel::Out => io::stdout().lock().write_all(bytes).and_then(|()| io::stdout().flush()),
+        Channel::Error => io::stderr().lock().write_all(bytes),
+    };
+    written.map_err(|error| Failure::from_output(&error))
+}
+
 impl Output {
     pub(crate) fn new(form: Form) -> Self {
         Self { form, terminal: io::stdout().is_terminal() }
@@ -116,6 +132,11 @@ impl Output {
     /// About the result, not part of it.
     pub(crate) fn note(&self, text: &str) {
         say(&paint(DIM, &lines_of(text)));
+    }
+
+    /// Longer text beside a result that is somebody else's.
+    pub(crate) fn aside(&self, text: &str) {
+        say(&lines_of(text.trim_end()));
     }
 
     /// What is going on, for whoever waits.

@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SseEvent {
     pub(super) id: Option<String>,
+    pub(super) event: String,
     pub(super) data: String,
 }
 
@@ -28,13 +29,14 @@ pub(super) fn next_event(reader: &mut impl BufRead) -> io::Result<Option<SseEven
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "id" => event.id = Some(value.to_owned()),
+            "event" => event.event = value.to_owned(),
             "data" => {
                 if !event.data.is_empty() {
                     event.data.push('\n');
                 }
                 event.data.push_str(value);
             }
-            // A comment (the heartbeat), the event's name (which is in its data too), or something newer than us.
+            // A comment (the heartbeat), or something newer than us.
             _ => {}
         }
     }

@@ -1,15 +1,19 @@
 //! `stead apply SESSION --to DIRECTORY`
 //!
 //! The only way a session's changes reach a host directory, and only when somebody asks. All of them or none: the patch is tried as a
-//! whole first. `git apply` runs no hooks, follows no links and leaves the directory for nothing.
+//! whole first, files that no patch can hold are fetched whole and compared before anything is written. `git apply` runs no hooks,
+//! follows no links and leaves the directory for nothing.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use stead_fs::WorkspacePath;
 
-use crate::client::segment;
+use crate::client::{Client, ClientError, segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
@@ -28,23 +32,20 @@ pub(crate) struct Apply {
     check: bool,
 }
 
+/// Whether to do it, or only to say whether it would work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Apply,
+    Check,
+}
+
 impl Apply {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let diff = context.client()?.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
-        let unshown: Vec<String> = diff["unshown"].as_array().into_iter().flatten().map(cell).collect();
-        if !unshown.is_empty() {
-            let names = unshown.join(", ");
-            return Err(Failure::new(format!("a patch cannot hold these binary or very large files: {names}"))
-                .hint("nothing was applied; copy them with stead cp, or take everything with stead export"));
-        }
-        let patch = diff["patch"].as_str().unwrap_or_default();
+        let client = context.client()?;
+        let diff = client.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
+        let way = if self.check { Way::Check } else { Way::Apply };
+        take(&client, &self.session, &diff, &self.to, None, way)?;
         let changed = diff["changed"].as_array().map_or(0, Vec::len);
-        if changed > 0 {
-            git_apply(&self.to, patch, "--check")?;
-        }
-        if changed > 0 && !self.check {
-            git_apply(&self.to, patch, "--verbose")?;
-        }
         let told = json!({"changed": diff["changed"], "applied": !self.check});
         context.out.either(&told, || {
             let what = if self.check { "would change" } else { "changed" };
@@ -53,16 +54,137 @@ impl Apply {
     }
 }
 
-fn git_apply(directory: &Path, patch: &str, how: &str) -> Result<(), Failure> {
+/// Takes a session's changes into a directory. `base` is what its files were when they were sent, where that is known: then a file that no patch can
+/// hold replaces exactly the one the session began with. Without it, such a file is only added.
+pub(super) fn take(
+    client: &Client,
+    session: &str,
+    diff: &Value,
+    directory: &Path,
+    base: Option<&BTreeMap<String, blake3::Hash>>,
+    way: Way,
+) -> Result<(), Failure> {
+    let unusable = |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
+    let place = directory.canonicalize().map_err(unusable)?;
+    let mut whole = Vec::new();
+    for path in diff["unshown"].as_array().into_iter().flatten().map(cell) {
+        whole.push(fetch(client, session, &place, &path, base)?);
+    }
+    let patch = &without_binaries(diff["patch"].as_str().unwrap_or_default());
+    if !patch.is_empty() {
+        git_apply(&place, patch, "--check")?;
+        if way == Way::Apply {
+            git_apply(&place, patch, "--verbose")?;
+        }
+    }
+    if way == Way::Apply {
+        whole.into_iter().try_for_each(Whole::put)?;
+    }
+    Ok(())
+}
+
+/// A file as the session left it, beside where it is to go; `None` if it is to go away.
+struct Whole {
+    target: PathBuf,
+    draft: Option<tempfile::NamedTempFile>,
+}
+
+impl Whole {
+    fn put(self) -> Result<(), Failure> {
+        let failed =
+            |error: std::io::Error| Failure::new(format!("cannot write {}", self.target.display())).because(&error);
+        match self.draft {
+            Some(draft) => {
+                if let Some(folder) = self.target.parent() {
+                    std::fs::create_dir_all(folder).map_err(failed)?;
+                }
+                draft.persist(&self.target).map(drop).map_err(|error| failed(error.error))
+            }
+            None => std::fs::remove_file(&self.target).map_err(failed),
+        }
+    }
+}
+
+fn conflict(path: &str, why: &str) -> Failure {
+    Failure::new(format!("{path} {why}"))
+        .hint("nothing was applied; copy it with stead cp, or take everything with stead export")
+}
+
+fn fetch(
+    client: &Client,
+    session: &str,
+    place: &Path,
+    path: &str,
+    base: Option<&BTreeMap<String, blake3::Hash>>,
+) -> Result<Whole, Failure> {
+    // What a server says is a path is taken for one only by the rules of paths.
+    let inside: WorkspacePath = path.parse().map_err(|_| conflict(path, "is not a path below the directory"))?;
+    let target = place.join(inside.to_string());
+    let mut folder = place.to_owned();
+    for part in Path::new(&inside.to_string()).parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        if folder.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
+            return Err(conflict(path, "would be written through a link or a file"));
+        }
+    }
+    let here = match target.symlink_metadata() {
+        Ok(there) if !there.is_file() => return Err(conflict(path, "is no plain file in the directory")),
+        Ok(_) => {
+            let mut hasher = blake3::Hasher::new();
+            let read = File::open(&target).and_then(|mut file| std::io::copy(&mut file, &mut hasher));
+            read.map_err(|error| Failure::new(format!("cannot read {}", target.display())).because(&error))?;
+            Some(hasher.finalize())
+        }
+        Err(_) => None,
+    };
+    match base {
+        None if here.is_some() => return Err(conflict(path, "is binary or very large, and is there already")),
+        Some(base) if here.as_ref() != base.get(path) => {
+            return Err(conflict(path, "is not what the session began with"));
+        }
+        _ => {}
+    }
+    let url =
+        format!("/sessions/{}/files/{}", segment(session), path.split('/').map(segment).collect::<Vec<_>>().join("/"));
+    let draft = match client.download(&url) {
+        Ok(mut download) => {
+            let failed = |error: std::io::Error| Failure::new(format!("cannot fetch {path}")).because(&error);
+            let mut draft = tempfile::Builder::new().prefix(".stead-").tempfile_in(place).map_err(failed)?;
+            std::io::copy(&mut download.reader, &mut draft).and_then(|_| draft.flush()).map_err(failed)?;
+            let mode = target.metadata().map(|there| there.permissions());
+            let mode = mode.unwrap_or_else(|_| std::os::unix::fs::PermissionsExt::from_mode(0o644));
+            draft.as_file().set_permissions(mode).map_err(failed)?;
+            Some(draft)
+        }
+        Err(ClientError::Refused(problem)) if problem.status == 404 => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Whole { target, draft })
+}
+
+/// The patch without the sections that only say that a file differs.
+fn without_binaries(patch: &str) -> String {
+    let mut sections: Vec<String> = Vec::new();
+    for line in patch.split_inclusive('\n') {
+        // Lines of a hunk begin with a sign of their own: this can only be a header.
+        if line.starts_with("diff --git ") || sections.is_empty() {
+            sections.push(String::new());
+        }
+        if let Some(section) = sections.last_mut() {
+            section.push_str(line);
+        }
+    }
+    sections.retain(|section| !section.lines().any(|line| line.starts_with("Binary files ")));
+    sections.concat()
+}
+
+fn git_apply(place: &Path, patch: &str, how: &str) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| Failure::new("cannot run git apply").because(error);
-    let place = directory
-        .canonicalize()
-        .map_err(|error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error))?;
     let mut child = Command::new("git")
         .args(["-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", how, "-"])
-        .current_dir(&place)
+        .current_dir(place)
         // Inside a larger repository git would take the paths from its top; here they are from this directory.
-        .env("GIT_CEILING_DIRECTORIES", place.parent().unwrap_or(&place))
+        .env("GIT_CEILING_DIRECTORIES", place.parent().unwrap_or(place))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -75,6 +197,6 @@ fn git_apply(directory: &Path, patch: &str, how: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&done.stderr).trim().replace('\n', "; ");
-    Err(Failure::new(format!("the changes do not fit {}: {said}", directory.display()))
+    Err(Failure::new(format!("the changes do not fit {}: {said}", place.display()))
         .hint("nothing was applied; the directory is not what the session began with"))
 }

@@ -1,7 +1,7 @@
 //! `stead serve`: the server in the foreground, until SIGTERM or SIGINT.
 
 use crate::context::Context;
-use crate::embedded::{Server, WhenTaken};
+use crate::embedded::{OnSignal, Server, WhenTaken};
 use crate::failure::Failure;
 use crate::logging;
 
@@ -15,7 +15,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         logging::start(context.config.log.as_ref(), "info")?;
-        let server = Server::start(&context.config, WhenTaken::Fail)?;
+        let server = Server::start(&context.config, WhenTaken::Fail, OnSignal::Stop)?;
         let home = context.config.home.path().display();
         context.out.progress(&format!("Stead serves {} (home {home}, database {})", server.url(), server.database()));
         server.run()

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::client::{Client, ClientError};
 use crate::config::Endpoint;
 use crate::context::Context;
-use crate::embedded::{Server, WhenTaken};
+use crate::embedded::{OnSignal, Server, WhenTaken};
 use crate::failure::Failure;
 use crate::logging;
 use crate::output::Mark;
@@ -36,7 +36,7 @@ impl Up {
             let endpoint = Endpoint { url: running.url, token: context.config.home.token()? };
             return self.use_server(context, &Client::new(endpoint)?, demo::Afterwards::Running);
         }
-        let server = Server::start(&context.config, WhenTaken::TakeAnother)?;
+        let server = Server::start(&context.config, WhenTaken::TakeAnother, OnSignal::Stop)?;
         let home = context.config.home.path().display().to_string();
         say(context, Mark::Good, &format!("Stead serves {} (home {home})", server.url()))?;
         let client = Client::new(server.endpoint())?;

@@ -5,6 +5,7 @@ mod blobs;
 mod commands;
 mod demo;
 mod eval;
+mod execs;
 mod files;
 mod follow;
 mod help;

@@ -9,6 +9,7 @@ mod digests;
 mod durability;
 mod evaluation;
 mod exec_streams;
+mod exec_trees;
 mod execs;
 mod files;
 mod git;
@@ -21,6 +22,8 @@ mod postgres;
 mod sessions;
 mod snapshots;
 mod tools;
+
+pub(crate) use native::build_init;
 
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer};

@@ -10,7 +10,7 @@ use stead_testkit::TestServer;
 use super::server;
 
 /// The program inside the box stands beside the server's; a test of one package alone has not built it yet.
-pub(super) fn build_init() {
+pub(crate) fn build_init() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

@@ -1,0 +1,189 @@
+//! This terminal, or these pipes, as a command's own: its output here, our input and signals there.
+
+mod raw_terminal;
+
+use std::io::{IsTerminal as _, Read as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, ExecNews, exec_path, follow_exec, segment, stdin_body};
+use crate::failure::Failure;
+use crate::output::{self, Channel};
+use raw_terminal::RawTerminal;
+
+/// Ctrl-]: leaves a terminal to itself.
+const DETACH: u8 = 0x1d;
+/// After so many interrupts the command is killed: it does not listen.
+const PATIENCE: u32 = 3;
+
+/// Whether the command gets a terminal, and so this one is handed over to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Pipes,
+    Terminal,
+}
+
+/// How an attached command ended.
+pub(crate) enum Ended {
+    /// With the exec as the server tells it.
+    Finished(Value),
+    /// It goes on without us.
+    Detached,
+}
+
+/// Where output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    Live,
+    /// Only the end counts.
+    Nothing,
+}
+
+/// Starts a command and stays with it until it ends.
+pub(crate) fn run(
+    client: Arc<Client>,
+    session: &str,
+    argv: &[String],
+    mode: Mode,
+    show: Show,
+) -> Result<Ended, Failure> {
+    let piped = !std::io::stdin().is_terminal();
+    let mut body = json!({"argv": argv, "background": true, "unread": "wait", "stdin": piped});
+    if mode == Mode::Terminal {
+        let (rows, columns) = raw_terminal::size();
+        body["pty"] = json!({"rows": rows, "columns": columns});
+        body["env"] = json!({"TERM": std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned())});
+    }
+    let key = uuid::Uuid::now_v7().to_string();
+    let path = format!("/sessions/{}/execs", segment(session));
+    let started = client.create(&path, &body, &key, std::time::Duration::ZERO)?;
+    let exec = started["id"].as_str().unwrap_or_default().to_owned();
+    stay(client, session, &exec, mode, show)
+}
+
+/// Stays with a command that runs.
+pub(crate) fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) -> Result<Ended, Failure> {
+    let path = exec_path(session, exec);
+    let detached = Arc::new(AtomicBool::new(false));
+    let _raw = if mode == Mode::Terminal { RawTerminal::take()? } else { None };
+    signals(client.clone(), path.clone(), mode)?;
+    if mode == Mode::Terminal || !std::io::stdin().is_terminal() {
+        feed(client.clone(), path, mode, detached.clone());
+    }
+    let mut finished = Value::Null;
+    let followed = follow_exec(&client, session, exec, |news| {
+        if detached.load(Ordering::Relaxed) {
+            return Err(Failure::new("detached"));
+        }
+        match news {
+            ExecNews::Finished(exec) => finished = exec,
+            _ if show == Show::Nothing => {}
+            ExecNews::Stdout(bytes) => output::raw(Channel::Out, &bytes)?,
+            ExecNews::Stderr(bytes) => output::raw(Channel::Error, &bytes)?,
+            ExecNews::Missed(chunks) => {
+                let text = format!("\r\n[stead: {chunks} chunks of output were lost]\r\n");
+                output::raw(Channel::Error, text.as_bytes())?;
+            }
+        }
+        Ok(())
+    });
+    match followed {
+        _ if detached.load(Ordering::Relaxed) => Ok(Ended::Detached),
+        Ok(()) => Ok(Ended::Finished(finished)),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What came of a command, as this program's own end.
+pub(crate) fn exit(exec: &Value) -> Result<(), Failure> {
+    match (exec["status"].as_str(), exec["exit_code"].as_i64()) {
+        (Some("finished"), Some(0)) => Ok(()),
+        (Some("finished"), Some(code)) => Err(Failure::exit(u8::try_from(code).unwrap_or(1))),
+        (status, _) => {
+            let why = exec["error"]["message"].as_str().unwrap_or("its end is not known");
+            let sentence = match status {
+                Some("failed") => format!("the command could not be started: {why}"),
+                _ => format!("the command was interrupted: {why}"),
+            };
+            Err(Failure::new(sentence))
+        }
+    }
+}
+
+/// Sends what we read to the command, and its end.
+fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 32 << 10];
+        let mut stdin = std::io::stdin().lock();
+        loop {
+            let count = match stdin.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            let typed = &buffer[..count];
+            if mode == Mode::Terminal && typed.contains(&DETACH) {
+                detached.store(true, Ordering::Relaxed);
+                // Whatever the terminal shows next wakes the reader; a signal that changes nothing makes it so.
+                let _ = client.post(&format!("{path}/signal"), &json!({"signal": "WINCH"}));
+                raw_terminal::restore();
+                output::raw(Channel::Error, b"\r\ndetached; the command goes on\r\n").ok();
+                #[expect(
+                    clippy::exit,
+                    reason = "the reader waits for output that may never come; the terminal is restored"
+                )]
+                std::process::exit(0);
+            }
+            if client.post(&format!("{path}/stdin"), &stdin_body(typed)).is_err() {
+                return;
+            }
+        }
+        if mode == Mode::Pipes {
+            let _ = client.post(&format!("{path}/stdin"), &json!({"close": true}));
+        }
+    });
+}
+
+/// Hands our interrupts and our terminal's new sizes on.
+fn signals(client: Arc<Client>, path: String, mode: Mode) -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let failed = |error: std::io::Error| Failure::new("cannot wait for signals").because(&error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let (mut interrupt, mut terminate, mut window) = {
+        let _context = runtime.enter();
+        let kind = |kind| signal(kind).map_err(failed);
+        (kind(SignalKind::interrupt())?, kind(SignalKind::terminate())?, kind(SignalKind::window_change())?)
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let mut interrupts = 0;
+            loop {
+                let (what, body) = tokio::select! {
+                    _ = interrupt.recv() => {
+                        interrupts += 1;
+                        ("signal", json!({"signal": if interrupts < PATIENCE { "INT" } else { "KILL" }}))
+                    }
+                    _ = terminate.recv() => ("signal", json!({"signal": "TERM"})),
+                    _ = window.recv() => {
+                        let (rows, columns) = raw_terminal::size();
+                        ("resize", json!({"rows": rows, "columns": columns}))
+                    }
+                };
+                if what == "resize" && mode == Mode::Pipes {
+                    continue;
+                }
+                let sent = if interrupts >= PATIENCE && what == "signal" {
+                    client.delete(&path)
+                } else {
+                    client.post(&format!("{path}/{what}"), &body)
+                };
+                // It has ended meanwhile, and the reader is told so.
+                let _ = sent;
+            }
+        });
+    });
+    Ok(())
+}

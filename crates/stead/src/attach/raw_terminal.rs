@@ -1,0 +1,49 @@
+//! This terminal with nothing done to what is typed; as it was again, however the program ends.
+
+use std::io::IsTerminal as _;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use crate::failure::Failure;
+
+/// How the terminal was. Held here so that whoever ends the program first can put it back.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+pub(super) struct RawTerminal;
+
+impl RawTerminal {
+    /// `None` where standard input is no terminal.
+    pub(super) fn take() -> Result<Option<Self>, Failure> {
+        let stdin = std::io::stdin();
+        if !stdin.is_terminal() {
+            return Ok(None);
+        }
+        let failed = |error: rustix::io::Errno| Failure::new("cannot take over this terminal").because(&error);
+        let before = tcgetattr(&stdin).map_err(failed)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(&stdin, OptionalActions::Drain, &raw).map_err(failed)?;
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        Ok(Some(Self))
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+pub(super) fn restore() {
+    if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // If the terminal is gone there is nothing to put back.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &before);
+    }
+}
+
+/// Rows and columns.
+pub(super) fn size() -> (u16, u16) {
+    let size = tcgetwinsize(std::io::stdin()).or_else(|_| tcgetwinsize(std::io::stdout()));
+    size.map_or((24, 80), |size| (size.ws_row.max(1), size.ws_col.max(1)))
+}

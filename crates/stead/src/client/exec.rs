@@ -1,0 +1,88 @@
+//! A command's output as it comes, across lost connections and restarts of the server.
+
+use std::io::{BufReader, ErrorKind};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value;
+
+use super::sse::next_event;
+use super::{Client, ClientError, segment};
+use crate::failure::Failure;
+
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a server may be away before we believe that it does not come back.
+const GIVE_UP: Duration = Duration::from_secs(120);
+
+/// What there is to tell of a command.
+pub(crate) enum ExecNews {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    /// So many chunks are lost.
+    Missed(u64),
+    /// The exec as it ended.
+    Finished(Value),
+}
+
+/// Where an exec is.
+pub(crate) fn exec_path(session: &str, exec: &str) -> String {
+    format!("/sessions/{}/execs/{}", segment(session), segment(exec))
+}
+
+/// Gives every chunk of output to `take`, in order and once each, then the end.
+pub(crate) fn follow_exec(
+    client: &Client,
+    session: &str,
+    exec: &str,
+    mut take: impl FnMut(ExecNews) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (mut after, mut heard) = (0, Instant::now());
+    loop {
+        match client.stream(&format!("{}/stream?after={after}", exec_path(session, exec))) {
+            Ok(stream) => {
+                let mut reader = BufReader::new(stream);
+                loop {
+                    let event = match next_event(&mut reader) {
+                        Ok(Some(event)) => event,
+                        Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                        Ok(None) | Err(_) => break,
+                    };
+                    heard = Instant::now();
+                    let Ok(data) = serde_json::from_str::<Value>(&event.data) else { continue };
+                    let number = |name: &str| data[name].as_u64().unwrap_or_default();
+                    match event.event.as_str() {
+                        "output" if number("seq") > after => {
+                            after = number("seq");
+                            take(output(&data))?;
+                        }
+                        "missed" => {
+                            after = after.max(number("to"));
+                            take(ExecNews::Missed(number("to").saturating_sub(number("from")) + 1))?;
+                        }
+                        "finished" => return take(ExecNews::Finished(data)),
+                        _ => {}
+                    }
+                }
+            }
+            Err(ClientError::Refused(problem)) if problem.status < 500 => return Err((*problem).into()),
+            Err(error) if heard.elapsed() > GIVE_UP => return Err(error.into()),
+            Err(_) => {}
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn output(data: &Value) -> ExecNews {
+    let text = data["data"].as_str().unwrap_or_default();
+    let bytes = match data["encoding"].as_str() {
+        Some("base64") => BASE64.decode(text).unwrap_or_default(),
+        _ => text.as_bytes().to_vec(),
+    };
+    if data["stream"] == "stderr" { ExecNews::Stderr(bytes) } else { ExecNews::Stdout(bytes) }
+}
+
+/// Bytes for a command's standard input, as a body.
+pub(crate) fn stdin_body(bytes: &[u8]) -> Value {
+    serde_json::json!({"data": BASE64.encode(bytes), "encoding": "base64"})
+}

@@ -1,0 +1,42 @@
+//! `stead shell SESSION`
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use crate::attach::{self, Ended, Mode, Show};
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Opens a shell in a session's box, on this terminal. Ctrl-] detaches; --attach comes back.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Shell {
+    /// The session's id
+    session: String,
+    /// An exec with a terminal that runs already
+    #[arg(long, value_name = "EXEC")]
+    attach: Option<String>,
+    /// The program
+    #[arg(long, default_value = "/bin/bash", value_name = "PROGRAM")]
+    shell: String,
+}
+
+impl Shell {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        if !std::io::stdin().is_terminal() {
+            return Err(Failure::usage("a shell needs a terminal on standard input")
+                .hint(format!("run single commands with: stead exec {} -- CMD", self.session)));
+        }
+        let client = Arc::new(context.client()?);
+        let ended = match &self.attach {
+            Some(exec) => attach::stay(client, &self.session, exec, Mode::Terminal, Show::Live)?,
+            None => {
+                let argv = [self.shell.clone(), "-i".to_owned()];
+                attach::run(client, &self.session, &argv, Mode::Terminal, Show::Live)?
+            }
+        };
+        match ended {
+            Ended::Finished(exec) => attach::exit(&exec),
+            Ended::Detached => Ok(()),
+        }
+    }
+}

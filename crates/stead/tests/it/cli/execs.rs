@@ -1,0 +1,177 @@
+//! `exec`, `shell` and `run`, with pipes and with a real terminal.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use serde_json::json;
+use stead_testkit::TestServer;
+
+use super::kit::{BINARY, finish, run, signal, stead, wait};
+use crate::rows::build_init;
+
+fn boxed() -> (TestServer, String) {
+    build_init();
+    let server = TestServer::start(BINARY);
+    server.agent_type("n", json!({"enabled": true, "provider": "native", "require_workspace": true}));
+    let session = server.session(json!({"agent_type": "n"}))["id"].as_str().unwrap().to_owned();
+    (server, session)
+}
+
+#[test]
+fn exec_streams_feeds_and_ends_as_the_command_does() {
+    let (server, session) = boxed();
+    let home = server.home();
+    let ran = run(home, &["exec", &session, "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(7), "out\n", "err\n"));
+    let mut child = stead(home);
+    child.args(["exec", &session, "--", "sh", "-c", "wc -c; head -c 3000000 /dev/zero | wc -c"]);
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&vec![b'x'; 200_000]).unwrap();
+    drop(input);
+    let said = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(said.stdout).unwrap(), "200000\n3000000\n");
+    let told = run(home, &["--json", "exec", &session, "--", "echo", "hi"]).json();
+    assert_eq!((&told["exit_code"], &told["stdout"]), (&json!(0), &json!("hi\n")));
+    let ran = run(home, &["exec", &session, "--", "no-such-program"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.starts_with("error: the command could not be started: "), "{}", ran.err);
+    let ran = run(home, &["exec", "ses_00000000000000000000000000", "--", "true"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert_eq!(run(home, &["exec", &session]).code, Some(2));
+}
+
+#[test]
+fn an_interrupt_is_the_commands() {
+    let (server, session) = boxed();
+    let script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done";
+    let mut child = stead(server.home());
+    let mut child = child.args(["exec", &session, "--", "bash", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut said = [0; 6];
+    out.read_exact(&mut said).unwrap();
+    signal(&child, rustix::process::Signal::INT);
+    assert_eq!(wait(&mut child), Some(9));
+}
+
+/// A terminal of our own.
+struct Terminal {
+    master: File,
+    slave: OwnedFd,
+    seen: String,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        unlockpt(&master).unwrap();
+        let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        rustix::io::ioctl_fionbio(&master, true).unwrap();
+        let terminal = Self { master: master.into(), slave, seen: String::new() };
+        terminal.resize(33, 101);
+        terminal
+    }
+
+    fn resize(&self, rows: u16, columns: u16) {
+        tcsetwinsize(&self.master, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    }
+
+    fn is_raw(&self) -> bool {
+        !tcgetattr(&self.slave).unwrap().local_modes.contains(LocalModes::ICANON)
+    }
+
+    /// Types, and waits until the screen shows this.
+    fn type_until(&mut self, text: &str, shown: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut buffer = [0; 4096];
+        while !self.seen.contains(shown) {
+            assert!(Instant::now() < deadline, "{shown:?} is not shown: {:?}", self.seen);
+            match self.master.read(&mut buffer) {
+                Ok(count) => self.seen += &String::from_utf8_lossy(&buffer[..count]),
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shell_is_a_terminal_that_follows_this_one_and_gives_it_back() {
+    let (server, session) = boxed();
+    let mut terminal = Terminal::new();
+    let slave = || Stdio::from(terminal.slave.try_clone().unwrap());
+    let mut child = stead(server.home());
+    child.args(["shell", &session]).stdin(slave()).stdout(slave()).stderr(slave());
+    let mut child = child.spawn().unwrap();
+    terminal.type_until("", "$ ");
+    terminal.type_until("echo size $(stty size) $((40 + 2))\n", "size 33 101 42");
+    assert!(terminal.is_raw());
+    terminal.resize(50, 140);
+    // Not its controlling terminal here, so the kernel does not tell it.
+    signal(&child, rustix::process::Signal::WINCH);
+    std::thread::sleep(Duration::from_millis(500));
+    terminal.type_until("echo now $(stty size)\n", "now 50 140");
+    terminal.type_until("exit 6\n", "exit");
+    assert_eq!(wait(&mut child), Some(6));
+    assert!(!terminal.is_raw(), "the terminal is as it was");
+    let refused = run(server.home(), &["shell", &session]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+}
+
+#[test]
+fn run_works_on_a_copy_and_applies_all_or_nothing() {
+    build_init();
+    let place = tempfile::tempdir().unwrap();
+    let (home, dir) = (place.path().join("home"), place.path().join("dir"));
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("a.txt"), "one\n").unwrap();
+    std::fs::write(dir.join("image"), [0, 159, 146, 150]).unwrap();
+    let root = dir.to_str().unwrap();
+    let change = "cat a.txt; echo two >> a.txt; printf '\\0\\1\\2' > image; printf '\\0\\377' > new; echo x > t; exit";
+    let go = |more: &[&str], script: &str| {
+        let mut args = vec!["run", "--dir", root];
+        args.extend(more);
+        args.extend(["--", "sh", "-c", script]);
+        finish(stead(&home).args(args))
+    };
+    // No server runs: it brings its own. Nothing of the directory changes.
+    let ran = go(&[], &format!("{change} 5"));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(5), "one\n"), "{}", ran.err);
+    assert!(ran.err.contains("+two"), "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\n");
+    // A command that fails is not applied; one that succeeds is, with what no patch can hold.
+    assert_eq!(go(&["--apply"], &format!("{change} 1")).code, Some(1));
+    assert!(!dir.join("t").exists());
+    let ran = go(&["--apply"], &format!("{change} 0"));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\ntwo\n");
+    assert_eq!(std::fs::read(dir.join("image")).unwrap(), [0, 1, 2]);
+    assert_eq!(std::fs::read(dir.join("new")).unwrap(), [0, 255]);
+    // Somebody else changed the binary meanwhile: nothing is applied.
+    let watched = dir.join("image");
+    let slow = "echo three >> a.txt; printf '\\0\\7' > image; echo ready > ready; sleep 3";
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| go(&["--apply"], slow));
+        std::thread::sleep(Duration::from_millis(2_000));
+        std::fs::write(&watched, [9, 0, 9]).unwrap();
+        let ran = running.join().unwrap();
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(ran.err.contains("image is not what the session began with"), "{}", ran.err);
+    });
+    assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\ntwo\n", "nothing half done");
+    assert_eq!(leftovers(&dir), ["a.txt", "image", "new", "t"]);
+    assert_eq!(go(&["--repo", "https://x/y"], "true").code, Some(2));
+}
+
+fn leftovers(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
