@@ -18,6 +18,7 @@ type Rows = fn(Effort, &mut table::Table) -> Result<()>;
 
 const ROWS: &[(&str, Rows)] = &[
     ("replay", rows::replay::run),
+    ("materialize", rows::materialize::run),
     ("sessions", rows::sessions::run),
     ("tool_calls", rows::tool_calls::run),
     ("search", rows::search::run),

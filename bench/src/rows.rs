@@ -3,6 +3,7 @@
 pub(crate) mod boxes;
 pub(crate) mod eval;
 pub(crate) mod huge_file;
+pub(crate) mod materialize;
 pub(crate) mod memory;
 pub(crate) mod memory_operations;
 pub(crate) mod replay;

@@ -24,6 +24,7 @@ mod test;
 mod tidy;
 mod tree;
 mod trees;
+mod vendors;
 
 use std::process::ExitCode;
 

@@ -10,12 +10,14 @@ use serde_json::Value;
 use stead_core::event::{Failure, StepReport};
 use stead_core::plan::Action;
 use stead_core::{Event, SessionId};
-use stead_fs::Content;
 use stead_fs::mount::AllowedRoots;
+use stead_fs::{Content, Filesystem as _, MemoryFs, PathRules, Permission, WorkspacePath, WriteMode};
 use stead_store::Digest;
 
+use crate::content::tree::FileMode;
 use crate::engine::Engine;
 use crate::open_session::each_event;
+use crate::ops;
 
 /// Opens the bundle of an `unpack_bundle`; `None` for every other action.
 pub(crate) async fn open(engine: &Engine, session: SessionId, action: &Action) -> Result<Option<File>, Failure> {
@@ -31,12 +33,41 @@ pub(crate) async fn open(engine: &Engine, session: SessionId, action: &Action) -
             let known = known.as_deref().map(parse).transpose()?;
             fetch(engine, path, allowed_host_roots.clone(), known).await?
         }
-        _ => return Err(refused("bundles from the content store are not available on this server")),
+        (_, _, Some(content)) => return content_tar(engine, &content).await.map(Some),
+        _ => return Err(refused("the bundle names neither blob, path nor content")),
     };
     let opened = engine.store().blobs().open(&blob).await.map_err(|error| refused(error.to_string()))?;
     let opened = opened
         .ok_or_else(|| refused(format!("the blob {blob} is not in the store; upload it with POST /api/v1/blobs")))?;
     Ok(Some(opened.file.into_std().await))
+}
+
+/// A version of content as a tar. A version never changes, and so neither do the bytes.
+async fn content_tar(engine: &Engine, content: &str) -> Result<File, Failure> {
+    let wrong = || refused(format!("{content:?} is not name@version"));
+    let (name, version) = content.split_once('@').ok_or_else(wrong)?;
+    let (name, version) = (name.parse().map_err(|_| wrong())?, version.parse().map_err(|_| wrong())?);
+    let failed = |error: crate::error::OpError| refused(error.to_string());
+    let version = ops::content_version(engine, &name, Some(version)).await.map_err(failed)?;
+    let mut tree = MemoryFs::new();
+    for file in ops::content_files(engine, &version).await.map_err(failed)? {
+        let bytes = engine.store().blobs().get(&file.hash).await.map_err(|error| refused(error.to_string()))?;
+        let bytes = bytes.ok_or_else(|| refused(format!("the blob {} is not in the store", file.hash)))?;
+        let path = WorkspacePath::parse(file.path.as_str(), &PathRules::existing());
+        let path = path.map_err(|error| refused(error.to_string()))?;
+        let written = tree.write_bytes(&path, bytes, WriteMode::Create, 0);
+        written.map_err(|error| refused(error.to_string()))?;
+        if file.mode == FileMode::Executable {
+            let marked = tree.set_permission(&path, Permission::Executable, 0);
+            marked.map_err(|error| refused(error.to_string()))?;
+        }
+    }
+    let unwritable = |error: std::io::Error| refused(format!("cannot spool the bundle: {error}"));
+    let mut spool = tempfile::tempfile().map_err(unwritable)?;
+    stead_fs::archive::export_tar(&tree, &WorkspacePath::root(), &mut spool)
+        .map_err(|error| refused(error.to_string()))?;
+    spool.rewind().map_err(unwritable)?;
+    Ok(spool)
 }
 
 /// The digest of the bundle an earlier attempt unpacked.

@@ -16,6 +16,7 @@ mod ended;
 mod engine;
 mod error;
 mod execs;
+pub mod exported;
 mod failpoint;
 mod files;
 mod history;

@@ -67,6 +67,7 @@ codes! {
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
     PolicyIncomplete = "policy_incomplete", UNPROCESSABLE_ENTITY, "The workspace policy says too little";
+    SemanticMismatch = "semantic_mismatch", UNPROCESSABLE_ENTITY, "The parts of the request do not fit together";
     ContentInvalid = "content_invalid", UNPROCESSABLE_ENTITY, "The content is not valid";
     ContentNotAllowed = "content_not_allowed", FORBIDDEN, "The content is not this session's";
     NoContent = "no_content", CONFLICT, "The session has no content";

@@ -43,6 +43,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(events::read, events::create))
         .routes(routes!(sessions::state))
         .routes(routes!(sessions::replay))
+        .routes(routes!(sessions::replay_against))
+        .routes(routes!(sessions::journal))
         .routes(routes!(sessions::token))
         .routes(routes!(tools::call))
         .routes(routes!(runs::create, runs::list))

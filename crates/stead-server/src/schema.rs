@@ -70,6 +70,7 @@ schemas! {
     ContentBinding = registry::content_binding();
     ContentConfig = content::content_config();
     RunDefaults = content::run_defaults();
+    ContentRef = json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}@[1-9][0-9]{0,14}$"});
     ContentPath = content::path();
     ContentFiles = content::files();
     EventRequest = content::event_request();

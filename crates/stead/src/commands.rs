@@ -2,10 +2,12 @@
 
 mod agent_type;
 mod apply;
+mod apply_content;
 mod audit;
 mod blob;
 mod clone;
 mod completions;
+mod content;
 mod cp;
 mod diff;
 mod digest;
@@ -26,11 +28,13 @@ mod providers;
 mod replay;
 mod restore;
 mod run;
+mod runs;
 mod serve;
 mod session;
 mod shell;
 mod snapshot;
 mod state;
+mod sync;
 mod token;
 mod tool;
 mod tools;
@@ -97,9 +101,19 @@ pub(crate) enum Command {
     /// Show or set what every session shares
     #[command(subcommand)]
     Platform(platform::PlatformCommand),
+    /// Push, list, compare and validate agent content
+    #[command(subcommand)]
+    Content(content::ContentCommand),
+    /// Stage a version of content for a session
+    Sync(sync::Sync),
+    /// Adopt what is staged: at the next run, the next step boundary, or when idle
+    ApplyContent(apply_content::ApplyContent),
+    /// Start runs, take steps, call tools as a run's model would
+    #[command(subcommand)]
+    Runs(runs::RunsCommand),
     /// Show the state a session's journal folds to
     State(state::State),
-    /// Fold a session's journal again and compare with the live state
+    /// Fold a session's journal again: prove it, look at any moment, or decide it anew
     Replay(replay::Replay),
     /// Check the journals and the stored bytes, straight from the disk
     Verify(verify::Verify),
@@ -154,6 +168,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::AgentType(command) => command.run(&context),
         Command::Project(command) => command.run(&context),
         Command::Platform(command) => command.run(&context),
+        Command::Content(command) => command.run(&context),
+        Command::Sync(command) => command.run(&context),
+        Command::ApplyContent(command) => command.run(&context),
+        Command::Runs(command) => command.run(&context),
         Command::State(command) => command.run(&context),
         Command::Replay(command) => command.run(&context),
         Command::Verify(command) => command.run(&context),

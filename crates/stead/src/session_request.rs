@@ -40,6 +40,9 @@ pub(crate) struct SessionRequest {
     /// A variable for the workspace (repeatable)
     #[arg(short, long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// The content it works with, and which version of it; the newest without one
+    #[arg(long, value_name = "NAME[@VERSION]")]
+    content: Option<String>,
     /// Your own JSON object, kept with the session
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
@@ -55,6 +58,9 @@ impl SessionRequest {
     pub(crate) fn body(&self) -> Result<Value, Failure> {
         let mut body = Map::from_iter([("agent_type".to_owned(), self.agent_type.clone().into())]);
         set(&mut body, "project", self.project.clone());
+        if let Some(content) = &self.content {
+            body.insert("content".to_owned(), content_binding(content)?);
+        }
         let task = self.task()?;
         if !task.is_empty() {
             body.insert("task".to_owned(), task.into());
@@ -95,6 +101,12 @@ impl SessionRequest {
         put_back(&mut task, "env", env);
         Ok(task)
     }
+}
+
+fn content_binding(text: &str) -> Result<Value, Failure> {
+    let Some((name, version)) = text.split_once('@') else { return Ok(json!({"workspace": text})) };
+    let wrong = |_| Failure::usage(format!("--content wants NAME[@VERSION], not {text:?}"));
+    Ok(json!({"workspace": name, "version": version.parse::<u64>().map_err(wrong)?}))
 }
 
 fn set(fields: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
 mod config;
+mod content;
 mod fold;
 mod plan;
 mod policy;

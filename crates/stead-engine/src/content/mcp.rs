@@ -1,11 +1,100 @@
-//! Calls a tool of an MCP server.
+//! Calls one tool of an MCP server, over its standard streams or over HTTP.
+//!
+//! A connection lasts one call: nothing of a session stays in a server between two calls, and no process outlives its call. How the server is reached is
+//! the operator's word alone. What it answers is hostile: it is bounded in size and time, and it is only ever data.
 
-use serde_json::Value;
+mod http;
+mod stdio;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
 use stead_core::content::access::McpServer;
-use stead_core::event::Answer;
+use stead_core::event::{Answer, ToolFailure};
 
 use super::bound::failed;
 
-pub(crate) async fn call(_server: &McpServer, _tool: &str, _arguments: &Value) -> Answer {
-    failed("mcp_unavailable", "not yet")
+/// The largest message taken from a server.
+const MAX_BYTES: u64 = 1 << 20;
+const PROTOCOL: &str = "2025-06-18";
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum McpError {
+    #[error("cannot start it")]
+    Start(#[source] std::io::Error),
+    #[error("the connection broke")]
+    Broken(#[source] std::io::Error),
+    #[error("it ended before it answered")]
+    Ended,
+    #[error("it answered with more than {MAX_BYTES} bytes")]
+    TooLarge,
+    #[error("it answered with what is no JSON-RPC message")]
+    Unreadable,
+    #[error("it refused: {0}")]
+    Refused(String),
+    #[error("it answered with HTTP status {0}")]
+    Status(u16),
+    #[error("no HTTP connection: {0}")]
+    Http(String),
+}
+
+pub(crate) async fn call(server: &McpServer, tool: &str, arguments: &Value) -> Answer {
+    let patience = Duration::from_secs(server.timeout_seconds);
+    let called = async {
+        match &server.url {
+            Some(url) => http::call(url, server, patience, tool, arguments).await,
+            None => stdio::call(server, tool, arguments).await,
+        }
+    };
+    match tokio::time::timeout(patience, called).await {
+        Ok(Ok(result)) => answer(result),
+        Ok(Err(error)) => failed("mcp_unavailable", format!("The MCP server could not be used: {error}.")),
+        Err(_) => failed("mcp_timeout", format!("The MCP server did not answer in {} seconds.", patience.as_secs())),
+    }
+}
+
+fn initialize() -> Value {
+    let params = json!({
+        "protocolVersion": PROTOCOL, "capabilities": {},
+        "clientInfo": {"name": "stead", "version": env!("CARGO_PKG_VERSION")},
+    });
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+}
+
+fn initialized() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
+}
+
+fn tools_call(tool: &str, arguments: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+}
+
+/// The result in a message that answers `id`; `None` if it answers something else.
+fn result_of(message: &Value, id: u64) -> Option<Result<Value, McpError>> {
+    if message.get("id").and_then(Value::as_u64) != Some(id) || message.get("method").is_some() {
+        return None;
+    }
+    match (message.get("result"), message.pointer("/error/message").and_then(Value::as_str)) {
+        (Some(result), _) => Some(Ok(result.clone())),
+        (None, Some(refusal)) => Some(Err(McpError::Refused(refusal.chars().take(1000).collect()))),
+        (None, None) => Some(Err(McpError::Unreadable)),
+    }
+}
+
+/// What the tool said, for the agent: its texts as the message, the whole as the result.
+fn answer(result: Value) -> Answer {
+    let parts = result["content"].as_array().cloned().unwrap_or_default();
+    let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+    let text = texts.join("\n");
+    let message = if text.is_empty() { "Done.".to_owned() } else { text.chars().take(2000).collect() };
+    if result["isError"] == true {
+        let error = ToolFailure { code: "mcp_tool_failed".to_owned(), message: message.clone(), hint: None };
+        return Answer { result: None, error: Some(error), message };
+    }
+    let mut kept = json!({"content": parts});
+    if let Some(structured) = result.get("structuredContent") {
+        kept["structured_content"] = structured.clone();
+    }
+    Answer { result: Some(kept), error: None, message }
 }

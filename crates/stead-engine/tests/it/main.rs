@@ -1,6 +1,7 @@
 //! The engine over a real SQLite store and the memory provider.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod content;
 mod files;
 mod fixture;
 mod life;

@@ -15,15 +15,16 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Json;
+use crate::download;
 use crate::headers::IdempotencyKey;
 use crate::path::SessionPath;
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::routes::paging;
 use crate::schema;
 use crate::wire::list::List;
 use crate::wire::plan::SessionPlan;
-use crate::wire::replay::Replay;
+use crate::wire::replay::{Replay, ReplayAgainst};
 use crate::wire::session::{Session, SessionFold, SessionStatus, SessionToken};
 
 #[derive(IntoParams)]
@@ -150,15 +151,36 @@ pub(crate) async fn close(
     })
 }
 
-/// Shows the state the journal folds to, and its hash.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the field only describes the parameter; At holds it")]
+pub(crate) struct AtParams {
+    /// As it was when this event had just happened; now if not given.
+    #[param(minimum = 1, maximum = 9007199254740992_u64)]
+    at: Option<u64>,
+}
+
+pub(crate) struct At(Option<u64>);
+
+impl ReadQuery for At {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self(parameters.number("at", 1..=1 << 53))
+    }
+}
+
+/// Shows the state the journal folds to, and its hash; with `at`, as it was then.
 #[utoipa::path(get, path = "/sessions/{id}/state", tag = "sessions", operation_id = "show_state",
-    params(("id" = schema::SessionId, Path)), responses((status = 200, body = SessionFold)))]
+    params(("id" = schema::SessionId, Path), AtParams), responses((status = 200, body = SessionFold)))]
 pub(crate) async fn state(
     State(app): State<App>,
     SessionPath(id): SessionPath,
-    _: Query<Nothing>,
+    Query(At(at)): Query<At>,
 ) -> Result<Answer<SessionFold>, Problem> {
-    Ok(Answer(ops::session(&app.engine, id).await?.into()))
+    let state = match at {
+        Some(seq) => ops::state_at(&app.engine, id, seq).await?,
+        None => ops::session(&app.engine, id).await?,
+    };
+    Ok(Answer(state.into()))
 }
 
 /// Folds the journal again and compares.
@@ -182,4 +204,72 @@ pub(crate) async fn token(
 ) -> Result<Answer<SessionToken>, Problem> {
     ops::session(&app.engine, id).await?;
     Ok(Answer(SessionToken { token: app.engine.session_token(id) }))
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the fields only describe the parameters; Against holds them")]
+pub(crate) struct AgainstParams {
+    /// `name@version` of content. Give this or `agent_type`.
+    #[param(value_type = Option<schema::ContentRef>)]
+    content: Option<String>,
+    /// An agent type as it is configured now.
+    #[param(value_type = Option<schema::Name>)]
+    agent_type: Option<String>,
+}
+
+pub(crate) struct Against {
+    content: Option<ContentRef>,
+    agent_type: Option<stead_core::Name>,
+}
+
+struct ContentRef(stead_core::Name, u64);
+
+impl std::str::FromStr for ContentRef {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        const WANTED: &str = "must be name@version";
+        let (name, version) = text.split_once('@').ok_or(WANTED)?;
+        let digits = version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
+        let version = version.parse().ok().filter(|_| digits).ok_or(WANTED)?;
+        Ok(Self(name.parse().map_err(|_| WANTED)?, version))
+    }
+}
+
+impl ReadQuery for Against {
+    fn read(parameters: &mut Parameters) -> Self {
+        Self { content: parameters.parsed("content"), agent_type: parameters.parsed("agent_type") }
+    }
+}
+
+/// Decides everything the journal recorded again, with other content or another agent type, and tells what would be otherwise. Touches nothing.
+#[utoipa::path(get, path = "/sessions/{id}/replay/against", tag = "sessions", operation_id = "replay_against",
+    params(("id" = schema::SessionId, Path), AgainstParams),
+    responses((status = 200, body = ReplayAgainst), (status = 422)))]
+pub(crate) async fn replay_against(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    Query(against): Query<Against>,
+) -> Result<Answer<ReplayAgainst>, Problem> {
+    let other = match (against.content, against.agent_type) {
+        (Some(ContentRef(name, version)), None) => ops::Other::Content { name, version },
+        (None, Some(name)) => ops::Other::AgentType(name),
+        _ => return Err(Problem::new(Code::SemanticMismatch, "give either content or agent_type")),
+    };
+    Ok(Answer(ops::replay_against(&app.engine, id, other).await?.into()))
+}
+
+/// Gives the whole journal as lines of JSON, to be replayed anywhere.
+#[utoipa::path(get, path = "/sessions/{id}/journal", tag = "sessions", operation_id = "export_journal",
+    params(("id" = schema::SessionId, Path)),
+    responses((status = 200, content((schema::Bytes = "application/x-ndjson")))))]
+pub(crate) async fn journal(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Response, Problem> {
+    let file = ops::export_journal(&app.engine, id).await?;
+    let content = download::spooled(file).map_err(|error| Problem::internal(&error))?;
+    download::made(content, "application/x-ndjson")
 }

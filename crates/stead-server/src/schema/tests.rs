@@ -1,5 +1,6 @@
 //! Schema and parser say the same, on examples of every body and on many made-up texts.
 
+mod content;
 mod fits;
 
 use serde_json::{Value, json};

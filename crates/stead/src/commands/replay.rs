@@ -1,6 +1,11 @@
-//! `stead replay SESSION`: prove that the journal still folds to the live state.
+//! `stead replay SESSION`: prove that the journal still folds to the live state, look at any moment of it, or decide it anew.
 
-use serde_json::Value;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stead_engine::exported;
 
 use crate::client::segment;
 use crate::context::Context;
@@ -10,18 +15,93 @@ use crate::render::cell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Replay {
-    /// The session's id
+    /// The session's id, or the file of a journal that `stead session export` wrote
     session: String,
+    /// Show the state as it was when this event had just happened
+    #[arg(long, value_name = "SEQ", conflicts_with = "against")]
+    at: Option<u64>,
+    /// Decide everything again under other content or another agent type, and touch nothing
+    #[arg(long, num_args = 2, value_names = ["content|agent-type", "NAME[@VERSION]"])]
+    against: Option<Vec<String>>,
 }
 
 impl Replay {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let report = context.client()?.get(&format!("/sessions/{}/replay", segment(&self.session)))?;
-        if context.out.is_json() {
-            context.out.json(&report)?;
+        let file = Path::new(&self.session);
+        if file.is_file() {
+            return self.exported(context, file);
         }
-        judge(&context.out, &report)
+        let at = format!("/sessions/{}", segment(&self.session));
+        match (&self.against, self.at) {
+            (Some(other), _) => against(context, &at, other),
+            (None, Some(seq)) => {
+                let state = context.client()?.get(&format!("{at}/state?at={seq}"))?;
+                context.out.json(&state)
+            }
+            (None, None) => {
+                let report = context.client()?.get(&format!("{at}/replay"))?;
+                if context.out.is_json() {
+                    context.out.json(&report)?;
+                }
+                judge(&context.out, &report)
+            }
+        }
     }
+
+    /// A journal from elsewhere, with nothing else at hand.
+    fn exported(&self, context: &Context, file: &Path) -> Result<(), Failure> {
+        if self.against.is_some() {
+            return Err(Failure::usage("--against needs the server that has the other content")
+                .hint("replay the session by its id"));
+        }
+        let unreadable = |error| Failure::new(format!("cannot read {}", file.display())).because(&error);
+        let reader = BufReader::new(File::open(file).map_err(unreadable)?);
+        let state = exported::fold(reader, self.at);
+        let state = state.map_err(|error| Failure::from_error(&error).hint("export it again where the session is"))?;
+        let hash = state.hash();
+        if self.at.is_some() {
+            return context.out.json(&json!({"seq": state.seq, "state": state.session, "state_hash": hash}));
+        }
+        let report = json!({"session": state.session.map(|session| session.id), "seq": state.seq, "state_hash": hash, "identical": true});
+        context.out.either(&report, || {
+            let text =
+                format!("{} events replayed to the state they were exported with, byte for byte: {hash}", state.seq);
+            context.out.marked(Mark::Good, &text)
+        })
+    }
+}
+
+fn against(context: &Context, at: &str, other: &[String]) -> Result<(), Failure> {
+    let key = match other.first().map(String::as_str) {
+        Some("content") => "content",
+        Some("agent-type") => "agent_type",
+        _ => return Err(Failure::usage("--against wants `content NAME@VERSION` or `agent-type NAME`")),
+    };
+    let name = other.get(1).map(String::as_str).unwrap_or_default();
+    let report = context.client()?.get(&format!("{at}/replay/against?{key}={}", segment(name)))?;
+    let out = &context.out;
+    if out.is_json() {
+        out.json(&report)?;
+    } else {
+        let compared = cell(&report["compared"]);
+        match report["identical"] == true {
+            true => out.marked(Mark::Good, &format!("{compared} decisions, all the same under {name}"))?,
+            false => out.marked(
+                Mark::Warned,
+                &format!("{compared} decisions, the first that differs is event {}", cell(&report["first_divergence"])),
+            )?,
+        }
+        for changed in report["changed"].as_array().into_iter().flatten() {
+            out.line(&format!(
+                "{:>6}  {}  {}  →  {}",
+                cell(&changed["seq"]),
+                cell(&changed["what"]),
+                cell(&changed["recorded"]),
+                cell(&changed["now"])
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// Says that it is the same, or fails with the first difference.

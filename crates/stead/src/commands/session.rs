@@ -33,6 +33,14 @@ pub(crate) enum SessionCommand {
     Clone(Clone),
     /// Show a session's journal, or follow it
     Events(Events),
+    /// Write a session's journal as a file that `stead replay FILE` proves anywhere
+    Export {
+        /// The session's id
+        id: String,
+        /// Where to write it, rather than to standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<std::path::PathBuf>,
+    },
     /// Print the session's own token: good for its tools, files and events only
     Token {
         /// The session's id
@@ -85,6 +93,19 @@ impl SessionCommand {
             }
             Self::Clone(clone) => clone.run(context),
             Self::Events(events) => events.run(context),
+            Self::Export { id, output } => {
+                let mut download = client.download(&format!("/sessions/{}/journal", segment(id)))?;
+                match output {
+                    Some(file) => {
+                        let bytes = super::cp::replace(file, &mut download.reader)?;
+                        out.either(&json!({"path": file, "bytes": bytes}), || Ok(()))
+                    }
+                    None => {
+                        let copied = std::io::copy(&mut download.reader, &mut std::io::stdout().lock());
+                        copied.map(|_| ()).map_err(|error| Failure::from_output(&error))
+                    }
+                }
+            }
             Self::Token { id } => token::print_session_token(context, id),
         }
     }

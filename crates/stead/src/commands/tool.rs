@@ -56,7 +56,7 @@ fn advise(failure: Failure, arguments: &[String]) -> Failure {
     }
 }
 
-fn arguments(all: Option<&str>, single: &[String]) -> Result<Value, Failure> {
+pub(super) fn arguments(all: Option<&str>, single: &[String]) -> Result<Value, Failure> {
     let all = match all {
         None => Value::Object(Map::new()),
         Some("-") => json_input::read_file("-")?,

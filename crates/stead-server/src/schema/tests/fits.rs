@@ -75,6 +75,7 @@ fn is(kind: &Value, value: &Value) -> bool {
         "boolean" => value.is_boolean(),
         "string" => value.is_string(),
         "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
         "array" => value.is_array(),
         "object" => value.is_object(),
         other => panic!("no such type: {other}"),

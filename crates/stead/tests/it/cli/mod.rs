@@ -3,6 +3,7 @@
 
 mod blobs;
 mod commands;
+mod content;
 mod demo;
 mod eval;
 mod execs;

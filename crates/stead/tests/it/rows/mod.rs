@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
 mod agent_types;
+mod authority;
 mod bundles;
 mod clones;
 mod content;

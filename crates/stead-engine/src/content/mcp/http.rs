@@ -1,0 +1,121 @@
+//! An MCP server over streamable HTTP: each message is a POST, the answer is JSON or a short event stream.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use serde_json::Value;
+use stead_core::content::access::McpServer;
+use ureq::Agent;
+
+use super::{MAX_BYTES, McpError, PROTOCOL, initialize, initialized, result_of, tools_call};
+
+pub(super) async fn call(
+    url: &str,
+    server: &McpServer,
+    patience: Duration,
+    tool: &str,
+    arguments: &Value,
+) -> Result<Value, McpError> {
+    let headers = server.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let (url, request) = (url.to_owned(), tools_call(tool, arguments));
+    let talked = tokio::task::spawn_blocking(move || {
+        let mut talk = Talk::new(url, headers, patience);
+        let result = talk.converse(request);
+        talk.leave();
+        result
+    });
+    talked.await.unwrap_or(Err(McpError::Ended))
+}
+
+struct Talk {
+    agent: Agent,
+    url: String,
+    headers: Vec<(String, String)>,
+    session: Option<String>,
+}
+
+impl Talk {
+    fn new(url: String, headers: Vec<(String, String)>, patience: Duration) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            // A redirect would carry the operator's headers to somebody else.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .timeout_global(Some(patience));
+        Self { agent: config.build().new_agent(), url, headers, session: None }
+    }
+
+    fn converse(&mut self, request: Value) -> Result<Value, McpError> {
+        self.post(&initialize(), Some(0))?;
+        self.post(&initialized(), None)?;
+        self.post(&request, Some(1))?.ok_or(McpError::Unreadable)
+    }
+
+    fn request(&self, method: &str) -> ureq::http::request::Builder {
+        let mut request = ureq::http::Request::builder().method(method).uri(&self.url);
+        request = request.header("accept", "application/json, text/event-stream");
+        request = request.header("mcp-protocol-version", PROTOCOL);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        match &self.session {
+            Some(session) => request.header("mcp-session-id", session),
+            None => request,
+        }
+    }
+
+    fn post(&mut self, message: &Value, id: Option<u64>) -> Result<Option<Value>, McpError> {
+        let request = self.request("POST").header("content-type", "application/json").body(message.to_string());
+        let request = request.map_err(|error| McpError::Http(error.to_string()))?;
+        let response = self.agent.run(request).map_err(|error| McpError::Http(error.to_string()))?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(McpError::Status(status.as_u16()));
+        }
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        self.session = header("mcp-session-id").or(self.session.take());
+        let Some(id) = id else { return Ok(None) };
+        let stream = header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let mut body = Vec::new();
+        let reader = response.into_body().into_with_config().limit(MAX_BYTES + 1).reader();
+        if stream {
+            return read_stream(reader, id).map(Some);
+        }
+        reader.take(MAX_BYTES + 1).read_to_end(&mut body).map_err(McpError::Broken)?;
+        if body.len() as u64 > MAX_BYTES {
+            return Err(McpError::TooLarge);
+        }
+        let message: Value = serde_json::from_slice(&body).map_err(|_| McpError::Unreadable)?;
+        result_of(&message, id).unwrap_or(Err(McpError::Unreadable)).map(Some)
+    }
+
+    /// A courtesy: a server that keeps sessions may forget this one.
+    fn leave(&self) {
+        if self.session.is_some()
+            && let Ok(request) = self.request("DELETE").body(())
+            && let Err(error) = self.agent.run(request)
+        {
+            tracing::debug!(%error, "an MCP session was not closed");
+        }
+    }
+}
+
+/// Reads events until the one that answers; the stream may well go on after it.
+fn read_stream(reader: impl std::io::Read, id: u64) -> Result<Value, McpError> {
+    use std::io::BufRead as _;
+    let mut data = String::new();
+    for line in std::io::BufReader::new(reader).lines() {
+        let line = line.map_err(McpError::Broken)?;
+        if let Some(text) = line.strip_prefix("data:") {
+            data.push_str(text.trim_start());
+        } else if line.is_empty() && !data.is_empty() {
+            let message: Value = serde_json::from_str(&data).map_err(|_| McpError::Unreadable)?;
+            if let Some(result) = result_of(&message, id) {
+                return result;
+            }
+            data.clear();
+        }
+    }
+    Err(McpError::Ended)
+}

@@ -1,0 +1,113 @@
+//! An MCP server as a child process: one JSON-RPC message per line.
+
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use stead_core::content::access::McpServer;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::{MAX_BYTES, McpError, initialize, initialized, result_of, tools_call};
+
+pub(super) async fn call(server: &McpServer, tool: &str, arguments: &Value) -> Result<Value, McpError> {
+    let (mut group, mut talk) = start(server)?;
+    let called = async {
+        talk.ask(initialize(), 0).await?;
+        talk.say(&initialized()).await?;
+        talk.ask(tools_call(tool, arguments), 1).await
+    };
+    let result = called.await;
+    drop(talk);
+    group.end().await;
+    result
+}
+
+/// The child and everything it started; gone when this is.
+struct Group {
+    child: Child,
+    id: Option<Pid>,
+}
+
+impl Group {
+    fn kill(&self) {
+        if let Some(id) = self.id {
+            // Gone already is as good.
+            kill_process_group(id, Signal::KILL).unwrap_or(());
+        }
+    }
+
+    async fn end(&mut self) {
+        // Before it is waited for: until then nobody else can have its number.
+        self.kill();
+        let waited = self.child.wait().await;
+        self.id = None;
+        if let Err(error) = waited {
+            tracing::warn!(%error, "cannot wait for an MCP server");
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn start(server: &McpServer) -> Result<(Group, Talk), McpError> {
+    let missing = || McpError::Start(std::io::ErrorKind::NotFound.into());
+    let (program, arguments) = server.command.split_first().ok_or_else(missing)?;
+    let mut command = Command::new(program);
+    // Nothing of the server's own environment but where programs are.
+    command.args(arguments).env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    command.envs(server.env.iter());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(McpError::Start)?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let group = Group { child, id };
+    let (stdin, stdout) = stdin.zip(stdout).ok_or(McpError::Ended)?;
+    Ok((group, Talk { stdin, stdout: BufReader::new(stdout) }))
+}
+
+struct Talk {
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Talk {
+    async fn say(&mut self, message: &Value) -> Result<(), McpError> {
+        let line = format!("{message}\n");
+        self.stdin.write_all(line.as_bytes()).await.map_err(McpError::Broken)?;
+        self.stdin.flush().await.map_err(McpError::Broken)
+    }
+
+    /// Sends a request and reads until its answer; what the server itself asks for is declined.
+    async fn ask(&mut self, request: Value, id: u64) -> Result<Value, McpError> {
+        self.say(&request).await?;
+        loop {
+            let message = self.hear().await?;
+            if let Some(result) = result_of(&message, id) {
+                return result;
+            }
+            if let (Some(asked), Some(method)) = (message.get("id"), message.get("method").and_then(Value::as_str)) {
+                let reply = match method {
+                    "ping" => json!({"jsonrpc": "2.0", "id": asked, "result": {}}),
+                    _ => json!({"jsonrpc": "2.0", "id": asked, "error": {"code": -32601, "message": "not offered"}}),
+                };
+                self.say(&reply).await?;
+            }
+        }
+    }
+
+    async fn hear(&mut self) -> Result<Value, McpError> {
+        let mut line = Vec::new();
+        let read = (&mut self.stdout).take(MAX_BYTES).read_until(b'\n', &mut line).await.map_err(McpError::Broken)?;
+        match (read, line.last()) {
+            (0, _) => Err(McpError::Ended),
+            (_, Some(b'\n')) => serde_json::from_slice(&line).map_err(|_| McpError::Unreadable),
+            _ if line.len() as u64 >= MAX_BYTES => Err(McpError::TooLarge),
+            _ => Err(McpError::Ended),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `stead content …`
+
+mod files;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use stead_core::content::Fault;
+use stead_engine::content::judge;
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{Mark, Table};
+use crate::render::cell;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ContentCommand {
+    /// Add a version from a directory: all of it is valid and kept, or nothing happened
+    Push(Push),
+    /// List content, or the versions of one name
+    Ls {
+        /// Only this name, with all its versions
+        name: Option<String>,
+    },
+    /// Show which files differ between two versions
+    Diff {
+        /// The content
+        name: String,
+        /// The older version; the one before the newer without it
+        #[arg(long, value_name = "VERSION")]
+        from: Option<u64>,
+        /// The newer version; the newest without it
+        #[arg(long, value_name = "VERSION")]
+        to: Option<u64>,
+    },
+    /// Check a directory as a push would, without a server
+    Validate {
+        /// The directory with agent.workspace.json in it
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Push {
+    /// The directory with agent.workspace.json in it
+    directory: PathBuf,
+    /// What to call it
+    #[arg(long)]
+    name: String,
+    /// Refuse unless this is the newest version; 0 if there must be none
+    #[arg(long, value_name = "VERSION")]
+    expected_head: Option<u64>,
+    /// Keep it even if it is not valid; no session can adopt it then
+    #[arg(long)]
+    allow_invalid: bool,
+}
+
+impl ContentCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        match self {
+            Self::Push(push) => push.run(context),
+            Self::Ls { name } => ls(context, name.as_deref()),
+            Self::Diff { name, from, to } => diff(context, name, *from, *to),
+            Self::Validate { directory } => validate(context, directory),
+        }
+    }
+}
+
+impl Push {
+    fn run(&self, context: &Context) -> Result<(), Failure> {
+        let mut tar = files::tar(&self.directory)?;
+        let mut path =
+            format!("/content/{}/versions?allow_invalid={}", segment(&self.name), u8::from(self.allow_invalid));
+        if let Some(head) = self.expected_head {
+            path.push_str(&format!("&expected_head={head}"));
+        }
+        let pushed = context.client()?.upload("POST", &path, &mut tar)?;
+        let out = &context.out;
+        out.either(&pushed, || match out.is_terminal() {
+            false => out.line(&cell(&pushed["version"])),
+            true => {
+                let (name, version) = (cell(&pushed["name"]), cell(&pushed["version"]));
+                out.marked(
+                    Mark::Good,
+                    &format!(
+                        "{name} version {version}: {} files, {}",
+                        cell(&pushed["files"]),
+                        cell(&pushed["root_hash"])
+                    ),
+                )?;
+                for warning in pushed["warnings"].as_array().into_iter().flatten() {
+                    out.marked(Mark::Warned, &format!("{}: {}", cell(&warning["path"]), cell(&warning["message"])))?;
+                }
+                Ok(())
+            }
+        })
+    }
+}
+
+fn ls(context: &Context, name: Option<&str>) -> Result<(), Failure> {
+    let (out, client) = (&context.out, context.client()?);
+    let (answer, rows) = match name {
+        Some(name) => {
+            let history = client.get(&format!("/content/{}", segment(name)))?;
+            let rows = history["versions"].as_array().cloned().unwrap_or_default();
+            (history, rows)
+        }
+        None => {
+            let listing = client.list("/content", 500)?;
+            (listing.to_json(), listing.items)
+        }
+    };
+    out.either(&answer, || {
+        let mut table = Table::new(&["name", "version", "files", "bytes", "valid", "pushed by", "at"]);
+        for row in &rows {
+            let shown =
+                ["name", "version", "files", "bytes", "valid", "pushed_by", "created_at"].map(|key| cell(&row[key]));
+            table.row(&shown.each_ref().map(String::as_str));
+        }
+        out.table(&table)
+    })
+}
+
+fn diff(context: &Context, name: &str, from: Option<u64>, to: Option<u64>) -> Result<(), Failure> {
+    let bounds = [("from", from), ("to", to)];
+    let given: Vec<String> =
+        bounds.iter().filter_map(|(key, value)| value.map(|value| format!("{key}={value}"))).collect();
+    let diff = context.client()?.get(&format!("/content/{}/diff?{}", segment(name), given.join("&")))?;
+    context.out.either(&diff, || {
+        for change in diff["changes"].as_array().into_iter().flatten() {
+            let sign = match change["kind"].as_str() {
+                Some("added") => "+",
+                Some("removed") => "-",
+                _ => "~",
+            };
+            context.out.line(&format!("{sign} {}", cell(&change["path"])))?;
+        }
+        Ok(())
+    })
+}
+
+/// The same verdict a push gets, each fault as `path:line:column: message`.
+fn validate(context: &Context, directory: &std::path::Path) -> Result<(), Failure> {
+    let read = files::read(directory)?;
+    let judged = read.and_then(|files| judge(&files));
+    let fault = |fault: &Fault| json!({"path": fault.path, "line": fault.line, "column": fault.column, "field": fault.field, "message": fault.message});
+    let (faults, warnings): (Vec<Fault>, Vec<Fault>) = match judged {
+        Ok(compiled) => (Vec::new(), compiled.warnings.into_iter().map(|(_, fault)| fault).collect()),
+        Err(faults) => (faults, Vec::new()),
+    };
+    let report: Value = json!({
+        "valid": faults.is_empty(), "faults": faults.iter().map(fault).collect::<Vec<_>>(),
+        "warnings": warnings.iter().map(fault).collect::<Vec<_>>(),
+    });
+    context.out.either(&report, || {
+        for fault in &faults {
+            context.out.line(&fault.to_string())?;
+        }
+        for warning in &warnings {
+            context.out.marked(Mark::Warned, &warning.to_string())?;
+        }
+        if faults.is_empty() { context.out.marked(Mark::Good, "valid") } else { Ok(()) }
+    })?;
+    match faults.len() {
+        0 => Ok(()),
+        count => Err(Failure::new(format!("{} is not valid content: {count} faults", directory.display()))
+            .hint("GET /api/v1/schemas and docs/spec/content.md say what each file holds")),
+    }
+}

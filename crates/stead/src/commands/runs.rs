@@ -1,0 +1,176 @@
+//! `stead runs …`: runs and steps of a session, and tool calls on a run's behalf.
+
+use serde_json::{Map, Value, json};
+
+use super::tool::arguments;
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Table;
+use crate::render::{self, cell};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum RunsCommand {
+    /// Start a run; prints its id
+    Start(Start),
+    /// Take a step and print what to send to the model
+    Step(Step),
+    /// Call a tool as the run's model would: visible, bound, allowed
+    Call(Call),
+    /// List a session's runs
+    Ls {
+        /// The session's id
+        session: String,
+    },
+    /// Say that a run reached its end
+    Complete {
+        /// The session's id
+        session: String,
+        /// The run's id
+        run: String,
+    },
+    /// Call a run off
+    Cancel {
+        /// The session's id
+        session: String,
+        /// The run's id
+        run: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Start {
+    /// The session's id
+    session: String,
+    /// Who is asked; the session's default without it
+    #[arg(long)]
+    provider: Option<String>,
+    /// Which model; the session's default without it
+    #[arg(long)]
+    model: Option<String>,
+    /// What the user says
+    #[arg(long, value_name = "TEXT")]
+    input: Option<String>,
+    /// A prompt pack of the content rather than its default
+    #[arg(long, value_name = "NAME")]
+    prompt_pack: Option<String>,
+    /// A tool catalog of the content, or a built-in one
+    #[arg(long, value_name = "NAME")]
+    tool_catalog: Option<String>,
+    /// The version of the content this run keeps
+    #[arg(long, value_name = "VERSION")]
+    workspace_version: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Step {
+    /// The session's id
+    session: String,
+    /// The run's id
+    run: String,
+    /// What was said since, as a JSON array of messages
+    #[arg(long, value_name = "JSON")]
+    messages: Option<String>,
+    /// The shape of the request: neutral, anthropic or openai
+    #[arg(long, default_value = "neutral", value_parser = ["neutral", "anthropic", "openai"])]
+    format: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Call {
+    /// The session's id
+    session: String,
+    /// The run's id
+    run: String,
+    /// The tool's name in the run's catalog
+    tool: String,
+    /// An argument: name=text, or name:=JSON for numbers, true and false (repeatable)
+    #[arg(short = 'a', long = "arg", value_name = "NAME=VALUE")]
+    arg: Vec<String>,
+    /// All arguments as a JSON object, or - to read them from standard input; --arg goes over them
+    #[arg(long, value_name = "JSON")]
+    args: Option<String>,
+}
+
+fn at(session: &str, run: &str, below: &str) -> String {
+    format!("/sessions/{}/runs/{}{below}", segment(session), segment(run))
+}
+
+impl RunsCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let (client, out) = (context.client()?, &context.out);
+        match self {
+            Self::Start(start) => {
+                let run = client.post(&format!("/sessions/{}/runs", segment(&start.session)), &start.body())?;
+                out.either(&run, || out.line(&cell(&run["id"])))
+            }
+            Self::Step(step) => step.run(context),
+            Self::Call(call) => call.run(context),
+            Self::Ls { session } => {
+                let runs = client.get(&format!("/sessions/{}/runs", segment(session)))?;
+                out.either(&runs, || {
+                    let mut table = Table::new(&["run", "status", "steps", "provider", "model", "started"]);
+                    for run in runs["items"].as_array().into_iter().flatten() {
+                        let shown =
+                            ["id", "status", "steps", "provider", "model", "started_at"].map(|key| cell(&run[key]));
+                        table.row(&shown.each_ref().map(String::as_str));
+                    }
+                    out.table(&table)
+                })
+            }
+            Self::Complete { session, run } => end(context, &at(session, run, "/complete")),
+            Self::Cancel { session, run } => end(context, &at(session, run, "/cancel")),
+        }
+    }
+}
+
+fn end(context: &Context, path: &str) -> Result<(), Failure> {
+    let run = context.client()?.post(path, &json!({}))?;
+    context.out.either(&run, || context.out.line(&format!("{} is {}", cell(&run["id"]), cell(&run["status"]))))
+}
+
+impl Start {
+    fn body(&self) -> Value {
+        let texts = [
+            ("provider", &self.provider),
+            ("model", &self.model),
+            ("input", &self.input),
+            ("prompt_pack", &self.prompt_pack),
+            ("tool_catalog", &self.tool_catalog),
+        ];
+        let given =
+            texts.iter().filter_map(|(name, text)| Some(((*name).to_owned(), Value::from(text.as_ref()?.clone()))));
+        let mut body: Map<String, Value> = given.collect();
+        if let Some(version) = self.workspace_version {
+            body.insert("workspace_version".to_owned(), version.into());
+        }
+        body.into()
+    }
+}
+
+impl Step {
+    fn run(&self, context: &Context) -> Result<(), Failure> {
+        let messages = match &self.messages {
+            Some(text) => crate::json_input::parse(text, "--messages")?,
+            None => json!([]),
+        };
+        let path = at(&self.session, &self.run, &format!("/steps?format={}", self.format));
+        let step = context.client()?.post(&path, &json!({"messages": messages}))?;
+        // A request is for a program to send: it is JSON either way.
+        context.out.json(if context.out.is_json() { &step } else { &step["request"] })
+    }
+}
+
+impl Call {
+    fn run(&self, context: &Context) -> Result<(), Failure> {
+        let body = json!({"name": self.tool, "arguments": arguments(self.args.as_deref(), &self.arg)?});
+        let answer = context.client()?.post(&at(&self.session, &self.run, "/tool-calls"), &body)?;
+        if context.out.is_json() {
+            context.out.json(&answer)?;
+            if answer["ok"] == true {
+                return Ok(());
+            }
+        }
+        render::tool_answer(&context.out, &answer)
+    }
+}

@@ -1,0 +1,69 @@
+//! `stead sync SESSION NAME[@VERSION]`
+
+use serde_json::json;
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Mark;
+use crate::render::cell;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sync {
+    /// The session's id
+    session: String,
+    /// The content, and which version of it; the newest without one
+    #[arg(value_name = "NAME[@VERSION]")]
+    content: String,
+    /// The prompt pack to use rather than the content's default
+    #[arg(long, value_name = "NAME")]
+    prompt_pack: Option<String>,
+    /// The tool catalog to use rather than the content's default
+    #[arg(long, value_name = "NAME")]
+    tool_catalog: Option<String>,
+    /// Read nothing if this is the version there is
+    #[arg(long, value_name = "VERSION")]
+    known_version: Option<u64>,
+}
+
+impl Sync {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let (workspace, version) = match self.content.split_once('@') {
+            Some((name, version)) => {
+                let wrong = |_| Failure::usage(format!("{version:?} is no version number"));
+                (name, Some(version.parse::<u64>().map_err(wrong)?))
+            }
+            None => (self.content.as_str(), None),
+        };
+        let event = json!({
+            "type": "WorkspaceSyncRequested", "workspace_binding": {"workspace": workspace, "version": version},
+            "prompt_pack": self.prompt_pack, "tool_catalog": self.tool_catalog, "known_version": self.known_version,
+        });
+        let client = context.client()?;
+        let at = format!("/sessions/{}", segment(&self.session));
+        let accepted = client.post(&format!("{at}/events"), &event)?;
+        let session = client.get(&at)?;
+        let content = &session["content"];
+        let failed = content["sync_failure"]["seq"].as_u64() > accepted["seq"].as_u64();
+        if context.out.is_json() {
+            context.out.json(&json!({"seq": accepted["seq"], "content": content}))?;
+        }
+        if failed {
+            let failure = &content["sync_failure"];
+            let (stage, detail) = (cell(&failure["stage"]), cell(&failure["detail"]));
+            return Err(Failure::new(format!("the sync failed at {stage}: {detail}"))
+                .hint("what is active and what was staged are as before"));
+        }
+        if context.out.is_json() {
+            return Ok(());
+        }
+        match content["pending"]["version"].as_u64() {
+            Some(staged) => {
+                context.out.marked(Mark::Good, &format!("{workspace} version {staged} is staged"))?;
+                context.out.note("`stead apply-content SESSION` adopts it");
+                Ok(())
+            }
+            None => context.out.marked(Mark::Known, "nothing new is staged"),
+        }
+    }
+}

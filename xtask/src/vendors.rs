@@ -1,0 +1,30 @@
+//! The `vendors` step: model requests made by a real server, judged by the types the model vendors publish.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process::{command, root, run_within};
+use crate::python;
+use crate::server::Server;
+
+pub(crate) fn check() -> Result<()> {
+    let interpreter = python::program("python");
+    ensure!(interpreter.exists(), "the environment is missing; run `cargo xtask test --only python`");
+    let folder = tempfile::tempdir()?;
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home)?;
+    let mut server = Server::start(&home, &folder.path().join("server.log"))?;
+    server.wait_ready()?;
+    let token = server.client()?.token.context("the server has no token")?;
+    let result = run_within(
+        command(interpreter)
+            .arg(root().join("tests/compat/vendor_types.py"))
+            .env("STEAD_URL", format!("http://{}", server.address()))
+            .env("STEAD_TOKEN", token),
+        Duration::from_secs(120),
+    );
+    result.inspect_err(|_| println!("{}", server.log_tail()))?;
+    server.stop()?;
+    Ok(())
+}
