@@ -25,12 +25,17 @@ fn binary() -> Result<PathBuf> {
 
 impl Server {
     pub(crate) fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(env: &[(&str, &str)]) -> Result<Self> {
         let home = tempfile::tempdir()?;
         let child = Command::new(binary()?)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .env("STEAD_HOME", home.path())
             .env("STEAD_LOG", "warn")
             .env("WORKSPACE_MAX_CONCURRENT", "100000")
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

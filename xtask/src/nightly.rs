@@ -14,6 +14,7 @@ const STEPS: &[Step] = &[
     Step { name: "trees", about: "2,000 random process trees, each gone at its timeout", run: trees },
     Step { name: "fuzz", about: "every fuzz target for a minute (STEAD_FUZZ_SECONDS)", run: fuzz::check },
     Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },
+    Step { name: "churn", about: "100 podman sessions, 50 servers and 20 conmons killed", run: churn },
     Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
 ];
 
@@ -34,4 +35,11 @@ fn properties() -> Result<()> {
 fn trees() -> Result<()> {
     let test = ["test", "--locked", "-p", "stead", "--test", "it", "--", "--nocapture", "rows::exec_trees"];
     run_command(cargo().args(test).env("STEAD_TREES", "2000"))
+}
+
+/// The test that `cargo xtask test` runs with a handful of sessions.
+fn churn() -> Result<()> {
+    run_command(
+        cargo().args(["test", "--package", "stead", "--test", "it", "--locked", "s9_churn"]).env("STEAD_CHURN", "100"),
+    )
 }

@@ -20,6 +20,10 @@ const NEEDS: &[Need] = &[
     },
     Need { what: "npm", package: "npm", present: || succeeds("npm", &["--version"]) },
     Need { what: "a PostgreSQL server", package: "postgresql", present: has_postgresql },
+    Need { what: "podman", package: "podman", present: || succeeds("podman", &["--version"]) },
+    Need { what: "runc", package: "runc", present: || succeeds("runc", &["--version"]) },
+    Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
+    Need { what: "ssh", package: "openssh-server", present: || std::path::Path::new("/usr/sbin/sshd").exists() },
 ];
 
 /// What the benchmarks compare with.

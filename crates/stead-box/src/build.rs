@@ -1,4 +1,4 @@
-//! Building a box, from the outside in: `stead-init launch`.
+//! Building a box, from the outside in: `stead-init launch`; and `stead-init guest` ([`guest`]), where somebody else has built it.
 //!
 //! One single-threaded program, read top to bottom: [`launch`] runs on the host and makes the groups, the volume and the namespaces; the
 //! child continues in [`inside`], enters the new root, gives up every right ([`lockdown`]) and becomes [`crate::init`].
@@ -8,6 +8,7 @@
 mod devices;
 mod etc;
 mod filter;
+mod guest;
 mod ids;
 mod image;
 mod inside;
@@ -19,4 +20,9 @@ mod root;
 mod tree;
 mod volume;
 
+pub use filter::seccomp_profile;
+pub(crate) use guest::GATE_SOCKET;
+pub use guest::{GATE, HandOver, INIT, guest};
 pub use launch::{Report, launch};
+pub use masks::HIDDEN as HIDDEN_OF_PROC;
+pub(crate) use volume::mounted as mount_volume;

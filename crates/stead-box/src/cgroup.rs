@@ -56,6 +56,11 @@ impl Groups {
         Ok(Self { groups: groups.collect() })
     }
 
+    /// The groups that a process is in already.
+    pub(crate) fn of_process(pid: i32) -> io::Result<Self> {
+        Ok(Self { groups: hierarchy::of_process(pid)? })
+    }
+
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.groups.iter().map(|(_, path)| path.clone()).collect()
     }

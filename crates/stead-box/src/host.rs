@@ -5,6 +5,7 @@
 
 mod client;
 mod doctor;
+mod gate;
 mod launch;
 mod remove;
 mod sweep;
@@ -12,6 +13,7 @@ mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
 pub use doctor::{Check, doctor};
+pub use gate::{Gate, Guest, bind_limits, connect, mount_volume, unmount_volume};
 pub use launch::{RunningBox, launch, restart, resume};
 pub use remove::remove;
 pub(crate) use sweep::remove_tree_at;

@@ -22,7 +22,8 @@ mod sys;
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
-    Check, Connection, Finished, Followed, InputEnd, RunningBox, UidRanges, doctor, launch, remove, restart, resume,
+    Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, UidRanges, bind_limits, connect, doctor,
+    launch, mount_volume, remove, restart, resume, unmount_volume,
 };
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, LayerSpec, Limits, RANGE_LENGTH, Volume, WORKSPACE};

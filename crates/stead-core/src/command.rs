@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use crate::box_facts::BoxFacts;
 use crate::capability::LimitKind;
 use crate::config::{ProviderName, ResourceLimits, ToolLimits};
 use crate::content::conclude::ContentOutcome;
@@ -118,6 +119,7 @@ pub struct CreateOrder {
 pub enum Outcome {
     Created {
         enforced_limits: Vec<LimitKind>,
+        made: BoxFacts,
     },
     CreateFailed(Failure),
     StepFinished {

@@ -257,8 +257,8 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
     };
     let attempt = workspace.attempt;
     match outcome {
-        Outcome::Created { enforced_limits } => {
-            let mut events = vec![Event::WorkspaceCreated { attempt, enforced_limits: enforced_limits.clone() }];
+        Outcome::Created { enforced_limits, made } => {
+            let mut events = vec![Event::WorkspaceCreated { attempt, enforced_limits: enforced_limits.clone(), made }];
             let missing = unenforced(&spec.limits, &enforced_limits);
             if !missing.is_empty() {
                 let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");

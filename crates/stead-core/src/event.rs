@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::actor::Actor;
+use crate::box_facts::BoxFacts;
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
 use crate::content::event as content;
@@ -43,6 +44,8 @@ pub enum Event {
     WorkspaceCreated {
         attempt: u64,
         enforced_limits: Vec<LimitKind>,
+        #[serde(default, skip_serializing_if = "BoxFacts::is_empty")]
+        made: BoxFacts,
     },
     InitStepStarted {
         attempt: u64,

@@ -5,6 +5,7 @@
 //! have happened), [`mod@decide`] (what is allowed when) and [`session`] (`apply`: what the journal folds to).
 
 pub mod actor;
+pub mod box_facts;
 pub mod canonical;
 pub mod capability;
 pub mod command;

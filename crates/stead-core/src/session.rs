@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::box_facts::BoxFacts;
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
 use crate::content::{self, ContentState};
@@ -87,6 +88,8 @@ pub struct Workspace {
     pub step_running: bool,
     pub setup_failed: bool,
     pub enforced_limits: Vec<LimitKind>,
+    #[serde(default, skip_serializing_if = "BoxFacts::is_empty")]
+    pub made: BoxFacts,
     pub failures: Vec<FailedAttempt>,
     /// What the init plan brought.
     pub report: StepReport,
@@ -208,6 +211,7 @@ impl Workspace {
             step_running: false,
             setup_failed: false,
             enforced_limits: Vec::new(),
+            made: BoxFacts::default(),
             failures: Vec::new(),
             report: StepReport::default(),
             tree_hash: None,
@@ -359,9 +363,10 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.report = StepReport::default();
             workspace.tree_hash = None;
         }
-        Event::WorkspaceCreated { enforced_limits, .. } => {
+        Event::WorkspaceCreated { enforced_limits, made, .. } => {
             workspace.status = WorkspaceStatus::Preparing;
             workspace.enforced_limits = enforced_limits.clone();
+            workspace.made = made.clone();
         }
         Event::InitStepStarted { .. } => workspace.step_running = true,
         Event::InitStepFinished { step, failure, files, report, .. } => {

@@ -20,10 +20,11 @@ use crate::digests::Digests;
 use crate::ended::Ended;
 use crate::error::OpError;
 use crate::open_session::Cell;
+use crate::pool::Pool;
 use crate::readiness::Readiness;
 use crate::share::Shares;
 use crate::token::TokenKey;
-use crate::{reap, recover};
+use crate::{pool, reap, recover};
 
 /// What the server's operator set.
 #[derive(Debug, Clone)]
@@ -91,6 +92,7 @@ struct Inner {
     readiness: Readiness,
     shares: Shares,
     digests: Digests,
+    pool: Pool,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -117,11 +119,13 @@ impl Engine {
             readiness: Readiness::default(),
             shares: Shares::default(),
             digests,
+            pool: Pool::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
         recover::recover(&engine).await.map_err(StartError::Recover)?;
         engine.spawn(reap::run(engine.clone()));
+        engine.spawn(pool::run(engine.clone()));
         Ok(engine)
     }
 
@@ -173,6 +177,10 @@ impl Engine {
 
     pub(crate) fn ended(&self) -> &Ended {
         &self.0.ended
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0.pool
     }
 
     pub(crate) fn shares(&self) -> &Shares {

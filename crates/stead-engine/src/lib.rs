@@ -23,6 +23,7 @@ mod history;
 mod open_session;
 pub mod ops;
 mod pause;
+mod pool;
 mod readiness;
 mod reap;
 mod reconcile;
@@ -33,3 +34,4 @@ mod token;
 
 pub use engine::{Engine, Settings, StartError};
 pub use error::OpError;
+pub use pool::PoolReport;

@@ -5,10 +5,12 @@
 
 use std::time::Instant;
 
+use stead_core::command::CreateOrder;
+use stead_core::config::ProviderName;
 use stead_core::content::decide::ContentEffect;
 use stead_core::event::{Failure, FileEffect, StepReport};
 use stead_core::{Actor, Effect, Outcome, SessionId, Status, next};
-use stead_providers::{ActionOrder, Performed, ProviderError, Workspace};
+use stead_providers::{ActionOrder, Health, Performed, ProviderError, Workspace};
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -66,10 +68,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => {
             pause("provision.create").await;
-            let made = match engine.providers().get(provider) {
-                Ok(provider) => provider.create(&order).await,
-                Err(error) => Err(error),
-            };
+            let made = create(engine, provider, &order).await;
+            let outcome = if made.is_ok() { "made" } else { "failed" };
+            metrics::counter!("stead_provisions_total", "provider" => provider.as_str(), "outcome" => outcome)
+                .increment(1);
             let outcome = match made {
                 Ok(workspace) => {
                     engine.shares().enter(order.workspace, session.id());
@@ -148,6 +150,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             };
             let again = if outcome == Outcome::Removed { Again::Now } else { Again::Later };
             session.record_surely(outcome).await?;
+            if session.state().await.session.is_some_and(|session| session.degraded && session.status == Status::Active)
+            {
+                metrics::counter!("stead_degraded_sessions_total").increment(1);
+            }
             return Ok(again);
         }
         Some(Effect::Content(ContentEffect::Read { sync, requested })) => {
@@ -160,6 +166,29 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
         | None => {}
     }
     Ok(Again::Now)
+}
+
+/// The box that was kept ready for this session, or a new one.
+async fn create(
+    engine: &Engine,
+    name: ProviderName,
+    order: &CreateOrder,
+) -> Result<std::sync::Arc<dyn Workspace>, ProviderError> {
+    let provider = engine.providers().get(name)?;
+    if engine.pool().claim(order.workspace) == Some(name) {
+        match provider.claim(order).await {
+            Ok(workspace) => return Ok(workspace),
+            // It died while it waited: what is left of it goes first when a new one is made under its id.
+            Err(error) => {
+                tracing::warn!(workspace = %order.workspace, error = %error.to_failure().message, "a box that was kept ready is of no use")
+            }
+        }
+    }
+    // Asked each time: one that was broken a moment ago may work again, and one that is broken need not be tried.
+    if let Health::Unhealthy { reason } = provider.health().await {
+        return Err(ProviderError::Unhealthy { provider: name, reason });
+    }
+    provider.create(order).await
 }
 
 async fn record_step(
@@ -190,9 +219,9 @@ async fn record_step(
 
 /// Takes a workspace into use.
 fn hold(session: &OpenSession, workspace: std::sync::Arc<dyn Workspace>) -> Outcome {
-    let enforced_limits = workspace.enforced_limits();
+    let (enforced_limits, made) = (workspace.enforced_limits(), workspace.made());
     session.set_workspace(Some(workspace));
-    Outcome::Created { enforced_limits }
+    Outcome::Created { enforced_limits, made }
 }
 
 pub(crate) fn millis(started: Instant) -> u64 {

@@ -19,7 +19,23 @@ pub(crate) use scratch::Scratch;
 pub(crate) use tars::{patch_of, send};
 pub(crate) use workspace::BoxedWorkspace;
 
+use stead_core::tool::ToolName;
+
 use crate::error::ProviderError;
+
+/// What can be done in every box.
+pub(crate) const TOOLS: &[ToolName] = &[
+    ToolName::Ls,
+    ToolName::Read,
+    ToolName::Write,
+    ToolName::Edit,
+    ToolName::Glob,
+    ToolName::Grep,
+    ToolName::Rm,
+    ToolName::Bash,
+    ToolName::Python,
+    ToolName::Eval,
+];
 
 /// Runs what waits for the kernel or for a box where it holds up nobody.
 pub(crate) async fn off_thread<T: Send + 'static>(

@@ -43,6 +43,14 @@ pub enum ProviderError {
     },
     #[error("{reason}")]
     BaseImage { reason: String },
+    #[error("cannot reach Podman at {place}: {reason}; is `podman system service` running there?")]
+    PodmanUnreachable { place: String, reason: String },
+    #[error("Podman refused: {reason}")]
+    Podman { reason: String },
+    #[error("the image '{image}' is not there: {reason}; import it with `stead image import`, or load it into Podman")]
+    NoImage { image: String, reason: String },
+    #[error("Podman ran the box with '{got}' where '{asked}' was asked for")]
+    Runtime { asked: String, got: String },
     #[error("setup command {number} failed with exit code {exit_code}: {tail}")]
     Setup { number: u64, exit_code: i32, tail: String },
     #[error("the limit of {limit} does not hold here; stead doctor says what this host can enforce")]
@@ -113,6 +121,10 @@ impl ProviderError {
             Self::Interrupted => "interrupted",
             Self::Box { .. } => "box_failed",
             Self::BaseImage { .. } => "base_image_refused",
+            Self::PodmanUnreachable { .. } => "provider_unhealthy",
+            Self::Podman { .. } => "podman_refused",
+            Self::NoImage { .. } => "image_missing",
+            Self::Runtime { .. } => "runtime_replaced",
             Self::Setup { .. } => "setup_failed",
             Self::Source(failure) => &failure.code,
             Self::Unenforced { .. } => "limit_not_enforced",

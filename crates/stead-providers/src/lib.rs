@@ -13,6 +13,7 @@ mod fill;
 mod layers;
 mod memory;
 mod native;
+mod podman;
 mod provider;
 mod workspace;
 
@@ -21,6 +22,7 @@ pub use execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd
 pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};
+pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull};
 pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers};
 pub use workspace::{
     ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, Staged, ToolDone, ToolOrder, Workspace,

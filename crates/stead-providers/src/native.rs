@@ -20,7 +20,6 @@ use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
-use stead_core::tool::ToolName;
 
 use crate::boxed::{BoxedWorkspace, off_thread};
 use crate::error::ProviderError;
@@ -81,18 +80,7 @@ impl Provider for NativeProvider {
         ProviderCapabilities {
             workspace_provider: vec![Side::Host, Side::Guest],
             policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle, PolicyKind::Mount],
-            tools: vec![
-                ToolName::Ls,
-                ToolName::Read,
-                ToolName::Write,
-                ToolName::Edit,
-                ToolName::Glob,
-                ToolName::Grep,
-                ToolName::Rm,
-                ToolName::Bash,
-                ToolName::Python,
-                ToolName::Eval,
-            ],
+            tools: crate::boxed::TOOLS.to_vec(),
             enforced_limits: limits(self.enforceable),
             setup_commands: true,
             files: FileHome::Host,

@@ -67,6 +67,23 @@ pub trait Provider: Send + Sync {
     /// left under the same id is removed first. Two workspaces never share anything writable.
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
 
+    /// Everything that shapes a box before it is known whose it is, as one key; `None` if boxes cannot be kept ready here.
+    ///
+    /// Of the order it may look at the image and the disk, nothing else: the rest is bound by [`Provider::claim`].
+    async fn shape(&self, _order: &CreateOrder) -> Result<Option<String>, ProviderError> {
+        Ok(None)
+    }
+
+    /// Makes a box that is nobody's yet. It answers when this returns; promises as for [`Provider::create`].
+    async fn warm(&self, _order: &CreateOrder) -> Result<(), ProviderError> {
+        Err(ProviderError::Unsupported { provider: self.name(), action: "warm" })
+    }
+
+    /// Gives a box that [`Provider::warm`] made to its session: limits and environment are bound now. Once.
+    async fn claim(&self, _order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        Err(ProviderError::Unsupported { provider: self.name(), action: "claim" })
+    }
+
     /// Takes up a workspace that was there before the server restarted, as it was.
     ///
     /// Promises: on `Ok` its files are what the last acknowledged operation left. `Gone` if there is none; never a new, empty one.

@@ -4,6 +4,7 @@ use std::fs::File;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
@@ -155,6 +156,11 @@ pub struct ToolDone {
 pub trait Workspace: Send + Sync {
     /// The limits that hold here, read back after setting them.
     fn enforced_limits(&self) -> Vec<LimitKind>;
+
+    /// What the box turned out to be.
+    fn made(&self) -> BoxFacts {
+        BoxFacts::default()
+    }
 
     /// Performs one action of the init plan, completely or not at all.
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError>;

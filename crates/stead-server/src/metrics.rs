@@ -45,6 +45,14 @@ fn describe() {
     describe_histogram!(DURATION, Unit::Seconds, "Time to the head of the answer, by route and method.");
     describe_counter!("stead_refusals_total", "Problems answered, by code.");
     describe_counter!("stead_tool_calls_total", "Tool calls answered, by tool and outcome.");
+    describe_counter!("stead_provisions_total", "Boxes asked for, by provider and outcome.");
+    describe_counter!("stead_degraded_sessions_total", "Sessions that started without a workspace.");
+    describe_gauge!("stead_pool_target", "Boxes that are to be kept ready, by agent type.");
+    describe_gauge!("stead_pool_ready", "Boxes that are ready, by agent type.");
+    describe_counter!("stead_pool_hits_total", "Sessions that found a box ready.");
+    describe_counter!("stead_pool_misses_total", "Sessions that found none.");
+    describe_counter!("stead_pool_fills_total", "Boxes that were made to be kept ready.");
+    describe_counter!("stead_pool_discarded_total", "Boxes that were ready and no longer wanted.");
     describe_gauge!("stead_sessions", "Sessions, by status.");
     describe_gauge!("stead_event_streams", "Event streams that are open.");
     describe_gauge!("stead_connections", "Connections that are open.");

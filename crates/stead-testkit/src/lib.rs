@@ -13,6 +13,7 @@
 mod client;
 mod event_stream;
 mod git_server;
+pub mod podman;
 pub mod postgres;
 mod server;
 

@@ -6,6 +6,7 @@
 mod endpoint;
 mod file;
 mod git;
+mod podman;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use endpoint::{Endpoint, is_loopback};
+use podman::PodmanKeys;
+pub(crate) use podman::PodmanSettings;
 pub(crate) use server::{Listen, ServerSettings};
 
 use crate::failure::Failure;
@@ -69,6 +72,7 @@ pub(crate) struct Config {
     default_provider: Option<Setting>,
     max_concurrent: Option<Setting>,
     max_upload: Option<Setting>,
+    podman: PodmanKeys,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     tokens: Vec<TokenEntry>,
@@ -123,6 +127,16 @@ impl Config {
                 file.workspace_max_concurrent.map(|number| number.to_string()),
             )?,
             max_upload: merged("STEAD_MAX_UPLOAD", "max_upload", file.max_upload)?,
+            podman: PodmanKeys {
+                // The second name is the one that earlier tools of this kind read.
+                cache: merged("STEAD_CACHE", "cache", file.cache)?.or(merge.environment("WEAKINCENTIVES_CACHE")?),
+                base_url: merged("PODMAN_BASE_URL", "podman_base_url", file.podman_base_url)?,
+                identity: merged("PODMAN_IDENTITY", "podman_identity", file.podman_identity)?,
+                connection: merged("PODMAN_CONNECTION", "podman_connection", file.podman_connection)?,
+                runtime: merged("STEAD_PODMAN_RUNTIME", "podman_runtime", file.podman_runtime)?,
+                image: merged("STEAD_PODMAN_IMAGE", "podman_image", file.podman_image)?,
+                pull: merged("STEAD_PODMAN_PULL", "podman_pull", file.podman_pull)?,
+            },
             allowed_hosts: file.allowed_hosts,
             allowed_origins: file.allowed_origins,
             tokens: file.tokens,

@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stead_core::Timestamp;
 use stead_engine::{Engine, Settings};
 use stead_git::Mirrors;
-use stead_providers::{LayerStore, MemoryProvider, NativeConfig, NativeProvider, Providers};
+use stead_providers::{
+    LayerStore, MemoryProvider, NativeConfig, NativeProvider, PodmanConfig, PodmanProvider, Providers,
+};
 use stead_server::ServerConfig;
 use stead_store::Store;
 use tokio::net::TcpListener;
@@ -18,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, Endpoint, Listen, ServerSettings};
+use crate::config::{Config, Endpoint, Listen, PodmanSettings, ServerSettings};
 use crate::failure::Failure;
 use crate::home::{Home, Lock, RunningServer};
 use crate::secret::Secret;
@@ -58,6 +60,7 @@ impl Server {
     /// Returns when the server answers.
     pub(crate) fn start(config: &Config, when_taken: WhenTaken, on_signal: OnSignal) -> Result<Self, Failure> {
         let settings = config.server()?;
+        let podman = config.podman()?;
         let database = config.database()?;
         let git = config.git()?;
         let home = config.home.clone();
@@ -74,7 +77,7 @@ impl Server {
         let (listener, engine) = runtime.block_on(async {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
-            let providers = providers(&store, &home).await?;
+            let providers = providers(&store, &home, podman).await?;
             let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
             let engine = Engine::start(store, providers, engine_settings(&settings, mirrors)).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
@@ -229,15 +232,22 @@ fn warn_about_token(home: &Home) {
 }
 
 /// Every provider this build has. One that cannot work on this host says so when it is asked for its health.
-async fn providers(store: &Store, home: &Home) -> Result<Providers, Failure> {
+async fn providers(store: &Store, home: &Home, podman: PodmanSettings) -> Result<Providers, Failure> {
     let drawn = uuid::Uuid::now_v7().simple().to_string();
     // Boxes are known as ours by it, so it stays the same for as long as the database does.
     let instance = store.setting_or_insert("instance", &drawn).await.map_err(|error| Failure::from_error(&error))?;
     let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
     let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
     let layers = std::sync::Arc::new(layers);
-    let native = NativeConfig { home: home.path().to_owned(), instance, init: program.with_file_name("stead-init") };
-    Ok(Providers::default().with(MemoryProvider::new()).with(NativeProvider::new(native, layers)))
+    let init = program.with_file_name("stead-init");
+    let native = NativeConfig { home: home.path().to_owned(), instance: instance.clone(), init: init.clone() };
+    let PodmanSettings { home: cache, target, runtime, image, pull } = podman;
+    let uids = home.path().join("uids");
+    let podman = PodmanConfig { home: cache, uids, instance, init, target, runtime, base_image: image, pull };
+    Ok(Providers::default()
+        .with(MemoryProvider::new())
+        .with(NativeProvider::new(native, layers))
+        .with(PodmanProvider::new(podman)))
 }
 
 #[cfg(test)]

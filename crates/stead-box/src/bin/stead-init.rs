@@ -1,10 +1,11 @@
-//! `stead-init`: builds a box around itself and becomes its first process. Started by the server, never by people.
+//! `stead-init`: builds a box around itself, or is put into one that is there, and becomes its first process. Started by the server, never by people.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let code = match std::env::args().nth(1).as_deref() {
         Some("launch") => stead_box::build::launch(),
+        Some("guest") => stead_box::build::guest(),
         _ => 64,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))

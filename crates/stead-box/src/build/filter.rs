@@ -5,6 +5,8 @@
 //! Each group of entries carries its *because*.
 
 mod calls;
+mod profile;
 mod program;
 
+pub use profile::seccomp_profile;
 pub(super) use program::program;

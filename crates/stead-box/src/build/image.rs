@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{SeekFrom, copy_file_range, seek};
 
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::spec::BoxSpec;
+use crate::spec::{BoxSpec, Limits};
 
 /// An image without a limit would be one without a size.
 const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
@@ -18,17 +18,27 @@ const JOURNAL_FROM_BYTES: u64 = 64 << 20;
 
 /// Makes the volume's image if there is none.
 pub(super) fn ensure(spec: &BoxSpec, name: &str) -> Result<(), Refused> {
-    let path = spec.volume_directory.join(name);
+    ensure_in(&spec.volume_directory, name, &spec.limits, spec.templates.as_deref())
+}
+
+/// The same for a box that is not described by a spec.
+pub(super) fn ensure_in(
+    directory: &Path,
+    name: &str,
+    limits: &Limits,
+    templates: Option<&Path>,
+) -> Result<(), Refused> {
+    let path = directory.join(name);
     if path.exists() {
         return Ok(());
     }
     // Made under another name, so that a half-made file system is never mounted.
-    let new = spec.volume_directory.join(format!("{name}.new"));
-    let bytes = spec.limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES);
-    match &spec.templates {
-        None => format(&new, bytes, spec.limits.inodes)?,
+    let new = directory.join(format!("{name}.new"));
+    let bytes = limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES);
+    match templates {
+        None => format(&new, bytes, limits.inodes)?,
         Some(templates) => {
-            let template = template(templates, bytes, spec.limits.inodes)?;
+            let template = template(templates, bytes, limits.inodes)?;
             copy(&template, &new).or_refuse(Primitive::Volume, || "cannot copy the volume's image".to_owned())?;
         }
     }

@@ -26,15 +26,28 @@ const SECURE_BITS: CapabilitiesSecureBits = CapabilitiesSecureBits::NO_ROOT
     .union(CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED);
 
 pub(super) fn give_up_everything(keep: &[RawFd]) -> Result<(), Refused> {
+    leave_files()?;
+    drop_capabilities().or_refuse(Primitive::Capabilities, || "cannot drop the capabilities".to_owned())?;
+    close(keep)
+}
+
+/// The same for a process that was started without any right: nothing is to be given up, all of it is to be proven.
+pub(super) fn prove_nothing_is_held(keep: &[RawFd]) -> Result<(), Refused> {
+    leave_files()?;
+    close(keep)
+}
+
+fn leave_files() -> Result<(), Refused> {
     let standard = || "cannot replace the standard files".to_owned();
     let null = open_null().or_refuse(Primitive::Capabilities, standard)?;
     rustix::stdio::dup2_stdin(&null).or_refuse(Primitive::Capabilities, standard)?;
     rustix::stdio::dup2_stdout(&null).or_refuse(Primitive::Capabilities, standard)?;
     rustix::stdio::dup2_stderr(&null).or_refuse(Primitive::Capabilities, standard)?;
     drop(null);
-    signals::close_all_on_exec().or_refuse(Primitive::Capabilities, || "cannot mark the open files".to_owned())?;
+    signals::close_all_on_exec().or_refuse(Primitive::Capabilities, || "cannot mark the open files".to_owned())
+}
 
-    drop_capabilities().or_refuse(Primitive::Capabilities, || "cannot drop the capabilities".to_owned())?;
+fn close(keep: &[RawFd]) -> Result<(), Refused> {
     set_no_new_privs(true).or_refuse(Primitive::NoNewPrivileges, || "cannot set no_new_privs".to_owned())?;
     // Nobody in the box may look into process 1: not its memory, not its files, not the program it runs.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)

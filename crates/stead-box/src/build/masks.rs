@@ -9,7 +9,7 @@ use crate::error::{Primitive, Refused};
 use crate::sys::mount_attr;
 
 /// Covered, each because it tells of the host or reaches it.
-const HIDDEN: &[&str] = &[
+pub const HIDDEN: &[&str] = &[
     "kcore",    // the kernel's memory
     "kallsyms", // where things are in it
     "kmsg",     // the kernel's log

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, Uid, chmodat, chownat, flock, mkdirat};
@@ -14,7 +15,7 @@ use super::tree::{self, Opt, WRITTEN};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::host::remove_tree_at;
-use crate::spec::{BoxSpec, Volume};
+use crate::spec::{BoxSpec, Limits, Volume};
 use crate::sys::loop_device;
 
 /// Its directories beside the generations, and their modes.
@@ -58,6 +59,24 @@ pub(super) fn of_another(volume_directory: &Path) -> Result<OwnedFd, Refused> {
         return mount_image(volume_directory);
     }
     tree::copy(CWD, volume_directory.join(DIRECTORY), tree::SHOWN)
+}
+
+/// A volume on a directory of the host's, for a box that somebody else builds. Made if it is not there, mounted if it is not mounted.
+pub(crate) fn mounted(directory: &Path, limits: &Limits, agent: u32, templates: &Path) -> Result<(), Refused> {
+    let target = directory.join(DIRECTORY);
+    fs::create_dir_all(&target).or_refuse(Primitive::Volume, || "cannot make the volume's directory".to_owned())?;
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+    let refused = || "cannot look at the volume".to_owned();
+    let here = device(directory).or_refuse(Primitive::Volume, refused)?;
+    if device(&target).or_refuse(Primitive::Volume, refused)? != here {
+        return Ok(());
+    }
+    image::ensure_in(directory, IMAGE, limits, Some(templates))?;
+    let volume = mount_image(directory)?;
+    for (name, mode) in [("upper", 0o755), ("tmp", 0o1777), ("home", 0o750)] {
+        directory_in(&volume, name, mode, Some(agent))?;
+    }
+    tree::attach(&volume, CWD, &target)
 }
 
 fn directory_in(volume: &OwnedFd, name: &str, mode: u32, agent: Option<u32>) -> Result<(), Refused> {

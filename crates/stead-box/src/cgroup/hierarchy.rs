@@ -39,6 +39,26 @@ pub(super) fn writable() -> io::Result<Vec<Hierarchy>> {
     Ok(found.into_iter().filter_map(with_controllers).filter(|found| may_write(&found.parent)).collect())
 }
 
+/// The groups a process is in, as this user can write them.
+pub(super) fn of_process(pid: i32) -> io::Result<Vec<(Hierarchy, PathBuf)>> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    // Seen from the top of each hierarchy, and below it the process's own path.
+    let mut found = Vec::new();
+    for (mut hierarchy, options) in mounted(&mounts) {
+        let Some(group) = own_group(&groups, hierarchy.version, options) else { continue };
+        let path = hierarchy.parent.join(group.trim_start_matches('/'));
+        if hierarchy.version == Version::Two {
+            let enabled = fs::read_to_string(path.join("cgroup.controllers")).unwrap_or_default();
+            hierarchy.controllers = named(enabled.split_ascii_whitespace());
+        }
+        if may_write(&path) {
+            found.push((hierarchy, path));
+        }
+    }
+    Ok(found)
+}
+
 fn may_write(directory: &Path) -> bool {
     access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
@@ -58,7 +78,19 @@ fn named<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Controller> {
 
 /// Root uses the top of each hierarchy it can see; another user the group it is in, which must have been delegated to it.
 fn parse(mounts: &str, own: &str, root: bool) -> Vec<Hierarchy> {
-    let mut found: Vec<Hierarchy> = Vec::new();
+    let below_own = |(mut hierarchy, options): (Hierarchy, &str)| {
+        if !root {
+            let group = own_group(own, hierarchy.version, options)?;
+            hierarchy.parent.push(group.trim_start_matches('/'));
+        }
+        Some(hierarchy)
+    };
+    mounted(mounts).into_iter().filter_map(below_own).collect()
+}
+
+/// Every hierarchy that is of use, once, with the options it is mounted with.
+fn mounted(mounts: &str) -> Vec<(Hierarchy, &str)> {
+    let mut found: Vec<(Hierarchy, &str)> = Vec::new();
     for line in mounts.lines() {
         // `id parent dev root mount options … - type source super-options`
         let Some((left, right)) = line.split_once(" - ") else { continue };
@@ -72,14 +104,9 @@ fn parse(mounts: &str, own: &str, root: bool) -> Vec<Hierarchy> {
         if version == Version::One && controllers.is_empty() {
             continue;
         }
-        let mut parent = PathBuf::from(mount);
-        if !root {
-            let Some(group) = own_group(own, version, options) else { continue };
-            parent.push(group.trim_start_matches('/'));
-        }
         let again = |other: &Hierarchy| other.version == version && other.controllers == controllers;
-        if !found.iter().any(again) {
-            found.push(Hierarchy { version, controllers, parent });
+        if !found.iter().any(|(other, _)| again(other)) {
+            found.push((Hierarchy { version, controllers, parent: PathBuf::from(mount) }, options));
         }
     }
     found

@@ -133,6 +133,11 @@ impl Connection {
         self.expect_done(Ask::Resize { exec: exec.to_owned(), size })
     }
 
+    /// Adds to what every command of the box finds in its environment.
+    pub fn bind(&mut self, env: std::collections::BTreeMap<String, String>) -> Result<(), BoxError> {
+        self.expect_done(Ask::Bind { env })
+    }
+
     pub fn forget(&mut self, exec: &str) -> Result<(), BoxError> {
         self.expect_done(Ask::Forget { exec: exec.to_owned() })
     }

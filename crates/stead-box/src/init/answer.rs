@@ -64,6 +64,10 @@ impl Init {
                 let execs = self.execs.iter().map(|(id, exec)| exec.status(id)).collect();
                 Some(Answer::Execs { execs, processes: self.processes() })
             }
+            Ask::Bind { env } => {
+                self.handles.env.extend(env);
+                Some(Answer::Done)
+            }
             Ask::Forget { exec } => self.known(&exec, |init| Some(init.forget(&exec))),
             Ask::Tool(call) => self.queue(index, id, Work::Tool(call)),
             Ask::Files(ask) => {

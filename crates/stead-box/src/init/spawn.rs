@@ -92,6 +92,12 @@ pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &T
     Ok(Spawned { child, told: told.map(Into::into), ..ours(child) })
 }
 
+/// An image may have no bash; then its commands are for the shell that it has.
+fn shell_that_is_there(program: &str) -> &str {
+    let without_bash = program == "/bin/bash" && !std::path::Path::new(program).exists();
+    if without_bash { "/bin/sh" } else { program }
+}
+
 /// Opens the working directory. Links are the box's own business; links that the kernel makes up, as in `/proc/self/fd`, are not.
 fn open_cwd(path: &str) -> Result<OwnedFd, Unstarted> {
     let refused = |why: &str| Unstarted::new("invalid_cwd", format!("cannot work in {path:?}: {why}"));
@@ -165,6 +171,7 @@ fn become_command(
         let _ = write!(fail, "there is no program to run");
         return 127;
     };
+    let program = shell_that_is_there(program);
     let error = match prepared() {
         Ok(()) => Command::new(program).args(arguments).env_clear().envs(environment).exec(),
         Err(error) => error,

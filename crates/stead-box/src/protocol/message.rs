@@ -55,6 +55,10 @@ pub enum Ask {
         end: bool,
     },
     List,
+    /// Adds to what every command finds in its environment: a box that was kept ready learns whose it is.
+    Bind {
+        env: BTreeMap<String, String>,
+    },
     /// Drops a finished exec's output and frees its id.
     Forget {
         exec: String,

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use stead_core::box_facts::BoxFacts;
 use stead_core::command::ExecOutcome;
 use stead_core::config::ProviderName;
 use stead_core::env::Env;
@@ -68,7 +69,7 @@ impl Live {
 
 fn success(effect: &Effect) -> Outcome {
     match effect {
-        Effect::CreateWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
+        Effect::CreateWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new(), made: BoxFacts::default() },
         Effect::PerformAction { .. } => Outcome::StepFinished {
             duration_ms: 1,
             failure: None,
@@ -80,7 +81,7 @@ fn success(effect: &Effect) -> Outcome {
         Effect::OperateFiles { call, .. } => operated(*call, None),
         Effect::Exec { exec, .. } => exec_finished(*exec),
         Effect::BeginWork => Outcome::Began,
-        Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new() },
+        Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new(), made: BoxFacts::default() },
         Effect::Content(effect) => panic!("no content here: {effect:?}"),
     }
 }
@@ -333,7 +334,7 @@ fn a_close_during_provisioning_ends_with_nothing_held() {
     live.command(Command::Provision).unwrap();
     live.command(Command::Close { reason: CloseReason::Requested });
     assert_eq!(live.session().status, Status::Closing);
-    live.outcome(Outcome::Created { enforced_limits: Vec::new() });
+    live.outcome(Outcome::Created { enforced_limits: Vec::new(), made: BoxFacts::default() });
     live.settle();
     assert_eq!(live.session().status, Status::Closed);
 }

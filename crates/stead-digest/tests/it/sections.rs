@@ -49,7 +49,7 @@ fn session() -> Session {
     let events = [
         Event::SessionCreated { session: SessionId::from_bits(1), spec: Box::new(spec), actor: Actor::System },
         Event::ProvisionStarted { attempt, provider },
-        Event::WorkspaceCreated { attempt, enforced_limits },
+        Event::WorkspaceCreated { attempt, enforced_limits, made: stead_core::box_facts::BoxFacts::default() },
         Event::InitStepFinished {
             attempt,
             step: 1,

@@ -29,7 +29,10 @@ pub async fn create_agent_type(
     let before = SHELF.put_claimed(engine, actor, made.id.as_str(), &made, WriteMode::Create, claim).await?;
     match before {
         Some(id) => SHELF.get(engine, &id).await,
-        None => Ok(made),
+        None => {
+            engine.pool().look();
+            Ok(made)
+        }
     }
 }
 
@@ -51,6 +54,7 @@ pub async fn set_workspace_config(
     let before = agent_type(engine, id).await?;
     let after = AgentType { workspace, updated_at: clock::now(), ..before };
     SHELF.put(engine, actor, id.as_str(), &after, WriteMode::Replace).await?;
+    engine.pool().look();
     Ok(after)
 }
 
@@ -68,5 +72,7 @@ pub async fn delete_agent_type(engine: &Engine, actor: &Actor, id: &Name) -> Res
             return Err(OpError::InUse { id: id.to_string() });
         }
     }
-    SHELF.delete(engine, actor, id.as_str()).await
+    SHELF.delete(engine, actor, id.as_str()).await?;
+    engine.pool().look();
+    Ok(())
 }

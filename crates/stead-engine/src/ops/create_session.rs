@@ -13,7 +13,7 @@ use crate::content::load;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::{Birth, BirthError, OpenSession};
-use crate::{audit, clock, reconcile};
+use crate::{audit, clock, pool, reconcile};
 
 /// A key under which a client may ask again without getting a second session.
 #[derive(Debug, Clone)]
@@ -61,6 +61,11 @@ async fn create(
         planned => planned?,
     };
     let content = initial_content(engine, &spec).await?;
+    let mut spec = spec;
+    if let Some(workspace) = &mut spec.workspace {
+        pool::take(engine, &agent_type, workspace).await;
+    }
+    let taken = spec.workspace.as_ref().map(|workspace| workspace.id);
     let id = SessionId::from_bits(clock::id_bits());
     let session = OpenSession::unborn(engine, id);
     let birth = Birth {
@@ -68,7 +73,11 @@ async fn create(
         idempotency: claim.clone().map(|claim| IdempotencyClaim { target: id.to_string(), ..claim }),
     };
     let create = Command::Create { session: id, spec: Box::new(spec), content };
-    match session.commit_birth(create, actor, birth).await {
+    let born = session.commit_birth(create, actor, birth).await;
+    if born.is_err() {
+        pool::drop_taken(engine, taken).await;
+    }
+    match born {
         Ok(()) => {}
         Err(BirthError::Op(error)) => return Err(error),
         Err(BirthError::Commit(CommitError::IdempotencyReplay(row) | CommitError::IdempotencyMismatch(row))) => {

@@ -5,6 +5,7 @@ use std::io;
 
 use stead_box::{BoxError, Connection};
 use stead_core::SnapshotId;
+use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::config::{HostMount, ProviderName};
 use stead_core::event::StepReport;
@@ -36,6 +37,11 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
 
     /// The limits that hold, read back after they were set.
     fn enforced_limits(&self) -> Vec<LimitKind>;
+
+    /// What the box turned out to be.
+    fn made(&self) -> BoxFacts {
+        BoxFacts::default()
+    }
 
     /// A new connection to the box's first process, greeted.
     fn connect(&self) -> Result<Connection, BoxError>;

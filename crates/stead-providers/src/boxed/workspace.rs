@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use stead_box::BoxError;
 use stead_box::protocol::{Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, ToolCall, ToolLimits};
+use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
@@ -288,6 +289,10 @@ fn interrupted() -> BoxError {
 
 #[async_trait]
 impl Workspace for BoxedWorkspace {
+    fn made(&self) -> BoxFacts {
+        self.inner.home.made()
+    }
+
     fn enforced_limits(&self) -> Vec<LimitKind> {
         self.inner.home.enforced_limits()
     }

@@ -38,6 +38,21 @@ pub(crate) async fn metrics(State(app): State<App>, _: Query<Nothing>) -> Result
     for (status, count) in ops::session_counts(&app.engine).await? {
         ::metrics::gauge!("stead_sessions", "status" => status.as_str()).set(count as f64);
     }
+    for entry in ops::pool(&app.engine) {
+        let gauges = [("stead_pool_target", entry.target), ("stead_pool_ready", entry.ready)];
+        for (name, value) in gauges {
+            ::metrics::gauge!(name, "agent_type" => entry.agent_type.clone()).set(value as f64);
+        }
+        let counters = [
+            ("stead_pool_hits_total", entry.hits),
+            ("stead_pool_misses_total", entry.misses),
+            ("stead_pool_fills_total", entry.fills),
+            ("stead_pool_discarded_total", entry.discarded),
+        ];
+        for (name, value) in counters {
+            ::metrics::counter!(name, "agent_type" => entry.agent_type.clone()).absolute(value);
+        }
+    }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
 }
 

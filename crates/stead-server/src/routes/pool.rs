@@ -1,15 +1,24 @@
 //! `/pool`
 
-use axum::Json as Answer;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use axum::Json as Answer;
+use axum::extract::State;
+use stead_core::Timestamp;
+use stead_engine::ops;
+
+use crate::app::App;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
 use crate::wire::list::List;
 use crate::wire::provider::PoolEntry;
 
-/// Lists the boxes kept ready. No provider keeps any yet, so the list is empty.
+/// Lists the boxes kept ready, by agent type, and how many sessions found one.
 #[utoipa::path(get, path = "/pool", tag = "providers", operation_id = "list_pool",
     responses((status = 200, body = List<PoolEntry>)))]
-pub(crate) async fn list(_: Query<Nothing>) -> Result<Answer<List<PoolEntry>>, Problem> {
-    Ok(Answer(List::whole(Vec::new())))
+pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<PoolEntry>>, Problem> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    let entries = ops::pool(&app.engine).into_iter().map(|report| PoolEntry::at(report, now));
+    Ok(Answer(List::whole(entries.collect())))
 }

@@ -42,6 +42,22 @@ pub(crate) struct Workspace {
     #[schema(value_type = Vec<schema::ToolName>)]
     tools: Vec<ToolName>,
     failures: Vec<ProviderFailure>,
+    /// The image its box was made from; `null` where there is none.
+    #[schema(required = true)]
+    image: Option<Image>,
+    /// Which program runs its box, where the provider has a choice.
+    #[schema(required = true)]
+    runtime: Option<String>,
+    /// Its box was kept ready before the session asked for one.
+    warm: bool,
+}
+
+/// An image by name, and what the name meant when the box was made.
+#[derive(Serialize, ToSchema)]
+struct Image {
+    reference: String,
+    #[schema(required = true)]
+    digest: Option<String>,
 }
 
 /// A host mount, with the first entries of its top level, sorted, and true counts.
@@ -156,7 +172,7 @@ impl Workspace {
         if session.degraded {
             return None;
         }
-        let report = &workspace.report;
+        let (report, made) = (&workspace.report, &workspace.made);
         Some(Self {
             id: spec.id.to_string(),
             provider: workspace.provider,
@@ -176,6 +192,9 @@ impl Workspace {
             snapshots: session.snapshots.len() as u64,
             tools: spec.tools.iter().collect(),
             failures: workspace.failures.iter().map(ProviderFailure::from).collect(),
+            image: made.image.clone().map(|reference| Image { reference, digest: made.image_digest.clone() }),
+            runtime: made.runtime.clone(),
+            warm: made.warm,
         })
     }
 }

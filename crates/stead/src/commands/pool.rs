@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::output::Table;
 use crate::render::cell;
 
-const COLUMNS: [&str; 7] = ["agent_type", "provider", "target", "ready", "hits", "misses", "discarded"];
+const COLUMNS: [&str; 9] =
+    ["agent_type", "provider", "target", "ready", "hits", "misses", "fills", "discarded", "oldest_seconds"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pool {}

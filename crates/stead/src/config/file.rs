@@ -21,6 +21,13 @@ pub(super) struct File {
     pub(super) workspace_default_provider: Option<String>,
     pub(super) workspace_max_concurrent: Option<u32>,
     pub(super) max_upload: Option<String>,
+    pub(super) cache: Option<String>,
+    pub(super) podman_base_url: Option<String>,
+    pub(super) podman_identity: Option<String>,
+    pub(super) podman_connection: Option<String>,
+    pub(super) podman_runtime: Option<String>,
+    pub(super) podman_image: Option<String>,
+    pub(super) podman_pull: Option<String>,
     #[serde(default)]
     pub(super) allowed_hosts: Vec<String>,
     #[serde(default)]

@@ -2,10 +2,20 @@
 
 use libc::c_long;
 
-/// Refused with `EPERM`, though nothing would be allowed anyway: programs should see a refusal, not an old kernel. Each of these
-/// reaches the kernel's least tested corners, other processes, or the machine.
-#[rustfmt::skip] // in groups, not in lines
-pub(in crate::build) const REFUSED: &[c_long] = &[
+/// A list of calls twice: by number for the kernel's filter machine, by name for a container runtime's profile.
+macro_rules! calls {
+    ($(#[$attribute:meta])* $numbers:ident, $names:ident = $($call:path),* $(,)?) => {
+        $(#[$attribute])*
+        pub(in crate::build) const $numbers: &[c_long] = &[$($call),*];
+        $(#[$attribute])*
+        pub(in crate::build) const $names: &[&str] = &[$(stringify!($call)),*];
+    };
+}
+
+calls! {
+    /// Refused with `EPERM`, though nothing would be allowed anyway: programs should see a refusal, not an old kernel. Each of these
+    /// reaches the kernel's least tested corners, other processes, or the machine.
+    REFUSED, REFUSED_NAMES =
     // New namespaces and mounts: inside them a program has capabilities again, and with them the kernel's whole surface.
     libc::SYS_unshare, libc::SYS_setns, libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot,
     libc::SYS_open_tree, libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
@@ -26,19 +36,21 @@ pub(in crate::build) const REFUSED: &[c_long] = &[
     libc::SYS_setdomainname, libc::SYS_reboot, libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_quotactl, libc::SYS_quotactl_fd,
     libc::SYS_acct, libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module, libc::SYS_kexec_load, libc::SYS_syslog,
     libc::SYS_vhangup, libc::SYS_nfsservctl, libc::SYS_lookup_dcookie,
-];
+}
 
 #[cfg(target_arch = "x86_64")]
-#[rustfmt::skip] // in groups, not in lines
-pub(in crate::build) const REFUSED_NATIVE: &[c_long] =
-    &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_kexec_file_load, libc::SYS_uselib, libc::SYS_ustat, libc::SYS_sysfs];
+calls! {
+    REFUSED_NATIVE, REFUSED_NATIVE_NAMES =
+    libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_kexec_file_load, libc::SYS_uselib, libc::SYS_ustat, libc::SYS_sysfs,
+}
 #[cfg(not(target_arch = "x86_64"))]
-#[rustfmt::skip] // in groups, not in lines
-pub(in crate::build) const REFUSED_NATIVE: &[c_long] = &[];
+calls! {
+    REFUSED_NATIVE, REFUSED_NATIVE_NAMES =
+}
 
-/// Allowed whatever the arguments.
-#[rustfmt::skip] // in groups, not in lines
-pub(in crate::build) const ALLOWED: &[c_long] = &[
+calls! {
+    /// Allowed whatever the arguments.
+    ALLOWED, ALLOWED_NAMES =
     // Files by descriptor and by name: what any program does all day. The mounts decide what is there.
     libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_preadv,
     libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_openat, libc::SYS_openat2, libc::SYS_close,
@@ -94,19 +106,20 @@ pub(in crate::build) const ALLOWED: &[c_long] = &[
     // About the system, read only; and a sandbox inside the box, which can only take away.
     libc::SYS_uname, libc::SYS_sysinfo, libc::SYS_getrandom, libc::SYS_seccomp, libc::SYS_landlock_create_ruleset,
     libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
-];
+}
 
-/// Calls that only this architecture has: old forms of the ones above.
 #[cfg(target_arch = "x86_64")]
-#[rustfmt::skip] // in groups, not in lines
-pub(in crate::build) const ALLOWED_NATIVE: &[c_long] = &[
+calls! {
+    /// Calls that only this architecture has: old forms of the ones above.
+    ALLOWED_NATIVE, ALLOWED_NATIVE_NAMES =
     libc::SYS_open, libc::SYS_creat, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_getdents, libc::SYS_readlink,
     libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_unlink, libc::SYS_rename, libc::SYS_link, libc::SYS_symlink, libc::SYS_chmod, libc::SYS_chown,
     libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat, libc::SYS_dup2, libc::SYS_pipe, libc::SYS_poll,
     libc::SYS_select, libc::SYS_epoll_create, libc::SYS_epoll_wait, libc::SYS_eventfd, libc::SYS_signalfd,
     libc::SYS_inotify_init, libc::SYS_fork, libc::SYS_vfork, libc::SYS_getpgrp, libc::SYS_pause, libc::SYS_alarm, libc::SYS_time,
     libc::SYS_arch_prctl,
-];
+}
 #[cfg(not(target_arch = "x86_64"))]
-#[rustfmt::skip] // in groups, not in lines
-pub(in crate::build) const ALLOWED_NATIVE: &[c_long] = &[];
+calls! {
+    ALLOWED_NATIVE, ALLOWED_NATIVE_NAMES =
+}

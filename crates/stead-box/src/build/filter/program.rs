@@ -28,7 +28,7 @@ const fn argument(index: u32) -> u32 {
 }
 
 /// Bits of `clone`'s flags that make namespaces.
-const NEW_NAMESPACES: u32 = 0x7E02_0000;
+pub(super) const NEW_NAMESPACES: u32 = 0x7E02_0000;
 const SOCKET_TYPE: u32 = 0xF;
 /// Terminal requests that type into somebody's terminal.
 const TIOCSTI: u32 = 0x5412;
@@ -58,7 +58,7 @@ fn of(call: c_long) -> u32 {
 }
 
 /// Calls whose arguments decide.
-fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
+pub(super) fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
     let mut checks = vec![
         // Processes and threads, but no namespaces.
         (libc::SYS_clone, vec![load(argument(0)), jump_any(NEW_NAMESPACES, 0, 1), give(REFUSE), give(ALLOW)]),

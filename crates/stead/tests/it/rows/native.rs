@@ -14,7 +14,7 @@ pub(crate) fn build_init() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let built = Command::new(cargo).args(["build", "--quiet", "-p", "stead-box", "--bin", "stead-init"]).status();
+        let built = Command::new(cargo).args(["build", "--quiet", "-p", "stead-box", "--bins"]).status();
         assert!(built.unwrap().success(), "stead-init does not build");
     });
 }

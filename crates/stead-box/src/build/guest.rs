@@ -1,0 +1,123 @@
+//! `stead-init guest`: the first process of a box that a container runtime has built.
+//!
+//! The runtime gives namespaces, root, limits and no rights; this program is put into the box read-only, beside a directory with one socket
+//! in it. Over that socket the server hands it the listener it is to serve, bound where no box can see it, and then the
+//! socket is gone. The invariant is that of [`super`]: nothing is served before the kernel has said that nothing is held.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::launch::{Report, say};
+use super::lockdown;
+use crate::cgroup::Held;
+use crate::error::{OrRefuse, Primitive, Refused};
+use crate::init::{self, Handles};
+use crate::sys::signals;
+
+/// Where the box has this program.
+pub const INIT: &str = "/.stead/init";
+/// Where the box has the directory with the socket.
+pub const GATE: &str = "/.stead/gate";
+/// Its name there.
+pub(crate) const GATE_SOCKET: &str = "gate.sock";
+const MAX_HAND_OVER: usize = 1 << 20;
+/// What a container engine tells every program; the agent's world is described by the box.
+const NOT_THE_IMAGES: &[&str] = &["HOME", "HOSTNAME", "TERM", "container", "PWD", "USER"];
+
+/// What comes with the listener.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HandOver {
+    /// Beside what the image says.
+    pub env: BTreeMap<String, String>,
+    /// Whether a second file comes: where the kernel counts what it ended for want of memory.
+    pub memory_events: bool,
+}
+
+/// Takes the listener, closes the box and serves. Returns, with an exit code, only if that fails or the box is shut down.
+pub fn guest() -> i32 {
+    let path = format!("{GATE}/{GATE_SOCKET}");
+    let Ok(server) = UnixStream::connect(path) else { return 2 };
+    let report = match server.try_clone() {
+        Ok(stream) => File::from(OwnedFd::from(stream)),
+        Err(_) => return 2,
+    };
+    match set_up(server, &report) {
+        Ok(handles) => {
+            init::serve(handles);
+            0
+        }
+        Err(refused) => {
+            say(&report, &Report::Refused(refused));
+            1
+        }
+    }
+}
+
+fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
+    let (hand_over, files) =
+        receive(&server).or_refuse(Primitive::ControlSocket, || "cannot take over the control socket".to_owned())?;
+    drop(server);
+    let mut files = files.into_iter();
+    let missing = || Refused {
+        primitive: Primitive::ControlSocket,
+        doing: "cannot take over the control socket".to_owned(),
+        reason: "it did not come".to_owned(),
+    };
+    let listener = UnixListener::from(files.next().ok_or_else(missing)?);
+    let memory_events = if hand_over.memory_events { files.next() } else { None };
+    let core = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, core).or_refuse(Primitive::Spec, || "cannot set a resource limit".to_owned())?;
+    let keep = [listener.as_raw_fd(), memory_events.as_ref().map_or(0, AsRawFd::as_raw_fd), report.as_raw_fd()];
+    close_others(&keep).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
+    lockdown::prove_nothing_is_held(&keep)?;
+    say(report, &Report::Ready(Held::default()));
+    lockdown::close_report(report)?;
+    let mut env: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| !NOT_THE_IMAGES.contains(&name.as_str()))
+        .collect();
+    env.extend(hand_over.env);
+    Ok(Handles { listener, cgroup: None, memory_events, env, compared: None })
+}
+
+/// Whatever the runtime left open is none of the box's business.
+fn close_others(keep: &[i32]) -> io::Result<()> {
+    let entries = std::fs::read_dir("/proc/self/fd")?;
+    let numbers: Vec<i32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2 && !keep.contains(number)) {
+        signals::close(number);
+    }
+    Ok(())
+}
+
+/// Four bytes of length, then JSON; the files come with the first byte.
+fn receive(mut server: &UnixStream) -> io::Result<(HandOver, Vec<OwnedFd>)> {
+    let mut length = [0; 4];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(server, &mut [IoSliceMut::new(&mut length[..1])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if received.bytes != 1 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let files = control.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => files.collect(),
+        _ => Vec::new(),
+    });
+    let files = files.collect();
+    server.read_exact(&mut length[1..])?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_HAND_OVER {
+        return Err(io::Error::other("it is too long"));
+    }
+    let mut text = vec![0; length];
+    server.read_exact(&mut text)?;
+    Ok((serde_json::from_slice(&text)?, files))
+}

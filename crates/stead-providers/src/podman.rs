@@ -1,0 +1,357 @@
+//! The Podman provider: one container per session, from any image, through Podman's REST interface.
+//!
+//! Podman builds the walls, `stead-init` is put inside as the first process, and from then on the box is spoken to as every other: no
+//! call pays for Podman. Everything of a workspace is in one directory ([`place`]); what Podman is asked for is in [`container`].
+
+mod address;
+mod client;
+mod container;
+mod home;
+mod image;
+mod place;
+mod tunnel;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hyper::StatusCode;
+use stead_box::build::HandOver;
+use stead_box::{Gate, Held, Limits};
+use stead_core::WorkspaceId;
+use stead_core::box_facts::BoxFacts;
+use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
+use stead_core::command::CreateOrder;
+use stead_core::config::ProviderName;
+use stead_core::policy::PolicyKind;
+use stead_core::registry::Side;
+
+use crate::boxed::{BoxedWorkspace, off_thread};
+use crate::error::ProviderError;
+use crate::provider::{AdoptOrder, Health, Provider};
+use crate::workspace::Workspace;
+pub use address::PodmanTarget;
+use client::{Client, escaped};
+use container::{Container, INSTANCE_LABEL};
+use home::PodmanHome;
+pub use image::Pull;
+use place::{Place, Record};
+use tunnel::Tunnel;
+
+/// How long a started container may take until its first process asks for its control socket.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Between attempts to remove a container that Podman says is busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+const BUSY_ATTEMPTS: u32 = 50;
+
+/// What a server tells its Podman provider.
+#[derive(Debug, Clone)]
+pub struct PodmanConfig {
+    /// The sessions' directories are below it; only the server's user may read it.
+    pub home: PathBuf,
+    /// Where uid ranges are taken from, together with the other providers.
+    pub uids: PathBuf,
+    /// Which server this is: letters, digits, `_` and `-`. Containers of another are never touched.
+    pub instance: String,
+    /// The `stead-init` program.
+    pub init: PathBuf,
+    pub target: PodmanTarget,
+    /// `runc`, `crun`, `runsc`, as Podman is configured to know it; `None` is Podman's own default.
+    pub runtime: Option<String>,
+    /// For agent types that name none.
+    pub base_image: String,
+    pub pull: Pull,
+}
+
+/// How a box came to be spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Found,
+    /// Made again over the files that the one before it left.
+    Started,
+}
+
+pub struct PodmanProvider {
+    config: PodmanConfig,
+    client: Client,
+    place: Arc<Place>,
+}
+
+impl PodmanProvider {
+    pub fn new(config: PodmanConfig) -> Self {
+        let tunnel = Tunnel::new(config.home.join("ssh.sock"));
+        let client = Client::new(config.target.resolve(), tunnel);
+        let place = Place::new(config.home.clone(), config.instance.clone(), config.uids.clone());
+        Self { config, client, place: Arc::new(place) }
+    }
+
+    fn workspace(&self, id: WorkspaceId, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
+        let made = BoxFacts {
+            image: Some(record.image.reference.clone()),
+            image_digest: Some(record.image.digest.clone()),
+            runtime: record.runtime.clone(),
+            warm: record.warm,
+        };
+        let enforced_limits = kinds(record.held);
+        let (place, started_anew) = (self.place.clone(), taken == Taken::Started);
+        Arc::new(BoxedWorkspace::new(PodmanHome { id, place, enforced_limits, made, started_anew }))
+    }
+
+    fn container_name(&self, id: WorkspaceId) -> String {
+        format!("stead-{}-{id}", self.config.instance)
+    }
+
+    /// Makes directory, volume and container anew.
+    async fn make(&self, order: &CreateOrder) -> Result<Record, ProviderError> {
+        let id = order.workspace;
+        let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
+        let image = image::find(&self.client, reference, self.config.pull).await?;
+        let (place, limits) = (self.place.clone(), limits(order));
+        let (instance, container) = (self.config.instance.clone(), self.container_name(id));
+        let record = off_thread(move || {
+            let directory = place.make(id)?;
+            let first_uid = place.take_uids(id)?;
+            let (runtime, pid, held) = (None, None, Held::default());
+            let record = Record { instance, container, image, runtime, first_uid, pid, held, warm: false };
+            place.write(id, &record)?;
+            place.volume(&directory, &limits, first_uid)?;
+            Ok(record)
+        });
+        self.start(order, record.await?).await
+    }
+
+    /// Starts a container over a directory and a volume that are there.
+    async fn start(&self, order: &CreateOrder, mut record: Record) -> Result<Record, ProviderError> {
+        let id = order.workspace;
+        let (directory, limits) = (self.place.directory(id), limits(order));
+        let at = directory.clone();
+        let gate = off_thread(move || Ok(Gate::open(&at)?)).await?;
+        let seccomp = self.seccomp_profile()?;
+        let wanted = Container {
+            name: &record.container,
+            instance: &self.config.instance,
+            workspace: &id.to_string(),
+            image_id: &record.image.id,
+            runtime: self.config.runtime.as_deref(),
+            first_uid: record.first_uid,
+            init: &self.config.init,
+            directory: &directory,
+            seccomp: &seccomp,
+            limits: &limits,
+        };
+        self.client.post("/containers/create", Some(wanted.order())).await?.ok()?;
+        // Podman takes another runtime for one it does not know, and says nothing: look before anything runs.
+        record.runtime = Some(self.runtime_of(&record.container).await?);
+        self.client.post(&format!("/containers/{}/start", record.container), None).await?.ok()?;
+        let hand_over = HandOver { env: env(order), memory_events: false };
+        let guest = off_thread(move || Ok(gate.admit(hand_over, &limits, START_PATIENCE)?)).await?;
+        record.pid = guest.pid;
+        record.held = guest.held;
+        record.held.disk = order.limits.disk.is_some()
+            && record.first_uid.is_some()
+            && guest.pid.is_some_and(|pid| self.place.volume_holds(&directory, pid));
+        let (place, kept) = (self.place.clone(), record.clone());
+        off_thread(move || place.write(id, &kept)).await?;
+        Ok(record)
+    }
+
+    /// Who really runs it. Another than the one asked for is an error, not a substitute.
+    async fn runtime_of(&self, container: &str) -> Result<String, ProviderError> {
+        let found = self.client.get(&format!("/containers/{container}/json")).await?.ok()?;
+        let runtime = found.get("OCIRuntime").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+        match &self.config.runtime {
+            Some(asked) if *asked != runtime => Err(ProviderError::Runtime { asked: asked.clone(), got: runtime }),
+            _ => Ok(runtime),
+        }
+    }
+
+    /// The filter of every box, where Podman can read it.
+    fn seccomp_profile(&self) -> Result<PathBuf, ProviderError> {
+        let path = self.config.home.join("seccomp.json");
+        let profile = stead_box::build::seccomp_profile().to_string();
+        if std::fs::read_to_string(&path).is_ok_and(|there| there == profile) {
+            return Ok(path);
+        }
+        let new = self.config.home.join(format!("seccomp.json.{}", std::process::id()));
+        let written = std::fs::write(&new, profile).and_then(|()| std::fs::rename(&new, &path));
+        written.map_err(|error| place::host("write", &path, error))?;
+        Ok(path)
+    }
+
+    /// Removes the container, if there is one and it is ours by its label as well as by our record.
+    async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
+        let found = self.client.get(&format!("/containers/{}/json", escaped(name))).await?;
+        if found.status == StatusCode::NOT_FOUND {
+            return Ok(());
+        }
+        let label = found.ok()?.pointer("/Config/Labels").and_then(|labels| labels.get(INSTANCE_LABEL).cloned());
+        if label.as_ref().and_then(|label| label.as_str()) != Some(&self.config.instance) {
+            return Ok(());
+        }
+        let mut attempts = 0;
+        loop {
+            let said = self.client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await?;
+            if said.status.is_success() || said.status == StatusCode::NOT_FOUND {
+                return Ok(());
+            }
+            attempts += 1;
+            // A process that is just ending keeps its mounts busy for a moment; Podman gives up at once.
+            if attempts >= BUSY_ATTEMPTS {
+                return Err(ProviderError::Podman { reason: said.reason() });
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    async fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let place = self.place.clone();
+        off_thread(move || place.sweep(id)).await
+    }
+}
+
+/// What an order says of limits, in the kernel's units.
+fn limits(order: &CreateOrder) -> Limits {
+    Limits {
+        cpu_millis: order.limits.cpu.as_ref().map(stead_core::quantity::Cpu::millis),
+        memory_bytes: order.limits.memory.as_ref().map(stead_core::quantity::ByteSize::bytes),
+        pids: order.limits.pids,
+        disk_bytes: order.limits.disk.as_ref().map(stead_core::quantity::ByteSize::bytes),
+        inodes: None,
+    }
+}
+
+fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, String> {
+    order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn kinds(held: Held) -> Vec<LimitKind> {
+    let kinds = [
+        (held.cpu, LimitKind::Cpu),
+        (held.memory, LimitKind::Memory),
+        (held.disk, LimitKind::Disk),
+        (held.pids, LimitKind::Pids),
+    ];
+    kinds.into_iter().filter(|(holds, _)| *holds).map(|(_, kind)| kind).collect()
+}
+
+#[async_trait]
+impl Provider for PodmanProvider {
+    fn name(&self) -> ProviderName {
+        ProviderName::Podman
+    }
+
+    fn capabilities(&self) -> ProviderCapabilities {
+        let enforced = if stead_box::runs_as_root() { kinds(stead_box::enforceable()) } else { Vec::new() };
+        ProviderCapabilities {
+            workspace_provider: vec![Side::Host, Side::Guest],
+            policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle],
+            tools: crate::boxed::TOOLS.to_vec(),
+            enforced_limits: enforced,
+            setup_commands: true,
+            files: FileHome::Host,
+        }
+    }
+
+    async fn health(&self) -> Health {
+        let unhealthy = |reason: String| Health::Unhealthy { reason };
+        if !self.config.init.is_file() {
+            return unhealthy(format!("there is no stead-init at {}", self.config.init.display()));
+        }
+        if let Err(error) = self.place.check() {
+            return unhealthy(format!("cannot use {}: {error}", self.config.home.display()));
+        }
+        match self.client.ping().await {
+            Ok(()) => Health::Healthy,
+            Err(error) => unhealthy(error.to_failure().message),
+        }
+    }
+
+    async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        self.remove(order.workspace).await?;
+        match self.make(order).await {
+            Ok(record) => Ok(self.workspace(order.workspace, &record, Taken::Found)),
+            Err(error) => {
+                // What cannot be removed now is listed, and removed with the failed attempt.
+                let _ = self.remove(order.workspace).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn shape(&self, order: &CreateOrder) -> Result<Option<String>, ProviderError> {
+        // Limits of a box that runs are bound through its control groups, and only root may.
+        if !stead_box::runs_as_root() {
+            return Ok(None);
+        }
+        let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
+        let image = image::find(&self.client, reference, Pull::Never).await?;
+        let runtime = self.config.runtime.as_deref().unwrap_or("default");
+        let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
+        Ok(Some(format!("podman/{}/{runtime}/{}/disk={disk}", container::SHAPE, image.id)))
+    }
+
+    async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
+        self.create(order).await?;
+        Ok(())
+    }
+
+    async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        let (id, place) = (order.workspace, self.place.clone());
+        let (limits, env) = (limits(order), env(order));
+        let record = off_thread(move || {
+            let gone = ProviderError::Gone { workspace: id };
+            let Some(mut record) = place.read(id).filter(|record| !record.warm) else { return Err(gone) };
+            let Some(pid) = record.pid else { return Err(gone) };
+            // That it answers proves that the process is still the one that was recorded.
+            stead_box::connect(&place.directory(id))?.bind(env)?;
+            let disk = record.held.disk;
+            record.held = Held { disk, ..stead_box::bind_limits(pid, &limits) };
+            record.warm = true;
+            place.write(id, &record)?;
+            Ok(record)
+        });
+        Ok(self.workspace(id, &record.await?, Taken::Found))
+    }
+
+    async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        let id = order.create.workspace;
+        let Some(record) = self.place.read(id).filter(|record| record.instance == self.config.instance) else {
+            return Err(ProviderError::Gone { workspace: id });
+        };
+        let directory = self.place.directory(id);
+        let at = directory.clone();
+        if off_thread(move || Ok(stead_box::connect(&at).is_ok())).await? {
+            return Ok(self.workspace(id, &record, Taken::Found));
+        }
+        // The box has ended; its files have not. The same image by its id, the same ids, the same volume.
+        self.remove_container(&record.container).await?;
+        let (place, limits, first) = (self.place.clone(), limits(&order.create), record.first_uid);
+        off_thread(move || {
+            let image = directory.join("volume.img").exists() || directory.join("volume/upper").exists();
+            if !image {
+                return Err(ProviderError::Gone { workspace: id });
+            }
+            place.volume(&directory, &limits, first)
+        })
+        .await?;
+        let record = self.start(&order.create, record).await?;
+        Ok(self.workspace(id, &record, Taken::Started))
+    }
+
+    async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
+        if !self.place.directory(workspace).exists() || self.place.is_of_another(workspace) {
+            return Ok(());
+        }
+        // Without a record nothing was asked of Podman yet.
+        if let Some(record) = self.place.read(workspace) {
+            self.remove_container(&record.container).await?;
+        }
+        self.sweep(workspace).await
+    }
+
+    async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
+        let place = self.place.clone();
+        off_thread(move || place.list()).await
+    }
+}

@@ -1,0 +1,151 @@
+//! Podman's REST interface: the few calls that are needed, each with an end to its patience.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::address::Address;
+use super::tunnel::Tunnel;
+use crate::error::ProviderError;
+
+/// Of the interface; Podman 4 and 5 both speak it.
+const API: &str = "/v4.0.0/libpod";
+const MOST_ANSWER: usize = 16 << 20;
+/// Podman may be pulling, or waiting for its locks.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+pub(super) struct Client {
+    address: Result<Address, String>,
+    tunnel: Tunnel,
+}
+
+/// What Podman said.
+pub(super) struct Said {
+    pub(super) status: StatusCode,
+    pub(super) body: Value,
+}
+
+impl Said {
+    /// Podman's own sentence about why not.
+    pub(super) fn reason(&self) -> String {
+        let text = |name: &str| self.body.get(name).and_then(Value::as_str).map(str::to_owned);
+        text("message").or(text("cause")).unwrap_or_else(|| self.status.to_string())
+    }
+
+    pub(super) fn ok(self) -> Result<Value, ProviderError> {
+        if self.status.is_success() || self.status == StatusCode::NOT_MODIFIED {
+            return Ok(self.body);
+        }
+        Err(ProviderError::Podman { reason: self.reason() })
+    }
+}
+
+impl Client {
+    pub(super) fn new(address: Result<Address, String>, tunnel: Tunnel) -> Self {
+        Self { address, tunnel }
+    }
+
+    /// Where it is, for people.
+    pub(super) fn place(&self) -> String {
+        match &self.address {
+            Ok(address) => address.to_string(),
+            Err(reason) => reason.clone(),
+        }
+    }
+
+    pub(super) async fn ping(&self) -> Result<(), ProviderError> {
+        let said = self.within(Duration::from_secs(1), Method::GET, "/_ping", None).await?;
+        said.ok().map(drop)
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Said, ProviderError> {
+        self.within(PATIENCE, Method::GET, path, None).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Option<Value>) -> Result<Said, ProviderError> {
+        let body = body.map(|body| ("application/json", Bytes::from(body.to_string())));
+        self.within(PATIENCE, Method::POST, path, body).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<Said, ProviderError> {
+        self.within(PATIENCE, Method::DELETE, path, None).await
+    }
+
+    async fn within(
+        &self,
+        patience: Duration,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<Said, ProviderError> {
+        match tokio::time::timeout(patience, self.send(method, path, body)).await {
+            Ok(said) => said,
+            Err(_) => Err(self.unreachable(format!("no answer within {} s", patience.as_secs()))),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<Said, ProviderError> {
+        let stream = self.dial().await?;
+        let lost = |error: hyper::Error| self.unreachable(error.to_string());
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        let driven = tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(format!("{API}{path}")).header("host", "podman");
+        let bytes = match body {
+            Some((kind, bytes)) => {
+                request = request.header("content-type", kind);
+                bytes
+            }
+            None => Bytes::new(),
+        };
+        let request = request.body(Full::new(bytes)).map_err(|error| self.unreachable(error.to_string()))?;
+        let answer = sender.send_request(request).await.map_err(lost)?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), MOST_ANSWER).collect().await;
+        let body = body.map_err(|error| self.unreachable(error.to_string()))?.to_bytes();
+        drop(sender);
+        driven.abort();
+        // Some answers are several JSON values, and some are words.
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
+        Ok(Said { status, body })
+    }
+
+    async fn dial(&self) -> Result<Box<dyn Stream>, ProviderError> {
+        let address = self.address.as_ref().map_err(|reason| self.unreachable(reason.clone()))?;
+        let failed = |error: std::io::Error| self.unreachable(error.to_string());
+        match address {
+            Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?)),
+            Address::Tcp { host, port } => {
+                Ok(Box::new(TcpStream::connect((host.as_str(), *port)).await.map_err(failed)?))
+            }
+            Address::Ssh { .. } => {
+                let path = self.tunnel.through(address).await.map_err(|reason| self.unreachable(reason))?;
+                Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?))
+            }
+        }
+    }
+
+    fn unreachable(&self, reason: String) -> ProviderError {
+        ProviderError::PodmanUnreachable { place: self.place(), reason }
+    }
+}
+
+/// A name as part of a path.
+pub(super) fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}

@@ -1,0 +1,122 @@
+//! What Podman is asked for: one container, closed on every side.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stead_box::build::{GATE, HIDDEN_OF_PROC, INIT};
+use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
+
+/// Raised whenever the shape below changes: boxes kept ready in an older shape are not used.
+pub(super) const SHAPE: u32 = 2;
+const CPU_PERIOD_MICROS: u64 = 100_000;
+const OPEN_FILES: u64 = 4_096;
+const PROCESSES: u64 = 32_768;
+
+pub(super) const INSTANCE_LABEL: &str = "stead.instance";
+pub(super) const WORKSPACE_LABEL: &str = "stead.workspace";
+
+/// Everything that makes one container differ from another.
+pub(super) struct Container<'a> {
+    pub(super) name: &'a str,
+    pub(super) instance: &'a str,
+    pub(super) workspace: &'a str,
+    /// By its id: a name may mean another image tomorrow.
+    pub(super) image_id: &'a str,
+    pub(super) runtime: Option<&'a str>,
+    /// `None`: Podman runs without root, and its user is the agent.
+    pub(super) first_uid: Option<u32>,
+    pub(super) init: &'a Path,
+    pub(super) directory: &'a Path,
+    pub(super) seccomp: &'a Path,
+    pub(super) limits: &'a Limits,
+}
+
+impl Container<'_> {
+    pub(super) fn order(&self) -> Value {
+        let volume = self.directory.join("volume");
+        let gate = self.directory.join("gate");
+        let mut order = json!({
+            "name": self.name,
+            "image": self.image_id,
+            "labels": {INSTANCE_LABEL: self.instance, WORKSPACE_LABEL: self.workspace},
+            "entrypoint": [INIT],
+            "command": ["guest"],
+            "work_dir": "/",
+            "user": format!("{AGENT_ID}:{AGENT_ID}"),
+            "hostname": "stead",
+            // No right, none to be had, and no network but its own loopback.
+            "cap_drop": ["all"],
+            "no_new_privileges": true,
+            "seccomp_profile_path": self.seccomp,
+            "netns": {"nsmode": "none"},
+            "cgroupns": {"nsmode": "private"},
+            "pidns": {"nsmode": "private"},
+            "ipcns": {"nsmode": "private"},
+            "utsns": {"nsmode": "private"},
+            // The image is looked at; what is written goes to the volume, or to memory that is counted.
+            "read_only_filesystem": true,
+            "image_volume_mode": "ignore",
+            "mounts": [
+                bind(self.init, INIT, "ro"),
+                bind(&gate, GATE, "ro"),
+                bind(&volume.join("upper"), WORKSPACE, "rw"),
+                bind(&volume.join("home"), HOME, "rw"),
+                bind(&volume.join("tmp"), "/tmp", "rw"),
+                // What programs expect to be there; only the box's own root, whom nobody can become, may write the first.
+                memory("/run", "16m", "0755"),
+                memory("/var/tmp", "64m", "1777"),
+            ],
+            // Beyond what Podman covers: the same of /proc as in every box.
+            "mask": HIDDEN_OF_PROC.iter().map(|name| format!("/proc/{name}")).collect::<Vec<_>>(),
+            "resource_limits": self.resources(),
+            // Explicit: Podman's own are more than a root without CAP_SYS_RESOURCE may give.
+            "r_limits": [
+                {"type": "nofile", "soft": OPEN_FILES, "hard": OPEN_FILES},
+                {"type": "nproc", "soft": PROCESSES, "hard": PROCESSES},
+            ],
+            // Its first process is no service, writes no log and is asked by nobody but us.
+            "systemd": "false",
+            "sdnotifyMode": "ignore",
+            "healthconfig": {"Test": ["NONE"]},
+            "log_configuration": {"driver": "none"},
+            "restart_policy": "no",
+            "stop_timeout": 0,
+        });
+        match self.first_uid {
+            Some(first) => {
+                let map = json!([{"container_id": 0, "host_id": first, "size": RANGE_LENGTH}]);
+                order["userns"] = json!({"nsmode": "private"});
+                order["idmappings"] =
+                    json!({"HostUIDMapping": false, "HostGIDMapping": false, "UIDMap": map, "GIDMap": map});
+            }
+            None => order["userns"] = json!({"nsmode": "keep-id", "value": format!("uid={AGENT_ID},gid={AGENT_ID}")}),
+        }
+        if let Some(runtime) = self.runtime {
+            order["oci_runtime"] = runtime.into();
+        }
+        order
+    }
+
+    fn resources(&self) -> Value {
+        let mut resources = json!({});
+        if let Some(bytes) = self.limits.memory_bytes {
+            resources["memory"] = json!({"limit": bytes, "swap": bytes});
+        }
+        if let Some(millis) = self.limits.cpu_millis {
+            resources["cpu"] = json!({"quota": millis * CPU_PERIOD_MICROS / 1_000, "period": CPU_PERIOD_MICROS});
+        }
+        if let Some(pids) = self.limits.pids {
+            resources["pids"] = json!({"limit": pids});
+        }
+        resources
+    }
+}
+
+fn bind(source: &Path, destination: &str, access: &str) -> Value {
+    json!({"type": "bind", "source": source, "destination": destination, "options": ["bind", access, "nosuid", "nodev"]})
+}
+
+fn memory(destination: &str, size: &str, mode: &str) -> Value {
+    let options = [format!("size={size}"), format!("mode={mode}"), "nosuid".to_owned(), "nodev".to_owned()];
+    json!({"type": "tmpfs", "source": "tmpfs", "destination": destination, "options": options})
+}

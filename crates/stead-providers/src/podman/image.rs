@@ -1,0 +1,64 @@
+//! Which image a name means now.
+
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::client::{Client, escaped};
+use crate::error::ProviderError;
+
+/// An image by everything that names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Image {
+    /// As the agent type says it.
+    pub(super) reference: String,
+    /// What a container is made from.
+    pub(super) id: String,
+    /// What cannot change without being another image.
+    pub(super) digest: String,
+}
+
+/// Whether an image that is not there is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pull {
+    /// What is not there is an error: nothing is fetched behind an operator's back.
+    #[default]
+    Never,
+    /// Asked for where Podman is configured to look.
+    Missing,
+}
+
+pub(super) async fn find(client: &Client, reference: &str, pull: Pull) -> Result<Image, ProviderError> {
+    if let Some(image) = look(client, reference).await? {
+        return Ok(image);
+    }
+    if pull == Pull::Missing {
+        let said = client.post(&format!("/images/pull?quiet=true&reference={}", escaped(reference)), None).await?;
+        if !said.status.is_success() {
+            return Err(missing(reference, &said.reason()));
+        }
+        if let Some(reason) = said.body.get("error").and_then(Value::as_str) {
+            return Err(missing(reference, reason));
+        }
+        if let Some(image) = look(client, reference).await? {
+            return Ok(image);
+        }
+    }
+    Err(missing(reference, "Podman has no image of that name"))
+}
+
+async fn look(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
+    let said = client.get(&format!("/images/{}/json", escaped(reference))).await?;
+    if said.status == StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    let body = said.ok()?;
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (id, digest) = (text("Id"), text("Digest"));
+    let digest = if digest.is_empty() { format!("sha256:{id}") } else { digest };
+    Ok((!id.is_empty()).then(|| Image { reference: reference.to_owned(), id, digest }))
+}
+
+fn missing(reference: &str, why: &str) -> ProviderError {
+    ProviderError::NoImage { image: reference.to_owned(), reason: why.to_owned() }
+}

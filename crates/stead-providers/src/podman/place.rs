@@ -1,0 +1,167 @@
+//! What the server keeps of its Podman boxes: one directory each, with the record of what belongs to it.
+//!
+//! The invariant: the record is written before the container is made and goes after it, so whatever was interrupted, the directories name
+//! everything that is ours. A container without a record here is somebody else's, whatever its labels say.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use stead_box::{BoxError, Held, Limits, UidRanges};
+use stead_core::{SnapshotId, WorkspaceId};
+
+use super::image::Image;
+use crate::boxed::Scratch;
+use crate::error::ProviderError;
+
+const RECORD: &str = "podman.json";
+
+/// What one box consists of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) instance: String,
+    pub(super) container: String,
+    pub(super) image: Image,
+    /// Who runs it, as Podman said; `None` until it has.
+    pub(super) runtime: Option<String>,
+    pub(super) first_uid: Option<u32>,
+    /// The first process, as the host numbers it.
+    pub(super) pid: Option<i32>,
+    pub(super) held: Held,
+    /// It was kept ready, and is a session's now.
+    #[serde(default)]
+    pub(super) warm: bool,
+}
+
+pub(super) struct Place {
+    home: PathBuf,
+    instance: String,
+    ranges: UidRanges,
+    scratch: Scratch,
+}
+
+impl Place {
+    /// `uids` is shared with the other providers of this host: no two boxes have the same ids.
+    pub(super) fn new(home: PathBuf, instance: String, uids: PathBuf) -> Self {
+        let scratch = Scratch::new(home.join("spool"));
+        Self { home, instance, ranges: UidRanges::new(uids), scratch }
+    }
+
+    pub(super) fn check(&self) -> io::Result<()> {
+        fs::create_dir_all(self.boxes())
+    }
+
+    pub(super) fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    fn boxes(&self) -> PathBuf {
+        self.home.join("boxes")
+    }
+
+    pub(super) fn directory(&self, id: WorkspaceId) -> PathBuf {
+        self.boxes().join(id.to_string())
+    }
+
+    /// Makes the box's directory. It is not there: removing comes before making.
+    pub(super) fn make(&self, id: WorkspaceId) -> Result<PathBuf, ProviderError> {
+        let (boxes, directory) = (self.boxes(), self.directory(id));
+        fs::create_dir_all(&boxes).map_err(|error| host("make", &boxes, error))?;
+        DirBuilder::new().mode(0o700).create(&directory).map_err(|error| host("make", &directory, error))?;
+        Ok(directory)
+    }
+
+    pub(super) fn take_uids(&self, id: WorkspaceId) -> Result<Option<u32>, ProviderError> {
+        if stead_box::runs_as_root() { Ok(Some(self.ranges.take(&id.to_string())?)) } else { Ok(None) }
+    }
+
+    /// Where the box's files are: a volume of the limits' size where only root can make one, a plain directory elsewhere.
+    pub(super) fn volume(&self, directory: &Path, limits: &Limits, first: Option<u32>) -> Result<(), ProviderError> {
+        if let Some(first) = first {
+            let templates = self.home.join("templates");
+            return Ok(stead_box::mount_volume(directory, limits, first + stead_box::AGENT_ID, &templates)?);
+        }
+        for name in ["upper", "home", "tmp"] {
+            let path = directory.join("volume").join(name);
+            fs::create_dir_all(&path).map_err(|error| host("make", &path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether what the process has as its workspace is the volume, and not a directory of the host's.
+    pub(super) fn volume_holds(&self, directory: &Path, pid: i32) -> bool {
+        let device = |path: PathBuf| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+        let (inside, outside) = (
+            device(PathBuf::from(format!("/proc/{pid}/root{}", stead_box::WORKSPACE))),
+            device(directory.join("volume/upper")),
+        );
+        let (Ok(inside), Ok(outside), Ok(host)) = (inside, outside, device(directory.to_owned())) else { return false };
+        inside == outside && inside.0 != host.0
+    }
+
+    pub(super) fn write(&self, id: WorkspaceId, record: &Record) -> Result<(), ProviderError> {
+        let directory = self.directory(id);
+        let new = directory.join("podman.json.new");
+        let text = serde_json::to_vec(record).unwrap_or_default();
+        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, directory.join(RECORD)));
+        written.map_err(|error| host("write the record in", &directory, error))
+    }
+
+    pub(super) fn read(&self, id: WorkspaceId) -> Option<Record> {
+        let bytes = fs::read(self.directory(id).join(RECORD)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Proven by the record, never guessed from a name.
+    pub(super) fn is_of_another(&self, id: WorkspaceId) -> bool {
+        self.read(id).is_some_and(|record| record.instance != self.instance)
+    }
+
+    /// Everything but the container, which must be gone.
+    pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let directory = self.directory(id);
+        stead_box::unmount_volume(&directory)?;
+        stead_box::remove(&directory)?;
+        Ok(self.ranges.give_back(&id.to_string())?)
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
+        let boxes = self.boxes();
+        let entries = match fs::read_dir(&boxes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| host("list", &boxes, error))?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| host("list", &boxes, error))?;
+            let id: Option<WorkspaceId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            found.extend(id.filter(|id| !self.is_of_another(*id)));
+        }
+        Ok(found)
+    }
+
+    /// Where a workspace's snapshot is kept: with the box, and so gone with it.
+    pub(super) fn snapshot(&self, id: WorkspaceId, name: &str) -> io::Result<PathBuf> {
+        let directory = self.directory(id).join("snapshots");
+        fs::create_dir_all(&directory)?;
+        Ok(directory.join(format!("{name}.tar")))
+    }
+
+    /// A snapshot of any box of this server's.
+    pub(super) fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {
+        for entry in fs::read_dir(self.boxes())? {
+            let path = entry?.path().join("snapshots").join(format!("{snapshot}.tar"));
+            match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => return opened.map(Some),
+            }
+        }
+        Ok(None)
+    }
+}
+
+pub(super) fn host(doing: &'static str, path: &Path, source: io::Error) -> ProviderError {
+    BoxError::Host { doing, path: path.to_owned(), source }.into()
+}

@@ -1,0 +1,75 @@
+//! A way to a Podman behind ssh: one `ssh` that forwards a socket of ours to Podman's.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
+
+use super::address::Address;
+
+/// How long ssh may take until its end of the tunnel is there.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) struct Tunnel {
+    socket: PathBuf,
+    ssh: Mutex<Option<Child>>,
+}
+
+impl Tunnel {
+    /// `socket` is ours to make; its directory is private.
+    pub(super) fn new(socket: PathBuf) -> Self {
+        Self { socket, ssh: Mutex::new(None) }
+    }
+
+    /// The near end, once it is there. An ssh that has ended is started anew.
+    pub(super) async fn through(&self, address: &Address) -> Result<PathBuf, String> {
+        let Address::Ssh { user, host, port, socket, identity } = address else {
+            return Err("only an ssh address has a tunnel".to_owned());
+        };
+        let mut ssh = self.ssh.lock().await;
+        if ssh.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
+            return Ok(self.socket.clone());
+        }
+        let _ = std::fs::remove_file(&self.socket);
+        if let Some(directory) = self.socket.parent() {
+            std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
+        }
+        let mut command = Command::new("ssh");
+        // Never asks: nobody is there to answer. A host key that is not known is refused.
+        command.args([
+            "-N",
+            "-T",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ExitOnForwardFailure=yes",
+            "-o",
+            "StreamLocalBindMask=0177",
+        ]);
+        command.args(["-o", "ServerAliveInterval=15", "-p", &port.to_string()]);
+        if let Some(identity) = identity {
+            command.arg("-i").arg(identity).args(["-o", "IdentitiesOnly=yes"]);
+        }
+        command.arg("-L").arg(format!("{}:{}", self.socket.display(), socket.display()));
+        let place = user.as_ref().map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
+        command.arg("--").arg(place);
+        let spawned =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn();
+        let mut child = spawned.map_err(|error| format!("cannot start ssh: {error}"))?;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while !self.socket.exists() {
+            if let Ok(Some(status)) = child.try_wait() {
+                let said = child.wait_with_output().await.map(|output| output.stderr).unwrap_or_default();
+                return Err(format!("ssh ended with {status}: {}", String::from_utf8_lossy(&said).trim()));
+            }
+            if tokio::time::Instant::now() > deadline {
+                return Err(format!("ssh made no tunnel within {} s", PATIENCE.as_secs()));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        *ssh = Some(child);
+        Ok(self.socket.clone())
+    }
+}

@@ -1,0 +1,70 @@
+//! A real Podman for the tests: a private service of this process, with storage and images of its own.
+//!
+//! No Podman is a failure, never a skip. Nothing of the machine's own Podman is seen or touched.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// bash, python3 and the usual commands over glibc.
+pub const TOOLS: &str = "localhost/stead-test/tools:1";
+/// One static program, no library, no bash.
+pub const BUSYBOX: &str = "localhost/stead-test/busybox:1";
+/// No program at all.
+pub const NOTHING: &str = "localhost/stead-test/nothing:1";
+
+pub struct Podman {
+    place: PathBuf,
+    /// Ends, with everything of it, when the pipe to it closes.
+    _script: Child,
+}
+
+/// The one of this process.
+pub fn shared() -> &'static Podman {
+    static SHARED: OnceLock<Podman> = OnceLock::new();
+    SHARED.get_or_init(Podman::start)
+}
+
+impl Podman {
+    pub fn start() -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", include_str!("podman.sh"), "podman.sh"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut script = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let place = line.split(' ').next().unwrap_or_default();
+        assert!(!place.is_empty(), "the private Podman did not start; cargo xtask test installs what it needs");
+        Self { place: PathBuf::from(place), _script: script }
+    }
+
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// What `PODMAN_BASE_URL` is for it.
+    pub fn url(&self) -> String {
+        format!("unix://{}", self.place.join("podman.sock").display())
+    }
+
+    /// The files an image was made from.
+    pub fn image_tar(&self, name: &str) -> PathBuf {
+        self.place.join("images").join(format!("{name}.tar"))
+    }
+
+    /// Podman's own command line, on the same storage.
+    pub fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("podman");
+        command.arg("--tmpdir").arg(self.place.join("tmp")).args(args);
+        command.env("CONTAINERS_CONF", self.place.join("containers.conf"));
+        command.env("CONTAINERS_STORAGE_CONF", self.place.join("storage.conf"));
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Names of all containers.
+    pub fn containers(&self) -> Vec<String> {
+        let output = self.run(&["ps", "--all", "--format", "{{.Names}}"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    }
+}

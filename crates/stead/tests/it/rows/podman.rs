@@ -1,0 +1,346 @@
+//! The Podman provider against a real Podman: the same tools in a container, closed on every side, and nothing left.
+
+use serde_json::{Value, json};
+use stead_providers::{PodmanConfig, PodmanProvider, PodmanTarget, Pull, conformance};
+use stead_testkit::podman::{self, BUSYBOX, NOTHING, TOOLS};
+use stead_testkit::{ServerOptions, TestServer};
+
+use super::native::build_init;
+use super::server_with;
+
+/// What every server here is told.
+fn options() -> ServerOptions {
+    build_init();
+    ServerOptions::default().env("PODMAN_BASE_URL", &podman::shared().url()).env("STEAD_PODMAN_IMAGE", TOOLS)
+}
+
+fn with_podman() -> TestServer {
+    server_with(options())
+}
+
+/// An agent type `p` whose sessions are containers.
+fn agent_type(server: &TestServer, more: Value) {
+    let mut workspace = json!({"enabled": true, "provider": "podman", "workspace_policy": "empty", "require_workspace": true,
+               "resource_limits": {"cpu": "1", "memory": "256M", "disk": "64M", "pids": 128}});
+    workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    server.agent_type("p", workspace);
+}
+
+fn boxed(server: &TestServer, more: Value) -> Value {
+    agent_type(server, more);
+    let session = server.session(json!({"agent_type": "p"}));
+    assert_eq!(
+        (&session["status"], &session["workspace"]["provider"]),
+        (&json!("active"), &json!("podman")),
+        "{session}"
+    );
+    session
+}
+
+fn bash(server: &TestServer, session: &Value, command: &str) -> Value {
+    let answer = server.tool(session, "bash", json!({"command": command}));
+    assert_eq!(answer["ok"], true, "{answer}");
+    answer["result"].clone()
+}
+
+/// The containers of one server: another test's run beside them.
+fn containers_of(session: &Value) -> Vec<String> {
+    let id = session["workspace"]["id"].as_str().unwrap();
+    podman::shared().containers().into_iter().filter(|name| name.ends_with(id)).collect()
+}
+
+#[test]
+fn podman_conforms() {
+    build_init();
+    let home = tempfile::tempdir().unwrap();
+    let config = PodmanConfig {
+        home: home.path().join("podman"),
+        uids: home.path().join("uids"),
+        instance: format!("t{}", std::process::id()),
+        init: std::path::Path::new(env!("CARGO_BIN_EXE_stead")).with_file_name("stead-init"),
+        target: PodmanTarget { base_url: Some(podman::shared().url()), ..PodmanTarget::default() },
+        runtime: Some("runc".to_owned()),
+        base_image: TOOLS.to_owned(),
+        pull: Pull::Never,
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(conformance::check(&PodmanProvider::new(config), 9000)).unwrap();
+}
+
+#[test]
+fn x7_one_container_per_session_removed_at_close() {
+    let server = with_podman();
+    let session = boxed(&server, json!({}));
+    assert_eq!(containers_of(&session).len(), 1);
+    let result = bash(&server, &session, "echo hello > a; cat a; id -u; python3 -c 'print(6*7)'");
+    assert_eq!(result["stdout"], "hello\n1000\n42\n", "{result}");
+    let written = server.tool(&session, "read", json!({"path": "a"}));
+    assert_eq!(written["result"]["content"], "hello\n");
+    let id = session["id"].as_str().unwrap();
+    server.client().delete(&format!("/sessions/{id}")).expect(204);
+    assert_eq!(containers_of(&session), Vec::<String>::new());
+}
+
+#[test]
+fn x7_images_without_bash_or_without_anything_work() {
+    let server = with_podman();
+    let session = boxed(&server, json!({"base_image": BUSYBOX}));
+    let result = bash(&server, &session, "echo from sh; ls /bin/bash");
+    assert_eq!((&result["stdout"], &result["exit_code"]), (&json!("from sh\n"), &json!(1)), "{result}");
+    let mut config = server.client().get("/agent-types/p/workspace-config").expect(200);
+    config["base_image"] = json!(NOTHING);
+    server.client().put("/agent-types/p/workspace-config", config).expect(200);
+    let session = server.session(json!({"agent_type": "p"}));
+    let answer = server.tool(&session, "bash", json!({"command": "true"}));
+    assert_eq!(answer["error"]["code"], "cannot_execute", "{answer}");
+    server.tool(&session, "write", json!({"path": "d/a.txt", "content": "one"}));
+    let answer = server.tool(&session, "grep", json!({"pattern": "o.e"}));
+    assert_eq!(answer["result"]["matches"][0]["path"], "d/a.txt", "{answer}");
+}
+
+#[test]
+fn x4_limits_hold_and_cannot_be_lifted_from_inside() {
+    let server = with_podman();
+    let session =
+        boxed(&server, json!({"resource_limits": {"cpu": "0.5", "memory": "96M", "disk": "32M", "pids": 40}}));
+    assert_eq!(session["workspace"]["limits"]["enforced"], json!(["cpu", "memory", "disk", "pids"]), "{session}");
+    let full = bash(&server, &session, "head -c 64M /dev/zero > big; echo $?; rm -f big");
+    assert_eq!(full["stdout"], "1\n", "{full}");
+    let fed = bash(&server, &session, "python3 -c 'x = bytearray(200 << 20)'");
+    assert_eq!((&fed["oom"], &fed["exit_code"]), (&json!(true), &json!(137)), "{fed}");
+    let crowd = bash(&server, &session, "for i in $(seq 100); do sleep 5 & done 2>&1 | head -1");
+    assert!(crowd["stdout"].as_str().unwrap().contains("Resource temporarily unavailable"), "{crowd}");
+    // Whatever of the groups is seen inside, none of it can be written; nor can anything be mounted to see more.
+    let lift = "find /sys/fs/cgroup \\( -name 'memory.*limit*' -o -name 'pids.max' -o -name 'cpu.*quota*' -o -name memory.max \
+                -o -name cgroup.procs \\) 2>/dev/null | while read f; do (echo 1 > $f) 2>/dev/null && echo wrote $f; done; \
+                mount -t cgroup -o memory none /tmp 2>/dev/null && echo mounted; true";
+    assert_eq!(bash(&server, &session, lift)["stdout"], "");
+}
+
+#[test]
+fn x5_the_probe_is_refused_and_nothing_of_the_host_is_seen() {
+    let server = with_podman();
+    let session = boxed(&server, json!({}));
+    let probe = std::path::Path::new(env!("CARGO_BIN_EXE_stead")).with_file_name("wsprobe");
+    super::put(&server, &session, "wsprobe", &std::fs::read(probe).unwrap());
+    // Things of the host that a box must not reach.
+    let canary = tempfile::NamedTempFile::new().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let env = json!({"PROBE_TEXT": "stead-canary", "PROBE_FILE": canary.path(), "PROBE_SOCKET": podman::shared().place().join("podman.sock"),
+        "PROBE_ABSTRACT": "stead-canary", "PROBE_PORT": port.local_addr().unwrap().port().to_string(),
+        "PROBE_HOSTNAME": std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim()});
+    let command = "chmod +x wsprobe && cd /tmp && exec /workspace/wsprobe";
+    let answer = server.tool(&session, "bash", json!({"command": command, "env": env}))["result"].clone();
+    let lines = answer["stdout"].as_str().unwrap();
+    let allowed: Vec<&str> = lines.lines().filter(|line| line.contains("\"allowed\"")).collect();
+    assert!(lines.lines().count() > 20, "{answer}");
+    // The runtime's own devices are mounted without `nosuid`; nobody in the box may make one or change what they are.
+    let allowed: Vec<&str> = allowed.into_iter().filter(|line| !line.contains("A13.mounts")).collect();
+    assert_eq!(allowed, Vec::<&str>::new(), "{lines}");
+    let seen = bash(
+        &server,
+        &session,
+        "cat /proc/1/status | grep -E 'NoNewPrivs|CapBnd|Seccomp:'; ls /.stead/gate; cat /proc/net/route",
+    );
+    let text = seen["stdout"].as_str().unwrap();
+    assert!(text.contains("NoNewPrivs:\t1") && text.contains("CapBnd:\t0000000000000000"), "{text}");
+    assert!(!text.contains("gate.sock") && text.lines().count() == 4, "{text}");
+}
+
+#[test]
+fn x7_the_record_names_image_digest_and_runtime_and_a_missing_image_is_an_error() {
+    let server = server_with(options().env("STEAD_PODMAN_RUNTIME", "runc"));
+    let session = boxed(&server, json!({}));
+    let workspace = &session["workspace"];
+    assert_eq!((&workspace["image"]["reference"], &workspace["runtime"]), (&json!(TOOLS), &json!("runc")));
+    assert!(workspace["image"]["digest"].as_str().unwrap().starts_with("sha256:"), "{workspace}");
+    configure(&server, "base_image", json!("localhost/not/there:1"));
+    let failed = server.session(json!({"agent_type": "p"}));
+    assert_eq!(failed["status"], "failed", "{failed}");
+    assert_eq!(failed["workspace"]["failures"][0]["code"], "image_missing", "{failed}");
+}
+
+fn configure(server: &TestServer, field: &str, value: Value) {
+    let mut config = server.client().get("/agent-types/p/workspace-config").expect(200);
+    config[field] = value;
+    server.client().put("/agent-types/p/workspace-config", config).expect(200);
+}
+
+#[test]
+fn x7_a_runtime_that_is_not_there_is_never_replaced() {
+    let server = server_with(options().env("STEAD_PODMAN_RUNTIME", "nosuch"));
+    agent_type(&server, json!({}));
+    let session = server.session(json!({"agent_type": "p"}));
+    assert_eq!(session["status"], "failed", "{session}");
+    assert_eq!(session["workspace"]["failures"][0]["code"], "runtime_replaced", "{session}");
+}
+
+#[test]
+fn s9_killed_servers_and_ended_containers_lose_no_file() {
+    let mut server = with_podman();
+    let session = boxed(&server, json!({}));
+    bash(&server, &session, "echo kept > a; sync; (setsid sleep 600 &)");
+    server.restart(None);
+    let id = session["id"].as_str().unwrap();
+    assert_eq!(server.client().get(&format!("/sessions/{id}")).expect(200)["status"], "active");
+    assert_eq!(bash(&server, &session, "cat a; pgrep -c sleep")["stdout"], "kept\n1\n");
+    // conmon ends: the box does not care. The box ends: it is made again over its files.
+    let name = containers_of(&session).remove(0);
+    let conmon = podman::shared().run(&["inspect", "--format", "{{.State.ConmonPid}}", &name]);
+    let conmon: i32 = String::from_utf8_lossy(&conmon.stdout).trim().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(conmon).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    assert_eq!(bash(&server, &session, "cat a; pgrep -c sleep")["stdout"], "kept\n1\n");
+    server.kill();
+    podman::shared().run(&["kill", &name]);
+    podman::shared().run(&["rm", "--force", "--time", "0", &name]);
+    server.restart(None);
+    assert_eq!(bash(&server, &session, "cat a; pgrep -c sleep")["stdout"], "kept\n0\n");
+    assert_eq!(containers_of(&session).len(), 1);
+}
+
+#[test]
+fn s9_two_servers_on_one_podman_touch_only_their_own() {
+    let (mut one, two) = (with_podman(), with_podman());
+    let (mine, theirs) = (boxed(&one, json!({})), boxed(&two, json!({})));
+    // Somebody else's, dressed up as ours.
+    let name = format!("foreign-{}", std::process::id());
+    let label = containers_of(&mine).remove(0);
+    let instance = label.trim_start_matches("stead-").split('-').next().unwrap().to_owned();
+    let made = podman::shared().run(&[
+        "create",
+        "--network",
+        "none",
+        "--name",
+        &name,
+        "--label",
+        &format!("stead.instance={instance}"),
+        BUSYBOX,
+        "true",
+    ]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    one.restart(None);
+    assert_eq!(bash(&two, &theirs, "echo here")["stdout"], "here\n");
+    assert_eq!(bash(&one, &mine, "echo here")["stdout"], "here\n");
+    assert!(podman::shared().containers().contains(&name));
+    podman::shared().run(&["rm", "--force", &name]);
+}
+
+#[test]
+fn s4_fallback_once_then_degraded_and_a_provider_that_works_again_is_used_again() {
+    build_init();
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("podman.sock");
+    let url = format!("unix://{}", socket.display());
+    let broken = ServerOptions::default().env("PODMAN_BASE_URL", &url).env("STEAD_PODMAN_IMAGE", TOOLS);
+    let server = server_with(broken.clone());
+    agent_type(&server, json!({"fallback_provider": "native"}));
+    let session = server.session(json!({"agent_type": "p"}));
+    assert_eq!(
+        (&session["status"], &session["workspace"]["provider"]),
+        (&json!("active"), &json!("native")),
+        "{session}"
+    );
+    let failure = &session["workspace"]["failures"][0];
+    assert_eq!((&failure["provider"], &failure["code"]), (&json!("podman"), &json!("provider_unhealthy")));
+    assert!(failure["message"].as_str().unwrap().contains(&url), "{failure}");
+    // Found again as soon as it is there.
+    std::os::unix::fs::symlink(podman::shared().place().join("podman.sock"), &socket).unwrap();
+    let session = server.session(json!({"agent_type": "p"}));
+    assert_eq!(session["workspace"]["provider"], "podman", "{session}");
+    drop(server);
+    // Both broken: this server has no stead-init beside it.
+    std::fs::remove_file(&socket).unwrap();
+    let alone = place.path().join("stead");
+    std::fs::copy(env!("CARGO_BIN_EXE_stead"), &alone).unwrap();
+    let server = TestServer::start_with(alone.to_str().unwrap(), broken);
+    agent_type(&server, json!({"fallback_provider": "native", "require_workspace": false}));
+    let session = server.session(json!({"agent_type": "p"}));
+    assert_eq!((&session["status"], &session["degraded"]), (&json!("active"), &json!(true)), "{session}");
+    let warning = session["warnings"][0]["message"].as_str().unwrap();
+    assert!(warning.contains("podman: ") && warning.contains("native: "), "{warning}");
+    configure(&server, "require_workspace", json!(true));
+    assert_eq!(server.session(json!({"agent_type": "p"}))["status"], "failed");
+    let metrics = server.client().get("/metrics").text;
+    assert!(metrics.contains("stead_degraded_sessions_total 1"), "{metrics}");
+}
+
+/// Sessions come and go while servers are killed and conmons die. `STEAD_CHURN` is how many sessions; half as many servers and a fifth as
+/// many conmons are killed.
+#[test]
+fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
+    let sessions: usize = std::env::var("STEAD_CHURN").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let podman = podman::shared();
+    let mut server = with_podman();
+    agent_type(&server, json!({"base_image": BUSYBOX, "warm_pool": 1}));
+    let mut live: Vec<String> = Vec::new();
+    // The same on every run: which of them is killed must not depend on the day.
+    let mut dice = 0x2545_f491_4f6c_dd1d_u64;
+    let mut roll = |below: usize| {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        usize::try_from(dice % below as u64).unwrap()
+    };
+    for number in 0..sessions {
+        let made = server.client().post("/sessions", json!({"agent_type": "p"})).expect(201);
+        live.push(made["id"].as_str().unwrap().to_owned());
+        if number % 5 == 4 {
+            kill_a_conmon(podman, &server, roll(4));
+        }
+        if number % 2 == 1 {
+            // At any moment: some are being made, some are being removed.
+            std::thread::sleep(std::time::Duration::from_millis(roll(300) as u64));
+            server.restart(None);
+        }
+        if live.len() > 4 {
+            let id = live.remove(roll(live.len()));
+            let reply = server.client().try_send("DELETE", &format!("/sessions/{id}"), &[], None);
+            assert!(reply.is_ok_and(|reply| [204, 202].contains(&reply.status)), "{id}");
+        }
+    }
+    for id in &live {
+        let session = settled(&server, id);
+        assert_eq!(session["status"], "active", "{session}\n{}", server.log());
+        assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
+        server.client().delete(&format!("/sessions/{id}")).expect(204);
+    }
+    let home = server.home().to_owned();
+    let instance = podman_instance(&home);
+    drop(server);
+    let left: Vec<String> = podman.containers().into_iter().filter(|name| name.contains(&instance)).collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+/// The part of every container's name that is this server's.
+fn podman_instance(home: &std::path::Path) -> String {
+    let first = std::fs::read_dir(home.join("podman/boxes")).into_iter().flatten().flatten().next();
+    let record = first.and_then(|entry| std::fs::read_to_string(entry.path().join("podman.json")).ok());
+    let record: Value = record.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    record["instance"].as_str().unwrap_or("no box of it is there").to_owned()
+}
+
+fn settled(server: &TestServer, id: &str) -> Value {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let session = server.client().get(&format!("/sessions/{id}")).expect(200);
+        if session["status"] != "provisioning" {
+            return session;
+        }
+        assert!(std::time::Instant::now() < deadline, "{session}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn kill_a_conmon(podman: &podman::Podman, server: &TestServer, number: usize) {
+    let boxes = std::fs::read_dir(server.home().join("podman/boxes")).unwrap();
+    let Some(entry) = boxes.flatten().nth(number) else { return };
+    let Ok(record) = std::fs::read_to_string(entry.path().join("podman.json")) else { return };
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let name = record["container"].as_str().unwrap();
+    let found = podman.run(&["inspect", "--format", "{{.State.ConmonPid}}", name]);
+    let pid = String::from_utf8_lossy(&found.stdout).trim().parse().ok().filter(|pid| *pid > 1);
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
