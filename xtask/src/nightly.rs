@@ -15,6 +15,7 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz", about: "every fuzz target for a minute (STEAD_FUZZ_SECONDS)", run: fuzz::check },
     Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },
     Step { name: "churn", about: "100 podman sessions, 50 servers and 20 conmons killed", run: churn },
+    Step { name: "crowd", about: "100 sessions of one repository of 20,000 files at once", run: crowd },
     Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
 ];
 
@@ -41,5 +42,15 @@ fn trees() -> Result<()> {
 fn churn() -> Result<()> {
     run_command(
         cargo().args(["test", "--package", "stead", "--test", "it", "--locked", "s9_churn"]).env("STEAD_CHURN", "100"),
+    )
+}
+
+/// The same test as in the test command, at its full size.
+fn crowd() -> Result<()> {
+    run_command(
+        cargo()
+            .args(["test", "-p", "stead", "--locked", "--test", "it", "rows::git::crowd"])
+            .env("STEAD_GIT_CROWD", "100")
+            .env("STEAD_GIT_FILES", "20000"),
     )
 }

@@ -14,6 +14,11 @@ const NEEDS: &[Need] = &[
     Need { what: "a C compiler", package: "build-essential", present: || succeeds("cc", &["--version"]) },
     Need { what: "git", package: "git", present: || succeeds("git", &["--version"]) },
     Need {
+        what: "an ssh server",
+        package: "openssh-server",
+        present: || std::path::Path::new("/usr/sbin/sshd").exists(),
+    },
+    Need {
         what: "python3 with venv",
         package: "python3-venv",
         present: || succeeds("python3", &["-c", "import venv, ensurepip"]),

@@ -19,6 +19,7 @@ mod execs;
 pub mod exported;
 mod failpoint;
 mod files;
+mod git_tool;
 mod history;
 mod open_session;
 pub mod ops;

@@ -216,6 +216,13 @@ impl Mirrors {
         Ok(Resolved { commit, branch, default_branch, warnings, fetched, mirror, depth })
     }
 
+    /// The branch the remote itself takes for its main one.
+    pub async fn default_branch(&self, source: &Source, watch: &dyn Watch) -> Result<Option<String>, GitError> {
+        let source = Source { reference: None, ..source.clone() };
+        let mut turn = self.turn(&self.place(&source.url)).await?;
+        Ok(self.target(&source, &mut turn, watch).await?.default_branch)
+    }
+
     /// Writes a commit that was resolved into directories.
     pub fn checkout(&self, source: &Source, resolved: &Resolved) -> Checkout {
         Checkout::new(self.clone(), source.url.clone(), resolved.clone())

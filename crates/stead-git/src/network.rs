@@ -267,6 +267,7 @@ impl<'a> Remote<'a> {
             "hung up unexpectedly",
             "RPC failed",
             "Empty reply",
+            "transfer closed",
             "No route to host",
             "Network is unreachable",
             "returned error: 5",

@@ -7,6 +7,7 @@ mod arguments;
 mod command;
 mod evaluate;
 mod execs;
+mod git;
 mod home;
 mod line;
 mod reply;
@@ -32,6 +33,7 @@ pub(crate) const TOOLS: &[ToolName] = &[
     ToolName::Glob,
     ToolName::Grep,
     ToolName::Rm,
+    ToolName::Git,
     ToolName::Bash,
     ToolName::Python,
     ToolName::Eval,

@@ -25,5 +25,6 @@ pub use native::{NativeConfig, NativeProvider};
 pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull};
 pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers};
 pub use workspace::{
-    ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, Staged, ToolDone, ToolOrder, Workspace,
+    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, Staged, ToolDone, ToolOrder,
+    Workspace,
 };

@@ -137,6 +137,28 @@ pub enum FileOrder {
     },
 }
 
+/// A git to run in the box, over the agent's repository.
+#[derive(Debug, Clone)]
+pub struct GitOrder {
+    /// Unique among what runs in the box.
+    pub exec: String,
+    pub args: Vec<String>,
+    pub input: Vec<u8>,
+    pub timeout_ms: u64,
+    /// Of each stream.
+    pub output_bytes: u64,
+}
+
+/// What it came to.
+#[derive(Debug, Clone)]
+pub struct GitRan {
+    pub exit_code: i32,
+    pub timed_out: bool,
+    pub truncated: bool,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
 /// A file opened for reading.
 pub struct OpenFile {
     pub stat: Stat,
@@ -190,6 +212,9 @@ pub trait Workspace: Send + Sync {
 
     /// Runs a tool. A tool that fails is an answer with an error and no change, never an `Err` of this method.
     async fn call(&self, order: ToolOrder) -> ToolDone;
+
+    /// Runs git inside the box. `Gone` where there is no box to run it in.
+    async fn git(&self, order: GitOrder) -> Result<GitRan, ProviderError>;
 
     /// Ends a call that runs a command, with every process of it, so that [`Workspace::call`] returns. A call that is not there, is over or ends by itself
     /// soon (the file tools) is left alone.

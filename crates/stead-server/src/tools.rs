@@ -74,11 +74,40 @@ fn bash() -> (&'static str, Value) {
 }
 
 fn git() -> (&'static str, Value) {
-    let words = ["status", "diff", "log", "add", "commit", "checkout", "branch", "push", "pull"];
+    let words = [
+        "status",
+        "diff",
+        "log",
+        "show",
+        "add",
+        "commit",
+        "checkout",
+        "switch",
+        "branch",
+        "restore",
+        "reset",
+        "rm",
+        "mv",
+        "tag",
+        "stash",
+        "merge",
+        "cherry-pick",
+        "revert",
+        "blame",
+        "rev-parse",
+        "ls-files",
+        "clone",
+        "fetch",
+        "pull",
+        "push",
+    ];
     let parameters = object(
         &["command"],
         json!({
-            "command": {"type": "string", "enum": words, "description": "The git command."},
+            "command": {"type": "string", "enum": words, "description": "The git command. clone, fetch, pull (fast-forward only) and push speak with the session's own repository, as the server."},
+            "message": {"type": "string", "description": "The message of a commit."},
+            "files": {"type": "array", "items": {"type": "string"}, "description": "Paths the command is about."},
+            "branch": {"type": "string", "description": "The branch the command is about."},
             "args": {"type": "array", "items": {"type": "string"}, "default": [], "description": "Its arguments, given as they are: no shell reads them."},
         }),
     );

@@ -15,7 +15,7 @@ use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
-use crate::{clock, files};
+use crate::{clock, files, git_tool};
 
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
@@ -93,6 +93,7 @@ pub(super) async fn perform(
     let order =
         ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator: engine.settings().evaluator.clone() };
     let ToolDone { answer, done } = match session.workspace() {
+        Some(workspace) if tool == ToolName::Git => git_tool::call(engine, session, &*workspace, order).await,
         Some(workspace) => call_or_cancel(&*workspace, order, cancelled).await,
         None => vanished(),
     };

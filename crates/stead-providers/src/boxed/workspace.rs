@@ -23,11 +23,13 @@ use super::execs::BoxedExecs;
 use super::home::{BoxHome, MountOrder, mounts_fill};
 use super::line::Line;
 use super::reply::{broken, failed, fs_error, operate_error};
-use super::{arguments, command, evaluate, off_thread};
+use super::{arguments, command, evaluate, git, off_thread};
 use crate::error::{OperateError, ProviderError};
 use crate::execs::Execs;
 use crate::fill;
-use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace};
+use crate::workspace::{
+    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace,
+};
 
 /// Where the agent finds what its task is about.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
@@ -333,6 +335,11 @@ impl Workspace for BoxedWorkspace {
     async fn diff(&self) -> Result<Patch, FsError> {
         let compared = self.with(|inner| inner.home.compare()).await;
         compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
+    }
+
+    async fn git(&self, order: GitOrder) -> Result<GitRan, ProviderError> {
+        let ran = self.with(|inner| git::run(&*inner.home, order)).await;
+        ran.unwrap_or(Err(ProviderError::Interrupted))
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {

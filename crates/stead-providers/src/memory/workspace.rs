@@ -24,7 +24,9 @@ use super::{compare, fill, operate};
 use crate::error::{OperateError, ProviderError};
 use crate::evaluate::{self, WorkingCopy, file_limits};
 use crate::execs::Execs;
-use crate::workspace::{ActionOrder, Done, FileOrder, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace};
+use crate::workspace::{
+    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace,
+};
 
 /// Where the agent finds what its task is about.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
@@ -190,6 +192,10 @@ impl Workspace for MemoryWorkspace {
         let tree = self.tree.lock().await.clone();
         let compared = off_thread(move || patch::between(&tree.base, &tree.files)).await;
         compared.unwrap_or_else(|| Err(interrupted()))
+    }
+
+    async fn git(&self, _order: GitOrder) -> Result<GitRan, ProviderError> {
+        Err(ProviderError::Unsupported { provider: ProviderName::Memory, action: "git" })
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {

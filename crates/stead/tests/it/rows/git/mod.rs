@@ -1,6 +1,12 @@
 //! Repositories: rows G1 to G9, against git's own server over HTTP and ssh.
 
 mod clone;
+mod credentials;
+mod crowd;
+mod hostile;
+mod remote;
+mod ssh;
+mod tool;
 
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, TestServer};
@@ -46,4 +52,26 @@ fn sh(server: &TestServer, session: &Value, command: &str) -> String {
     let result = &answer["result"];
     assert_eq!((&answer["ok"], &result["exit_code"]), (&json!(true), &json!(0)), "{answer}");
     result["stdout"].as_str().unwrap().trim_end().to_owned()
+}
+
+/// The failure of the only provider that was asked, by its code, and the session's own sentence.
+#[track_caller]
+fn failed(session: &Value) -> (String, String) {
+    assert_eq!(session["status"], "failed", "{session}");
+    let failure = &session["workspace"]["failures"][0];
+    (failure["code"].as_str().unwrap().to_owned(), failure["message"].as_str().unwrap().to_owned())
+}
+
+/// A call of the git tool that must be let through.
+#[track_caller]
+fn git(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> Value {
+    server.tool(session, "git", json!({"command": command, "args": args}))
+}
+
+/// The same, which must succeed; gives git's output.
+#[track_caller]
+fn git_ok(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> String {
+    let answer = git(server, session, command, args);
+    assert_eq!((&answer["ok"], &answer["result"]["exit_code"]), (&json!(true), &json!(0)), "{answer}");
+    answer["result"]["output"].as_str().unwrap().to_owned()
 }

@@ -1,0 +1,94 @@
+//! The `git` tool: the agent's repository is only ever touched by a git inside its box.
+//!
+//! What stays in the workspace is one git with the agent's words. What leaves or enters it goes through the server's mirror: a fetch brings a pack
+//! in, a push takes a pack out, and the mirror speaks with the remote, which is always the session's own repository.
+
+mod arguments;
+mod exchange;
+mod inside;
+
+use serde_json::{Value, json};
+use stead_core::event::{Answer, Failure, ToolFailure};
+use stead_providers::{Done, ToolDone, ToolOrder, Workspace};
+
+use crate::engine::Engine;
+use crate::open_session::OpenSession;
+use arguments::{Ask, Request};
+use exchange::Exchange;
+use inside::Inside;
+
+/// Answers a call of the tool. One that fails is an answer too.
+pub(crate) async fn call(
+    engine: &Engine,
+    session: &OpenSession,
+    workspace: &dyn Workspace,
+    order: ToolOrder,
+) -> ToolDone {
+    let request = match Request::read(&order.arguments) {
+        Ok(request) => request,
+        Err(message) => return failed(&Failure::new("invalid_argument", message)),
+    };
+    let inside = Inside::new(workspace, &order);
+    match perform(engine, session, &inside, request).await {
+        Ok(said) => answered(said),
+        Err(failure) => failed(&failure),
+    }
+}
+
+/// What git said in the end, and how it ended.
+struct Said {
+    exit_code: i32,
+    output: String,
+    truncated: bool,
+    timed_out: bool,
+    more: Value,
+}
+
+async fn perform(
+    engine: &Engine,
+    session: &OpenSession,
+    inside: &Inside<'_>,
+    request: Request,
+) -> Result<Said, Failure> {
+    let exchange = Exchange::of(engine, session, inside).await?;
+    match request.ask {
+        Ask::Local { args } => {
+            if let (Some(name), Some(exchange)) = (&request.wants, &exchange) {
+                exchange.ensure(name).await?;
+            }
+            inside.say(args).await
+        }
+        remote => {
+            let absent = || Failure::new("no_repository", "this session has no repository to speak with");
+            let exchange = exchange.ok_or_else(absent)?;
+            match remote {
+                Ask::Clone => exchange.clone_here().await,
+                Ask::Fetch { branch } => exchange.fetch(branch).await,
+                Ask::Pull { branch } => exchange.pull(branch).await,
+                Ask::Push { from, to, force } => exchange.push(from, to, force).await,
+                Ask::Local { .. } => Err(absent()),
+            }
+        }
+    }
+}
+
+fn answered(said: Said) -> ToolDone {
+    let message = match (said.timed_out, said.exit_code) {
+        (true, _) => "git took too long and was ended.".to_owned(),
+        (_, 0) => "Done.".to_owned(),
+        (_, code) => format!("git ended with exit code {code}."),
+    };
+    let mut result = json!({
+        "exit_code": said.exit_code, "output": said.output, "truncated": said.truncated, "timed_out": said.timed_out,
+    });
+    if let (Some(result), Value::Object(more)) = (result.as_object_mut(), said.more) {
+        result.extend(more);
+    }
+    ToolDone { answer: Answer { result: Some(result), error: None, message }, done: Done::nothing() }
+}
+
+fn failed(failure: &Failure) -> ToolDone {
+    let error = ToolFailure { code: failure.code.clone(), message: failure.message.clone(), hint: None };
+    let answer = Answer { result: None, error: Some(error), message: failure.message.clone() };
+    ToolDone { answer, done: Done::nothing() }
+}

@@ -1,0 +1,259 @@
+//! The arguments of the `git` tool: hostile until read. Every refusal names what is wrong.
+
+use serde_json::{Map, Value};
+use stead_core::repository::GitRef;
+
+/// What a call asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) ask: Ask,
+    /// A branch that a checkout names, which may only be at the remote yet.
+    pub(super) wants: Option<GitRef>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// One git in the box.
+    Local {
+        args: Vec<String>,
+    },
+    Clone,
+    Fetch {
+        branch: Option<GitRef>,
+    },
+    Pull {
+        branch: Option<GitRef>,
+    },
+    Push {
+        from: Option<GitRef>,
+        to: Option<GitRef>,
+        force: bool,
+    },
+}
+
+/// Commands that stay in the workspace.
+const LOCAL: &[&str] = &[
+    "status",
+    "diff",
+    "log",
+    "show",
+    "add",
+    "rm",
+    "mv",
+    "restore",
+    "reset",
+    "commit",
+    "checkout",
+    "switch",
+    "branch",
+    "tag",
+    "stash",
+    "merge",
+    "cherry-pick",
+    "revert",
+    "blame",
+    "rev-parse",
+    "ls-files",
+];
+const REMOTE: &[&str] = &["clone", "fetch", "pull", "push"];
+
+/// Options that make git start a program or write where it is told.
+const REFUSED: &[&str] = &[
+    "--ext-diff",
+    "--textconv",
+    "--output",
+    "--upload-pack",
+    "--receive-pack",
+    "--exec",
+    "--strategy",
+    "--config",
+    "--git-dir",
+    "--work-tree",
+];
+
+const NAMES: &[&str] = &["command", "action", "args", "message", "files", "branch"];
+
+impl Request {
+    pub(super) fn read(arguments: &Value) -> Result<Self, String> {
+        let values = arguments.as_object().ok_or("arguments must be a JSON object.")?;
+        if let Some(unknown) = values.keys().find(|name| !NAMES.contains(&name.as_str())) {
+            let unknown: String = unknown.chars().take(80).collect();
+            return Err(format!("Unknown argument '{unknown}'; the arguments are {}.", NAMES.join(", ")));
+        }
+        let text = |name: &str| text(values, name);
+        let (message, branch) = (text("message")?, text("branch")?);
+        let (mut args, files) = (list(values, "args")?, list(values, "files")?);
+        let command = match (text("command")?, text("action")?) {
+            (Some(_), Some(_)) => return Err("Give command or action, not both.".to_owned()),
+            (Some(command), None) | (None, Some(command)) => command,
+            (None, None) if args.is_empty() => return Err("command is required.".to_owned()),
+            (None, None) => args.remove(0),
+        };
+        if args.iter().chain(&files).any(|word| word.contains('\0')) {
+            return Err("args must not contain a zero byte.".to_owned());
+        }
+        if REMOTE.contains(&command.as_str()) {
+            return Ok(Self { ask: remote(&command, args, branch)?, wants: None });
+        }
+        if !LOCAL.contains(&command.as_str()) {
+            let shown: String = command.chars().take(40).collect();
+            return Err(format!(
+                "'{shown}' is not a git command of this tool (valid: {}, {}).",
+                LOCAL.join(", "),
+                REMOTE.join(", ")
+            ));
+        }
+        local(command, args, message, files, branch)
+    }
+}
+
+fn local(
+    command: String,
+    given: Vec<String>,
+    message: Option<String>,
+    files: Vec<String>,
+    branch: Option<String>,
+) -> Result<Request, String> {
+    let options = given.iter().take_while(|word| *word != "--");
+    for word in options {
+        if REFUSED
+            .iter()
+            .any(|refused| word == refused || word.strip_prefix(refused).is_some_and(|rest| rest.starts_with('=')))
+        {
+            return Err(format!("'{word}' is not allowed here."));
+        }
+    }
+    let mut args = vec![command.clone()];
+    if matches!(command.as_str(), "diff" | "log" | "show") {
+        args.extend(["--no-ext-diff".to_owned(), "--no-textconv".to_owned()]);
+    }
+    let positional: Vec<&String> = given.iter().filter(|word| !word.starts_with('-')).collect();
+    let switches = matches!(command.as_str(), "checkout" | "switch");
+    let named = match (&branch, given.as_slice(), positional.as_slice()) {
+        (Some(branch), _, _) => Some(branch.clone()),
+        (None, [only], [_]) => Some(only.clone()),
+        _ => None,
+    };
+    let wants = named.filter(|_| switches).and_then(|name| name.parse().ok());
+    args.extend(given);
+    if let Some(message) = message {
+        // In one word with its option: whatever it begins with, it is the message.
+        args.push(format!("--message={message}"));
+    }
+    if let Some(branch) = branch {
+        let branch: GitRef = branch.parse().map_err(|error| format!("branch: {error}."))?;
+        args.push(branch.to_string());
+    }
+    if !files.is_empty() {
+        args.push("--".to_owned());
+        args.extend(files);
+    }
+    Ok(Request { ask: Ask::Local { args }, wants })
+}
+
+fn remote(command: &str, args: Vec<String>, branch: Option<String>) -> Result<Ask, String> {
+    let (mut force, mut names) = (false, Vec::new());
+    for word in args.iter().chain(&branch) {
+        match (command, word.as_str()) {
+            ("push", "--force" | "-f") => force = true,
+            ("push", "-u" | "--set-upstream") | ("pull", "--ff-only") | (_, "origin" | "--") => {}
+            (_, option) if option.starts_with('-') => return Err(format!("{command} does not take '{option}' here.")),
+            (_, name) => names.push(name.to_owned()),
+        }
+    }
+    let parse = |name: &str| name.parse::<GitRef>().map_err(|error| format!("{error}."));
+    let name = match names.as_slice() {
+        [] => None,
+        [name] => Some(name.as_str()),
+        _ => return Err(format!("{command} takes one branch of 'origin', the session's repository.")),
+    };
+    Ok(match command {
+        "clone" if name.is_some() => {
+            return Err("clone takes no URL: it brings the session's own repository.".to_owned());
+        }
+        "clone" => Ask::Clone,
+        "push" => {
+            let (from, to) = match name.map(|name| name.split_once(':').unwrap_or((name, name))) {
+                None => (None, None),
+                Some(("" | "+", _)) => return Err("push does not delete branches.".to_owned()),
+                Some((from, to)) => {
+                    force |= from.starts_with('+');
+                    (Some(parse(from.trim_start_matches('+'))?), Some(parse(to.trim_start_matches('+'))?))
+                }
+            };
+            Ask::Push { from, to, force }
+        }
+        "pull" => Ask::Pull { branch: name.map(parse).transpose()? },
+        _ => Ask::Fetch { branch: name.map(parse).transpose()? },
+    })
+}
+
+fn text(values: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+    match values.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.contains('\0') => Ok(Some(text.clone())),
+        Some(_) => Err(format!("{name} must be a string without zero bytes.")),
+    }
+}
+
+fn list(values: &Map<String, Value>, name: &str) -> Result<Vec<String>, String> {
+    let Some(value) = values.get(name).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
+    let words = value.as_array().and_then(|list| list.iter().map(|word| word.as_str().map(str::to_owned)).collect());
+    words.ok_or_else(|| format!("{name} must be a list of strings."))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn args(arguments: Value) -> Vec<String> {
+        match Request::read(&arguments).unwrap().ask {
+            Ask::Local { args } => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_stay_words() {
+        assert_eq!(
+            args(json!({"command": "commit", "args": ["-m", "$(touch pwn)"]})),
+            ["commit", "-m", "$(touch pwn)"]
+        );
+        assert_eq!(args(json!({"action": "commit", "message": "--amend"})), ["commit", "--message=--amend"]);
+        assert_eq!(args(json!({"command": "add", "files": ["-A"]})), ["add", "--", "-A"]);
+        assert_eq!(args(json!({"args": ["log", "-1"]})), ["log", "--no-ext-diff", "--no-textconv", "-1"]);
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_named() {
+        for (arguments, expect) in [
+            (json!({}), "command is required."),
+            (json!({"command": "daemon"}), "'daemon' is not a git command"),
+            (json!({"command": "-c", "args": ["alias.x=!sh", "x"]}), "'-c' is not a git command"),
+            (json!({"command": "diff", "args": ["--output=/tmp/x"]}), "'--output=/tmp/x' is not allowed here."),
+            (json!({"command": "fetch", "args": ["--upload-pack=sh"]}), "fetch does not take"),
+            (json!({"command": "push", "args": ["https://evil.example/x", "main"]}), "push takes one branch"),
+            (json!({"command": "push", "args": ["origin", ":main"]}), "push does not delete"),
+            (json!({"command": "pull", "branch": "--x"}), "pull does not take"),
+            (json!({"command": "clone", "args": ["ext::sh"]}), "clone takes no URL"),
+            (json!({"command": "status", "cwd": "/"}), "Unknown argument 'cwd'"),
+        ] {
+            let refusal = Request::read(&arguments).unwrap_err();
+            assert!(refusal.starts_with(expect), "{arguments}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_push_may_be_forced_only_in_words() {
+        let ask = |args: Value| Request::read(&json!({"command": "push", "args": args})).unwrap().ask;
+        let main = Some("main".parse().unwrap());
+        assert_eq!(ask(json!([])), Ask::Push { from: None, to: None, force: false });
+        assert_eq!(
+            ask(json!(["-u", "origin", "main"])),
+            Ask::Push { from: main.clone(), to: main.clone(), force: false }
+        );
+        assert_eq!(ask(json!(["origin", "+main:main"])), Ask::Push { from: main.clone(), to: main, force: true });
+    }
+}

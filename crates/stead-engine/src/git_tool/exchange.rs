@@ -1,0 +1,242 @@
+//! Between a workspace's repository and its remote, by way of the mirror.
+
+use std::io::Read;
+
+use serde_json::json;
+use stead_core::event::Failure;
+use stead_core::repository::GitRef;
+use stead_core::spec::RepositorySpec;
+use stead_git::{ForPush, Mirrors, Resolved, Source};
+
+use super::Said;
+use super::inside::Inside;
+use crate::engine::Engine;
+use crate::open_session::OpenSession;
+use crate::repository::{Watcher, failure, mirrors, source};
+
+pub(super) struct Exchange<'a> {
+    inside: &'a Inside<'a>,
+    mirrors: &'a Mirrors,
+    watcher: Watcher,
+    spec: RepositorySpec,
+    /// The commit and the branch the session began with.
+    base: Option<String>,
+    began_on: Option<String>,
+}
+
+impl<'a> Exchange<'a> {
+    /// `None` for a session without a repository.
+    pub(super) async fn of(
+        engine: &'a Engine,
+        session: &OpenSession,
+        inside: &'a Inside<'a>,
+    ) -> Result<Option<Self>, Failure> {
+        let state = session.state().await;
+        let current = state.session.as_ref();
+        let Some(spec) = current.and_then(|session| session.workspace_spec()?.repository.clone()) else {
+            return Ok(None);
+        };
+        let checkout = current.and_then(|session| session.workspace.as_ref()?.report.checkout.clone());
+        let (base, began_on) = checkout.map(|checkout| (checkout.commit, checkout.branch)).unzip();
+        // Checked out later, the branch it began on is the one it was to have.
+        let began_on = began_on.flatten().or_else(|| spec.reference.as_ref().map(ToString::to_string));
+        let watcher = Watcher::of(engine, session.id());
+        Ok(Some(Self { inside, mirrors: mirrors(engine)?, watcher, spec, base, began_on }))
+    }
+
+    fn source(&self, branch: Option<GitRef>) -> Source {
+        let mut source = source(&self.spec);
+        source.reference = branch.or(source.reference);
+        source
+    }
+
+    async fn resolve(&self, source: &Source) -> Result<Resolved, Failure> {
+        self.mirrors.resolve(source, &self.watcher).await.map_err(|error| failure(&error))
+    }
+
+    async fn has_repository(&self) -> Result<bool, Failure> {
+        let found = self.inside.ask(&["rev-parse", "--show-toplevel"], "").await?;
+        Ok(found.as_deref() == Some(stead_core::plan::WORKSPACE_ROOT))
+    }
+
+    /// Begins the repository in an empty workspace; one that is there stays as it is.
+    async fn begin(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
+        if self.has_repository().await? {
+            return Ok(());
+        }
+        let branch = resolved.branch.as_deref().unwrap_or("main");
+        self.inside.tell(&["init", "--quiet", "--template=", &format!("--initial-branch={branch}")], "").await?;
+        self.inside.put_text(".git/config", &self.mirrors.config(source, resolved)).await?;
+        self.inside.put_text(".git/info/exclude", "/.stead/\n").await
+    }
+
+    /// Brings a commit into the repository and names it there as the remote's.
+    async fn bring(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
+        self.begin(source, resolved).await?;
+        let known = self.inside.ask(&["for-each-ref", "--count=200", "--format=%(objectname)"], "").await?;
+        let haves: Vec<String> =
+            known.unwrap_or_default().lines().map(str::to_owned).chain(self.base.clone()).collect();
+        let pack = self.mirrors.pack(resolved, &haves).await.map_err(|error| failure(&error))?;
+        if let Some(file) = pack.file {
+            let path = format!(".git/objects/pack/pack-{}.pack", resolved.commit);
+            self.inside.put(&path, file).await?;
+            self.add_shallow(&pack.shallow).await?;
+            if let Err(failure) = self.inside.tell(&["index-pack", "--strict", &path], "").await {
+                self.inside.remove(&path).await;
+                return Err(failure);
+            }
+        }
+        if let Some(branch) = &resolved.branch {
+            let name = format!("refs/remotes/origin/{branch}");
+            self.inside.tell(&["update-ref", "-m", "fetch", &name, &resolved.commit], "").await?;
+        }
+        Ok(())
+    }
+
+    async fn add_shallow(&self, more: &[String]) -> Result<(), Failure> {
+        if more.is_empty() {
+            return Ok(());
+        }
+        let mut known = String::new();
+        if let Some(file) = self.inside.take(".git/shallow", 1 << 20).await? {
+            // Whatever is not text is not what git wrote there.
+            let _ = file.take(1 << 20).read_to_string(&mut known);
+        }
+        let mut lines: Vec<&str> = known.lines().chain(more.iter().map(String::as_str)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        self.inside.put_text(".git/shallow", &format!("{}\n", lines.join("\n"))).await
+    }
+
+    /// Makes a branch that a checkout names known, if the workspace does not know it and the remote does.
+    pub(super) async fn ensure(&self, name: &GitRef) -> Result<(), Failure> {
+        for known in [name.to_string(), format!("refs/remotes/origin/{name}")] {
+            if self.inside.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &known], "").await?.is_some() {
+                return Ok(());
+            }
+        }
+        if self.has_repository().await?
+            && self.inside.ask(&["ls-files", "--error-unmatch", "--", name.as_str()], "").await?.is_some()
+        {
+            return Ok(());
+        }
+        let source = self.source(Some(name.clone()));
+        let resolved = self.resolve(&source).await?;
+        self.bring(&source, &resolved).await
+    }
+
+    /// The session's repository in a workspace that has none yet.
+    pub(super) async fn clone_here(&self) -> Result<Said, Failure> {
+        if self.has_repository().await? {
+            return Err(Failure::new("conflict", "the workspace has a repository already; fetch, pull or checkout"));
+        }
+        let source = self.source(None);
+        let resolved = self.resolve(&source).await?;
+        self.bring(&source, &resolved).await?;
+        let checkout = match &resolved.branch {
+            Some(branch) => {
+                vec!["checkout".to_owned(), "-B".to_owned(), branch.clone(), format!("refs/remotes/origin/{branch}")]
+            }
+            None => vec!["checkout".to_owned(), "--detach".to_owned(), resolved.commit.clone()],
+        };
+        Ok(Said { more: json!({"commit": resolved.commit}), ..self.inside.say(checkout).await? })
+    }
+
+    /// The branch to speak of: the one named, or the one that is checked out.
+    async fn branch(&self, named: Option<GitRef>) -> Result<GitRef, Failure> {
+        if let Some(named) = named {
+            return Ok(named);
+        }
+        let current = self.inside.ask(&["symbolic-ref", "--quiet", "--short", "HEAD"], "").await?;
+        let current = current.or_else(|| self.began_on.clone());
+        let none = || Failure::new("git_ref_missing", "no branch is checked out; name one");
+        current.and_then(|name| name.parse().ok()).ok_or_else(none)
+    }
+
+    pub(super) async fn fetch(&self, named: Option<GitRef>) -> Result<Said, Failure> {
+        let branch = self.branch(named).await?;
+        let source = self.source(Some(branch.clone()));
+        let resolved = self.resolve(&source).await?;
+        self.bring(&source, &resolved).await?;
+        let output = format!("origin/{branch} is {}\n", resolved.commit);
+        Ok(Said { exit_code: 0, output, truncated: false, timed_out: false, more: json!({"commit": resolved.commit}) })
+    }
+
+    /// Fetch, and go forward if that is all it takes.
+    pub(super) async fn pull(&self, named: Option<GitRef>) -> Result<Said, Failure> {
+        let fetched = self.fetch(named).await?;
+        let commit = fetched.more["commit"].as_str().unwrap_or_default().to_owned();
+        let merged = self.inside.say(["merge", "--ff-only", &commit].map(str::to_owned).into()).await?;
+        Ok(Said { output: format!("{}{}", fetched.output, merged.output), more: fetched.more, ..merged })
+    }
+
+    pub(super) async fn push(&self, from: Option<GitRef>, to: Option<GitRef>, force: bool) -> Result<Said, Failure> {
+        let from = self.branch(from).await?;
+        let to = to.unwrap_or_else(|| from.clone());
+        self.may_push(&to, force).await?;
+        let commit = format!("{from}^{{commit}}");
+        let commit = self.inside.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit], "").await?;
+        let none = || Failure::new("git_ref_missing", format!("the workspace has no branch '{from}'"));
+        let commit = commit.filter(|commit| is_commit(commit)).ok_or_else(none)?;
+        let pack = self.pack(&commit).await?;
+        let source = self.source(None);
+        let accepted = self.mirrors.accept(&source, &commit, pack).await.map_err(|error| failure(&error))?;
+        let order = ForPush { branch: to.clone(), force };
+        let pushed = self.mirrors.push(&source, accepted, &order, &self.watcher).await;
+        let output = pushed.map_err(|error| failure(&error))?;
+        let name = format!("refs/remotes/origin/{to}");
+        // Only a note in the workspace: the push has happened.
+        let _ = self.inside.ask(&["update-ref", "-m", "push", &name, &commit], "").await;
+        Ok(Said {
+            exit_code: 0,
+            output: format!("{output}\n"),
+            truncated: false,
+            timed_out: false,
+            more: json!({"commit": commit}),
+        })
+    }
+
+    async fn may_push(&self, branch: &GitRef, force: bool) -> Result<(), Failure> {
+        let refused = |message: String| Err(Failure::new("git_push_refused", message));
+        if force && !self.spec.push.allow_force_push {
+            return refused("this agent type may not force a push (git.allow_force_push)".to_owned());
+        }
+        let began_on = self.began_on.as_deref();
+        if self.spec.push.allows(branch.as_str(), began_on, None) {
+            return Ok(());
+        }
+        let default = match self.spec.push.push_branches {
+            Some(_) => None,
+            None => {
+                self.mirrors.default_branch(&self.source(None), &self.watcher).await.map_err(|error| failure(&error))?
+            }
+        };
+        if self.spec.push.allows(branch.as_str(), began_on, default.as_deref()) {
+            return Ok(());
+        }
+        refused(format!("this agent type may not push to '{branch}' (git.push_branches)"))
+    }
+
+    /// Everything the commit has that the mirror may not have.
+    async fn pack(&self, commit: &str) -> Result<std::fs::File, Failure> {
+        let mut revisions = format!("{commit}\n");
+        if let Some(base) = &self.base {
+            let known =
+                self.inside.ask(&["rev-parse", "--verify", "--quiet", &format!("{base}^{{commit}}")], "").await?;
+            revisions.extend(known.map(|base| format!("^{base}\n")));
+        }
+        let name = self.inside.tell(&["pack-objects", "--revs", "-q", ".git/stead-out"], &revisions).await?;
+        let no_pack = || Failure::new("git_bad_pack", "the workspace gave no pack");
+        let name = Some(name).filter(|name| is_commit(name)).ok_or_else(no_pack)?;
+        let path = format!(".git/stead-out-{name}.pack");
+        let taken = self.inside.take(&path, 4 << 30).await;
+        for ending in ["pack", "idx", "rev"] {
+            self.inside.remove(&format!(".git/stead-out-{name}.{ending}")).await;
+        }
+        taken?.ok_or_else(no_pack)
+    }
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

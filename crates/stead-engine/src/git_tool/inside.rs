@@ -1,0 +1,111 @@
+//! One call's gits in the box, and its few files there.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+use stead_core::Timestamp;
+use stead_core::event::{Existing, Failure, Parents};
+use stead_fs::Content;
+use stead_providers::{FileOrder, GitOrder, GitRan, ProviderError, ToolOrder, Workspace};
+
+use super::Said;
+
+const TIMEOUT_MS: u64 = 120_000;
+/// What the server reads of an answer it asked for itself.
+const ANSWER_BYTES: u64 = 1 << 20;
+
+pub(super) struct Inside<'a> {
+    workspace: &'a dyn Workspace,
+    call: String,
+    output_bytes: u64,
+    now: Timestamp,
+    number: AtomicU64,
+}
+
+impl<'a> Inside<'a> {
+    pub(super) fn new(workspace: &'a dyn Workspace, order: &ToolOrder) -> Self {
+        let (call, output_bytes) = (order.call.to_string(), order.limits.output_bytes);
+        Self { workspace, call, output_bytes, now: order.now, number: AtomicU64::new(0) }
+    }
+
+    async fn git(&self, args: Vec<String>, input: Vec<u8>, output_bytes: u64) -> Result<GitRan, Failure> {
+        let exec = format!("{}_{}", self.call, self.number.fetch_add(1, Ordering::Relaxed));
+        let ran = self.workspace.git(GitOrder { exec, args, input, timeout_ms: TIMEOUT_MS, output_bytes }).await;
+        ran.map_err(|error| match error {
+            ProviderError::Unsupported { provider, .. } => {
+                let message = format!("Tool 'git' needs a box, and a {provider} workspace has none.");
+                Failure::new("tool_unavailable", message)
+            }
+            other => other.to_failure(),
+        })
+    }
+
+    /// Runs git with the agent's words; whatever comes of it is the answer.
+    pub(super) async fn say(&self, args: Vec<String>) -> Result<Said, Failure> {
+        let ran = self.git(args, Vec::new(), self.output_bytes).await?;
+        let output = [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
+        let GitRan { exit_code, truncated, timed_out, .. } = ran;
+        Ok(Said { exit_code, output, truncated, timed_out, more: Value::Null })
+    }
+
+    /// Asks the repository something; `None` if git says no.
+    pub(super) async fn ask(&self, args: &[&str], input: &str) -> Result<Option<String>, Failure> {
+        let args = args.iter().map(|word| (*word).to_owned()).collect();
+        let ran = self.git(args, input.as_bytes().to_vec(), ANSWER_BYTES).await?;
+        Ok((ran.exit_code == 0).then(|| String::from_utf8_lossy(&ran.stdout).trim().to_owned()))
+    }
+
+    /// Tells the repository to do something; its own words if it does not.
+    pub(super) async fn tell(&self, args: &[&str], input: &str) -> Result<String, Failure> {
+        let words = args.iter().map(|word| (*word).to_owned()).collect();
+        let ran = self.git(words, input.as_bytes().to_vec(), ANSWER_BYTES).await?;
+        if ran.exit_code == 0 {
+            return Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned());
+        }
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let said: String = said.trim().chars().take(800).collect();
+        Err(Failure::new("git_failed", format!("git {} failed in the workspace: {said}", args.first().unwrap_or(&""))))
+    }
+
+    pub(super) async fn put(&self, path: &str, mut content: File) -> Result<(), Failure> {
+        let failed = |message: String| Failure::new("files_failed", message);
+        let bytes = content.seek(std::io::SeekFrom::End(0)).and_then(|bytes| content.rewind().map(|()| bytes));
+        let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+        let (path, existing, parents) = (path.to_owned(), Existing::Replace, Parents::Make);
+        let order = FileOrder::Put { path, content, bytes, if_match: None, existing, parents };
+        self.workspace.operate(order, self.now).await.map(drop).map_err(|error| failed(error.to_string()))
+    }
+
+    pub(super) async fn put_text(&self, path: &str, text: &str) -> Result<(), Failure> {
+        let written = tempfile::tempfile().and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file));
+        self.put(path, written.map_err(|error| Failure::new("files_failed", error.to_string()))?).await
+    }
+
+    /// A copy of a file, of at most so many bytes; `None` if there is none.
+    pub(super) async fn take(&self, path: &str, most_bytes: u64) -> Result<Option<File>, Failure> {
+        let Ok(opened) = self.workspace.open(path).await else { return Ok(None) };
+        let copied = tokio::task::spawn_blocking(move || {
+            let mut file = tempfile::tempfile()?;
+            match opened.content {
+                Content::Bytes(bytes) => file.write_all(&bytes)?,
+                Content::Stream { reader, size } if size <= most_bytes => {
+                    std::io::copy(&mut reader.take(most_bytes), &mut file)?;
+                }
+                Content::Stream { .. } => return Err(std::io::Error::other("it is larger than the limit")),
+            }
+            file.rewind()?;
+            Ok(file)
+        });
+        let interrupted = |_| Failure::new("interrupted", "the work was interrupted");
+        let copied = copied.await.map_err(interrupted)?;
+        copied.map(Some).map_err(|error| Failure::new("files_failed", format!("{path}: {error}")))
+    }
+
+    pub(super) async fn remove(&self, path: &str) {
+        let order = FileOrder::Delete { path: path.to_owned(), if_match: None };
+        // Its own file in its own repository: left behind, it is only space.
+        let _ = self.workspace.operate(order, self.now).await;
+    }
+}

@@ -1,0 +1,28 @@
+//! Many sessions of one repository at once: one fetch, and all of them succeed.
+
+use serde_json::json;
+
+use super::{agent, git_server};
+
+/// As many as a laptop takes; `STEAD_GIT_CROWD` asks for more.
+#[test]
+fn one_fetch_for_a_crowd() {
+    let number =
+        |name: &str, usual: usize| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let (sessions, files) = (number("STEAD_GIT_CROWD", 12), number("STEAD_GIT_FILES", 300));
+    let (server, git) = git_server();
+    let names: Vec<String> = (0..files).map(|index| format!("d{}/f{index}.txt", index / 100)).collect();
+    let content: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), name.as_str())).collect();
+    git.repository("app", &content);
+    agent(&server, json!({}));
+    let body = json!({"agent_type": "g", "task": {"context": {"repository_url": git.url("app"), "branch": "main"}}});
+    let ask = || server.client().post("/sessions?wait=120", body.clone()).expect(201);
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..sessions).map(|_| scope.spawn(ask)).collect();
+        for session in asked.into_iter().map(|asked| asked.join().unwrap()) {
+            assert_eq!(session["status"], "active", "{session}");
+        }
+    });
+    // ls-refs and the pack itself, once.
+    assert!(git.fetches() <= 3, "{} requests for packs", git.fetches());
+}
