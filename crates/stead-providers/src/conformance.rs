@@ -3,6 +3,8 @@
 //! It is part of the library so that a live installation can be put to the same test. Each check stands for a promise written on
 //! [`Provider`] or [`Workspace`]; the first one that is not kept is named.
 
+mod execs;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -47,6 +49,7 @@ pub async fn check(provider: &dyn Provider, first_bits: u128) -> Result<(), Viol
     suite.capabilities_are_true().await?;
     suite.actions_are_whole_or_refused().await?;
     suite.snapshots_put_back_what_they_kept().await?;
+    suite.execs_are_as_promised().await?;
     suite.adopted_is_as_it_was().await
 }
 
