@@ -35,6 +35,7 @@ impl Server {
             .env("STEAD_HOME", home.path())
             .env("STEAD_LOG", "warn")
             .env("WORKSPACE_MAX_CONCURRENT", "100000")
+            .env("WORKSPACE_DEFAULT_PROVIDER", "memory")
             .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stderr(Stdio::null())

@@ -54,6 +54,7 @@ impl Server {
             .args(["serve", "--listen", &address.to_string()])
             // Above what the chores ever keep open at once: they test crashes and inputs, not the capacity limit.
             .env("WORKSPACE_MAX_CONCURRENT", "1000")
+            .env("WORKSPACE_DEFAULT_PROVIDER", "memory")
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()

@@ -36,7 +36,7 @@ pub enum ProviderError {
     NoSnapshot { snapshot: stead_core::SnapshotId },
     #[error("the work was interrupted")]
     Interrupted,
-    #[error("the box failed")]
+    #[error("the box failed (stead doctor tries what this host can do)")]
     Box {
         #[from]
         source: stead_box::BoxError,

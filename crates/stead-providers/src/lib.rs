@@ -23,6 +23,9 @@ pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};
 pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull};
+/// What this host can do for native boxes, tried one by one.
+pub use stead_box::{Check, doctor};
+
 pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers};
 pub use workspace::{
     ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, Staged, ToolDone, ToolOrder,

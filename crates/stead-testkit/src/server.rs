@@ -66,6 +66,8 @@ impl TestServer {
         let mut command = Command::new(&self.binary);
         command.arg("serve").args(["--listen", "127.0.0.1:0"]).env_clear().env("STEAD_HOME", self.home());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("RUST_BACKTRACE", "1");
+        // A test that is about boxes says so; the others are about everything else.
+        command.env("WORKSPACE_DEFAULT_PROVIDER", "memory");
         command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
         if let Some(points) = &self.options.failpoints {
             command.env("FAILPOINTS", points);

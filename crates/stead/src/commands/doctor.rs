@@ -1,7 +1,9 @@
 //! `stead doctor`: everything that could be wrong here, one by one, with what to do.
 //!
-//! It only looks. What it says of the kernel and of other programs is information for the providers that will need them, not a verdict.
+//! It only looks, but for native boxes: each thing they need of the kernel is tried with a box that is thrown away. What it says of other
+//! programs is information for the providers that will need them, not a verdict.
 
+mod boxes;
 mod installation;
 mod machine;
 
@@ -49,7 +51,10 @@ impl Finding {
 
 impl Doctor {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let findings: Vec<Finding> = installation::look(context).into_iter().chain(machine::look()).collect();
+        let findings: Vec<Finding> = {
+            let installation = installation::look(context).into_iter();
+            installation.chain(boxes::look()).chain(machine::look()).collect()
+        };
         let out = &context.out;
         out.either(&to_json(&findings), || {
             for finding in &findings {

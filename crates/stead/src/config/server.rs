@@ -52,7 +52,7 @@ impl Config {
         }
         Ok(ServerSettings {
             listen,
-            default_provider: parse(self.default_provider.as_ref(), ProviderName::Memory.as_str())?,
+            default_provider: parse(self.default_provider.as_ref(), ProviderName::Native.as_str())?,
             default_limits: ResourceLimits {
                 cpu: Some(parse(self.default_cpu.as_ref(), DEFAULT_CPU)?),
                 memory: Some(parse(self.default_memory.as_ref(), DEFAULT_MEMORY)?),

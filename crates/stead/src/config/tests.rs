@@ -62,7 +62,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(limits.memory.as_ref().unwrap().to_string(), "4G");
     assert_eq!(limits.disk.as_ref().unwrap().to_string(), "10G");
     assert_eq!(server.max_sessions, 1000);
-    assert_eq!(server.default_provider.as_str(), "memory");
+    assert_eq!(server.default_provider.as_str(), "native");
     assert!(config.database().unwrap().to_string().ends_with("/stead.db"));
     assert_eq!(config.endpoint().unwrap().url, "http://127.0.0.1:7717");
 }
