@@ -10,6 +10,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, Uid, chmodat, chownat, flock, mkdirat};
 
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+
 use super::image;
 use super::tree::{self, Opt, WRITTEN};
 use crate::cgroup::Held;
@@ -76,6 +78,11 @@ pub(crate) fn mounted(directory: &Path, limits: &Limits, agent: u32, templates: 
     for (name, mode) in [("upper", 0o755), ("tmp", 0o1777), ("home", 0o750)] {
         directory_in(&volume, name, mode, Some(agent))?;
     }
+    // Every mount namespace that is made from now on gets a copy. Below a shared mount, taking it off here takes off the copies too:
+    // without that one box would hold the volumes of all that were there when it was made.
+    let shared = || "cannot share the volume's directory".to_owned();
+    mount_bind(&target, &target).or_refuse(Primitive::Volume, shared)?;
+    mount_change(&target, MountPropagationFlags::SHARED).or_refuse(Primitive::Volume, shared)?;
     tree::attach(&volume, CWD, &target)
 }
 

@@ -153,9 +153,12 @@ pub fn mount_volume(directory: &Path, limits: &Limits, agent: u32, templates: &P
 pub fn unmount_volume(directory: &Path) -> Result<(), BoxError> {
     let (target, image) = (directory.join("volume"), directory.join("volume.img"));
     let device = loop_device_of(&image);
-    match unmount(&target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT | rustix::io::Errno::PERM) => {}
-        done => done.at("unmount", &target)?,
+    // The volume, and the shared mount below it.
+    loop {
+        match unmount(&target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT | rustix::io::Errno::PERM) => break,
+            done => done.at("unmount", &target)?,
+        }
     }
     // The kernel frees the device with the box's last mount; removing the image before that would keep its space taken.
     let deadline = Instant::now() + DEVICE_PATIENCE;
