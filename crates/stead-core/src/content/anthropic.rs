@@ -32,7 +32,7 @@ pub fn request(materials: Materials) -> Value {
             };
         }
     }
-    options.set_common(&mut request);
+    // The API's published types know no temperature and no top_p: what it would refuse is not sent.
     if let Some(stop) = &options.stop {
         request["stop_sequences"] = stop.clone().into();
     }
