@@ -16,11 +16,20 @@ const STEPS: &[Step] = &[
     Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },
     Step { name: "churn", about: "100 podman sessions, 50 servers and 20 conmons killed", run: churn },
     Step { name: "crowd", about: "100 sessions of one repository of 20,000 files at once", run: crowd },
+    Step { name: "cycles", about: "500 native boxes made, forked and removed, and nothing left", run: cycles },
     Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     steps::run("nightly", STEPS, args)
+}
+
+fn cycles() -> Result<()> {
+    run_command(
+        cargo()
+            .args(["test", "--locked", "-p", "stead-providers", "--test", "it", "cycles_leave_nothing"])
+            .env("STEAD_TEST_CYCLES", "500"),
+    )
 }
 
 /// `PROPTEST_CASES` is proptest's own variable; `STEAD_FS_OPS` is how many operations the file layer's model test does.

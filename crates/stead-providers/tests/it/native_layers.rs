@@ -204,3 +204,103 @@ fn long_chains_are_made_short() {
         });
     });
 }
+
+#[test]
+fn a_host_directory_is_mounted_as_it_was_asked_for() {
+    as_root_and_as_ordinary_user("native_layers::a_host_directory_is_mounted_as_it_was_asked_for", |home, init| {
+        use stead_core::policy::MountMode;
+        let host = home.join("host");
+        std::fs::create_dir(&host).unwrap();
+        repository(&host);
+        std::os::unix::fs::symlink("/etc", host.join("out")).unwrap();
+        run(async {
+            let provider = provider(home, init);
+            let roots = vec![host.display().to_string()];
+            let mount = |path: &Path, mode, allowed_host_roots| {
+                let host_path = path.display().to_string();
+                action(Action::MountDirectory { host_path, mode, allowed_host_roots })
+            };
+            let change = "echo more >> a; rm -r docs; cat a 2>&1; ls";
+            for (number, mode) in
+                [(6001, MountMode::Overlay), (6002, MountMode::ReadOnly), (6003, MountMode::ReadWrite)]
+            {
+                let workspace = provider.create(&order(number)).await.unwrap();
+                for refused in
+                    [(host.as_path(), vec![]), (Path::new("/etc"), roots.clone()), (&host.join("out"), roots.clone())]
+                {
+                    assert!(workspace.perform(mount(refused.0, mode, refused.1.clone())).await.is_err(), "{refused:?}");
+                }
+                workspace.perform(mount(&host, mode, roots.clone())).await.unwrap();
+                workspace.begin().await.unwrap();
+                let seen = bash(&workspace, change).await;
+                let changed: Vec<_> = workspace.diff().await.unwrap().changed.iter().map(ToString::to_string).collect();
+                let on_host = std::fs::read_to_string(host.join("a")).unwrap();
+                match mode {
+                    MountMode::Overlay => {
+                        assert!(seen.starts_with("one\nmore\na\nout\nsrc\n"), "{seen}");
+                        assert_eq!(
+                            (on_host.as_str(), changed.as_slice()),
+                            ("one\n", ["a", "docs/d"].map(str::to_owned).as_slice())
+                        );
+                    }
+                    MountMode::ReadOnly => {
+                        assert!(seen.starts_with("one\na\ndocs\nout\nsrc\n") && seen.contains("Read-only"), "{seen}");
+                        assert_eq!((on_host.as_str(), changed.len()), ("one\n", 0));
+                    }
+                    MountMode::ReadWrite => {
+                        assert!(seen.starts_with("one\nmore\na\nout\nsrc\n"), "{seen}");
+                        assert_eq!(
+                            (on_host.as_str(), changed.as_slice()),
+                            ("one\nmore\n", ["a", "docs/d"].map(str::to_owned).as_slice())
+                        );
+                        assert!(!host.join("docs").exists());
+                    }
+                }
+                provider.remove(order(number).workspace).await.unwrap();
+            }
+        });
+    });
+}
+
+/// Boxes, groups, devices, open files: what was not there before is not there after. `STEAD_TEST_CYCLES` makes it longer.
+#[test]
+fn cycles_leave_nothing() {
+    as_root_and_as_ordinary_user("native_layers::cycles_leave_nothing", |home, init| {
+        let cycles: u128 = std::env::var("STEAD_TEST_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+        run(async {
+            let provider = provider(home, init);
+            let count = || {
+                let of_home =
+                    |file: &str| std::fs::read_to_string(file).unwrap().matches(home.to_str().unwrap()).count();
+                let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
+                let devices =
+                    devices.filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok());
+                let devices = devices.filter(|file| file.contains(home.to_str().unwrap())).count();
+                // Other tests run beside this one: only what is open below this home counts.
+                let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+                let files = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+                let files = files.filter(|file| file.starts_with(home)).count();
+                (of_home("/proc/self/mountinfo"), devices, files)
+            };
+            for number in 0..cycles {
+                let (one, fork) = (order(7000 + number * 2), order(7001 + number * 2));
+                let workspace = provider.create(&one).await.unwrap();
+                workspace.begin().await.unwrap();
+                bash(&workspace, "mkdir -p a/b; echo x > a/b/c; chmod 000 a/b; (setsid sleep 600 >/dev/null 2>&1 &)")
+                    .await;
+                bash(&workspace, "chmod 700 a/b; pkill sleep; true").await;
+                operate(&workspace, FileOrder::Snapshot { snapshot: snap(7000 + number) }).await;
+                let other = provider.create(&fork).await.unwrap();
+                let restore = Action::RestoreSnapshot { session: one.session, snapshot: snap(7000 + number) };
+                other.perform(action(restore)).await.unwrap();
+                assert_eq!(bash(&other, "cat a/b/c").await, "x\n");
+                // In either order.
+                for gone in if number % 2 == 0 { [&one, &fork] } else { [&fork, &one] } {
+                    provider.remove(gone.workspace).await.unwrap();
+                }
+                drop((workspace, other));
+                assert_eq!(count(), (0, 0, 0), "after {number}");
+            }
+        });
+    });
+}
