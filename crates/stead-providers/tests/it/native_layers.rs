@@ -62,6 +62,9 @@ fn many_workspaces_share_one_tree_and_a_diff_tells_what_each_did() {
             assert!(patch.text.contains("+more") && patch.text.contains("-two"), "{}", patch.text);
             assert_eq!(bash(&other, "cat a src/b docs/d src/deep/c").await, "one\ntwo\nfour\nthree\n");
             assert!(other.diff().await.unwrap().changed.is_empty());
+            // Where the server keeps all this shows nowhere in the box.
+            let shown = format!("grep -c -e {} -e volumes -e layers /proc/self/mountinfo", home.display());
+            assert_eq!(bash(&other, &shown).await, "0\n");
             for number in [1001, 1002] {
                 provider.remove(order(number).workspace).await.unwrap();
             }
