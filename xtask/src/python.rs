@@ -1,4 +1,4 @@
-//! The `python` step: a virtual environment with the packages of `tests/api/requirements.txt`, every one pinned.
+//! Virtual environments, each with the packages of one requirements file, every one pinned.
 
 use std::path::PathBuf;
 
@@ -6,29 +6,49 @@ use anyhow::{Context, Result};
 
 use crate::process::{cache, command, output, root, run};
 
-fn venv() -> PathBuf {
-    cache().join("venv")
+/// A virtual environment and the file that says what is in it.
+pub(crate) struct Environment {
+    folder: &'static str,
+    requirements: &'static str,
 }
 
-/// A program installed in the environment.
-pub(crate) fn program(name: &str) -> PathBuf {
-    venv().join("bin").join(name)
-}
+/// For the `schemathesis` step.
+pub(crate) const API: Environment = Environment { folder: "venv", requirements: "tests/api/requirements.txt" };
+/// For the `compat` step.
+pub(crate) const COMPAT: Environment =
+    Environment { folder: "venv-compat", requirements: "tests/compat/requirements.txt" };
 
-/// Makes the environment unless the stamp says this very one is there.
-pub(crate) fn ensure() -> Result<()> {
-    let file = root().join("tests/api/requirements.txt");
-    let requirements = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let python = output(command("python3").arg("--version"))?;
-    let wanted = format!("{python}{requirements}");
-    let stamp = venv().join("stamp");
-    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
-        println!("up to date: {}", venv().display());
-        return Ok(());
+impl Environment {
+    fn path(&self) -> PathBuf {
+        cache().join(self.folder)
     }
-    std::fs::create_dir_all(cache())?;
-    run(command("python3").args(["-m", "venv", "--clear"]).arg(venv()))?;
-    run(command(program("pip")).args(["install", "--quiet", "--disable-pip-version-check", "-r"]).arg(&file))?;
-    std::fs::write(stamp, wanted)?;
-    run(command(program("st")).arg("--version"))
+
+    /// A program installed in the environment.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.path().join("bin").join(name)
+    }
+
+    /// Makes the environment unless the stamp says this very one is there.
+    pub(crate) fn ensure(&self) -> Result<()> {
+        let file = root().join(self.requirements);
+        let requirements = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let python = output(command("python3").arg("--version"))?;
+        let wanted = format!("{python}{requirements}");
+        let stamp = self.path().join("stamp");
+        if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+            println!("up to date: {}", self.path().display());
+            return Ok(());
+        }
+        std::fs::create_dir_all(cache())?;
+        run(command("python3").args(["-m", "venv", "--clear"]).arg(self.path()))?;
+        run(command(self.program("pip")).args(["install", "--quiet", "--disable-pip-version-check", "-r"]).arg(&file))?;
+        std::fs::write(stamp, wanted)?;
+        Ok(())
+    }
+}
+
+/// The `python` step.
+pub(crate) fn ensure() -> Result<()> {
+    API.ensure()?;
+    COMPAT.ensure()
 }

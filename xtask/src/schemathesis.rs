@@ -18,7 +18,7 @@ pub(crate) fn check_long() -> Result<()> {
 }
 
 fn fuzz(examples: u32, limit: Duration) -> Result<()> {
-    let st = python::program("st");
+    let st = python::API.program("st");
     ensure!(st.exists(), "schemathesis is not installed; run `cargo xtask test --only python`");
     let folder = tempfile::tempdir()?;
     let home = folder.path().join("home");

@@ -7,11 +7,11 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{crash, deny, eval_worker, openapi, python, schemathesis, setup, tidy, trees, vendors};
+use crate::{compat, crash, deny, eval_worker, openapi, python, schemathesis, setup, tidy, trees, vendors};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: setup::ensure },
-    Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
+    Step { name: "python", about: "virtual environments with the pinned tools", run: python::ensure },
     Step { name: "trees", about: "sources of others that digests are tested on", run: trees::ensure },
     Step { name: "fmt", about: "the code is formatted", run: fmt },
     Step { name: "tidy", about: "sizes, names, dependency direction, documents", run: tidy::check },
@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "openapi", about: "the committed API document is the generated one", run: openapi::check },
     Step { name: "schemathesis", about: "generated requests against a running server", run: schemathesis::check },
     Step { name: "vendors", about: "model requests against the vendors' published types", run: vendors::check },
+    Step { name: "compat", about: "other people's clients and conformance tests", run: compat::check },
     Step { name: "crash", about: "kill -9 under load, 20 times", run: crash::check },
     Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },
 ];

@@ -1,0 +1,151 @@
+//! The `compat` step: what others wrote to test sandboxes and servers like this one, against a real server.
+//!
+//! The clients are the official ones, pinned in `tests/compat`; the conformance runner's scenarios that cannot apply are listed in
+//! `tests/compat/conformance.yml` with the reason, and one that passes although it is listed there fails the step.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::process::{cache, command, root, run, run_within};
+use crate::python::COMPAT;
+use crate::server::{self, Server};
+
+const LIMIT: Duration = Duration::from_secs(240);
+
+pub(crate) fn check() -> Result<()> {
+    COMPAT.ensure()?;
+    let node = node_modules()?;
+    let folder = tempfile::tempdir()?;
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home)?;
+    // The proxy of the conformance runner listens on another port of this machine.
+    std::fs::write(home.join("stead.toml"), "allowed_hosts = [\"localhost\", \"127.0.0.1\"]\n")?;
+    let mut server = Server::start(&home, &folder.path().join("server.log"))?;
+    server.wait_ready()?;
+    let tested = all(&server, &home, &node);
+    tested.inspect_err(|_| println!("{}", server.log_tail()))?;
+    let took = server.stop()?;
+    println!("server stopped in {} ms", took.as_millis());
+    Ok(())
+}
+
+fn all(server: &Server, home: &Path, node: &Path) -> Result<()> {
+    let (session, token) = session(server)?;
+    let url = format!("http://{}/mcp", server.address());
+    let stead = server::binary()?;
+    let client = |program: PathBuf| {
+        let mut client = command(program);
+        client.env("STEAD_TOKEN", &token).env("STEAD_HOME", home);
+        client
+    };
+    let script = root().join("tests/compat/mcp_client.py");
+    run_within(client(COMPAT.program("python")).arg(&script).args(["http", &url]), LIMIT)?;
+    run_within(client(COMPAT.program("python")).arg(&script).arg("stdio").arg(&stead).arg(&session), LIMIT)?;
+    run_within(
+        client(node.join(".bin/node")).arg(beside(node, "mcp_client.mjs")?).arg(&url).arg(&stead).arg(&session),
+        LIMIT,
+    )?;
+    conformance(server, node, &token)?;
+    sandboxes(server)
+}
+
+/// A session in a box with some tools and not all.
+fn session(server: &Server) -> Result<(String, String)> {
+    let client = server.client()?;
+    let tools = ["bash", "read", "write", "ls", "grep"];
+    let workspace = json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "tools": tools});
+    let made = |response: crate::http::Response| -> Result<Value> {
+        ensure!(response.status == 201, "{response}");
+        response.json()
+    };
+    made(client.post("/api/v1/agent-types", &json!({"id": "agent", "workspace": workspace}))?)?;
+    let session = made(client.post("/api/v1/sessions?wait=60", &json!({"agent_type": "agent"}))?)?;
+    ensure!(session["status"] == "active" && session["degraded"] == false, "the session is not well: {session}");
+    let text =
+        |field: &str| session[field].as_str().map(str::to_owned).with_context(|| format!("no {field}: {session}"));
+    Ok((text("id")?, text("token")?))
+}
+
+/// Installs the pinned packages, unless these very ones are there.
+fn node_modules() -> Result<PathBuf> {
+    let folder = cache().join("node-compat");
+    let (stamp, modules) = (folder.join("stamp"), folder.join("node_modules"));
+    let wanted = std::fs::read_to_string(root().join("tests/compat/package-lock.json"))?;
+    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(modules);
+    }
+    std::fs::create_dir_all(&folder)?;
+    for file in ["package.json", "package-lock.json", ".npmrc"] {
+        std::fs::copy(root().join("tests/compat").join(file), folder.join(file))?;
+    }
+    run(command("npm").current_dir(&folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]))?;
+    std::fs::write(stamp, wanted)?;
+    Ok(modules)
+}
+
+/// A script where Node finds the packages it imports.
+fn beside(modules: &Path, name: &str) -> Result<PathBuf> {
+    let place = modules.with_file_name(name);
+    std::fs::copy(root().join("tests/compat").join(name), &place)?;
+    Ok(place)
+}
+
+fn conformance(server: &Server, node: &Path, token: &str) -> Result<()> {
+    let mut proxy = Proxy::start(server, node, token)?;
+    let runner = node.join("@modelcontextprotocol/conformance/dist/index.js");
+    let results = tempfile::tempdir()?;
+    let ran = run_within(
+        command(node.join(".bin/node"))
+            .arg(runner)
+            .args(["server", "--url", &format!("http://localhost:{}/mcp", proxy.port)])
+            .arg("--expected-failures")
+            .arg(root().join("tests/compat/conformance.yml"))
+            .arg("--output-dir")
+            .arg(results.path()),
+        LIMIT,
+    );
+    proxy.child.kill()?;
+    proxy.child.wait()?;
+    ran
+}
+
+/// What lends the runner a token.
+struct Proxy {
+    child: Child,
+    port: u16,
+}
+
+impl Proxy {
+    fn start(server: &Server, node: &Path, token: &str) -> Result<Self> {
+        let mut child = command(node.join(".bin/node"))
+            .arg(root().join("tests/compat/token_proxy.mjs"))
+            .arg(server.address().port().to_string())
+            .env("STEAD_TOKEN", token)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the proxy")?;
+        let mut line = String::new();
+        if let Some(out) = child.stdout.take() {
+            BufReader::new(out).read_line(&mut line)?;
+        }
+        Ok(Self { child, port: line.trim().parse().context("the proxy did not tell its port")? })
+    }
+}
+
+/// LangChain's and Inspect's own tests of a sandbox, each against sessions of its own.
+fn sandboxes(server: &Server) -> Result<()> {
+    let token = server.client()?.token.context("the server has no token")?;
+    let mut pytest: Command = command(COMPAT.program("python"));
+    pytest
+        .current_dir(root().join("tests/compat"))
+        .args(["-B", "-m", "pytest", "test_langchain.py", "test_inspect.py"])
+        .env("STEAD_URL", format!("http://{}", server.address()))
+        .env("STEAD_TOKEN", token);
+    run_within(&mut pytest, LIMIT)
+}
