@@ -22,7 +22,7 @@ pub(crate) fn ensure() -> Result<()> {
     std::fs::create_dir_all(&directory)?;
     if !directory.join(PYTHON.1).exists() {
         // The sources and not the wheel: what people work on, with its manifests and tests.
-        let mut pip = command(python::program("pip"));
+        let mut pip = command(python::API.program("pip"));
         pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:", "--dest"]);
         run(pip.arg(&directory).arg(PYTHON.0))?;
     }

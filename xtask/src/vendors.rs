@@ -9,7 +9,7 @@ use crate::python;
 use crate::server::Server;
 
 pub(crate) fn check() -> Result<()> {
-    let interpreter = python::program("python");
+    let interpreter = python::API.program("python");
     ensure!(interpreter.exists(), "the environment is missing; run `cargo xtask test --only python`");
     let folder = tempfile::tempdir()?;
     let home = folder.path().join("home");
