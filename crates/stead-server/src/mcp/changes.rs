@@ -1,4 +1,4 @@
-//! Tells clients when the session's list of tools became another. It does so only when new content is applied, so only then is anything said.
+//! Tells clients when the session's list of tools became another, and only then.
 
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 

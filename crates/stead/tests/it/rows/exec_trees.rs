@@ -41,7 +41,7 @@ fn tree(random: &mut Random, mark: &str, depth: u64) -> String {
             4 => writeln!(script, "{leaf}kill -STOP $!"),
             // Holds the output, and nothing reads its input.
             5 => writeln!(script, "bash -c '{quoted}' {mark} < <(exec -a {mark} sleep 300) &"),
-            _ => writeln!(script, "bash -c 'trap \"{} \" TERM; {quoted}' {mark} & disown", "echo again"),
+            _ => writeln!(script, "bash -c 'trap \"echo again \" TERM; {quoted}' {mark} & disown"),
         }
         .unwrap();
     }

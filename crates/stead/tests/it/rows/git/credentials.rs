@@ -38,10 +38,8 @@ fn found_below(directory: &Path) -> Vec<String> {
             let kind = entry.file_type().unwrap();
             if kind.is_dir() {
                 left.push(entry.path());
-            } else if kind.is_file() && entry.file_name() != "git-token" {
-                if holds_canary(&entry.path()) {
-                    found.push(entry.path().display().to_string());
-                }
+            } else if kind.is_file() && entry.file_name() != "git-token" && holds_canary(&entry.path()) {
+                found.push(entry.path().display().to_string());
             }
         }
     }

@@ -39,7 +39,7 @@ impl Sshd {
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let child = child.expect("openssh-server is installed by cargo xtask test");
+        let child = child.unwrap_or_else(|error| panic!("openssh-server is installed by cargo xtask test: {error}"));
         let deadline = Instant::now() + Duration::from_secs(20);
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < deadline, "sshd does not listen");
