@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::fs::{SeekFrom, copy_file_range, seek};
 
@@ -51,7 +52,9 @@ fn template(directory: &Path, bytes: u64, inodes: Option<u64>) -> Result<PathBuf
     if !path.exists() {
         let refused = || "cannot keep an image to copy".to_owned();
         DirBuilder::new().recursive(true).mode(0o700).create(directory).or_refuse(Primitive::Volume, refused)?;
-        let new = directory.join(format!(".{}.new", std::process::id()));
+        // Several threads may be at it at once, each under a name of its own.
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let new = directory.join(format!(".{}-{}.new", std::process::id(), MADE.fetch_add(1, Relaxed)));
         format(&new, bytes, inodes)?;
         // Two may have made one: they are equal.
         fs::rename(new, &path).or_refuse(Primitive::Volume, refused)?;

@@ -34,8 +34,11 @@ fn without_a_server_a_directory_can_be_read() {
 #[test]
 fn with_a_session_its_files_change() {
     let server = kit::server();
-    let id = kit::session(&server);
-    let eval = |code: &str| run(server.home(), &["eval", "--session", &id, code]);
+    let config = serde_json::json!({"enabled": true, "provider": "memory", "workspace_policy": "empty"});
+    server.agent_type("thinker", config);
+    let session = server.session(serde_json::json!({"agent_type": "thinker"}));
+    let id = session["id"].as_str().unwrap();
+    let eval = |code: &str| run(server.home(), &["eval", "--session", id, code]);
     assert_eq!(eval("write_text('made.txt', 'by eval')\nlen(read_text('made.txt'))").ok(), "7\n");
     let failed = eval("write_text('other.txt', 'x')\nraise ValueError('no')");
     assert_eq!(failed.code, Some(1));
@@ -44,6 +47,6 @@ fn with_a_session_its_files_change() {
         "{}",
         failed.err
     );
-    let listed = run(server.home(), &["tool", "call", &id, "glob", "--arg", "pattern=*.txt"]).ok();
+    let listed = run(server.home(), &["tool", "call", id, "glob", "--arg", "pattern=*.txt"]).ok();
     assert_eq!(listed, "made.txt\n");
 }

@@ -105,6 +105,8 @@ fn the_doctor_finds_what_is_wrong() {
     std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let ran = run(home.path(), &["doctor", "--url", "http://127.0.0.1:9"]);
     assert_eq!(ran.code, Some(1));
-    let verdicts: Vec<&str> = ran.out.lines().take_while(|line| !line.starts_with('·')).collect();
+    // What boxes can do here is this machine's affair.
+    let told = ran.out.lines().filter(|line| !line.contains("native boxes"));
+    let verdicts: Vec<&str> = told.take_while(|line| !line.starts_with('·')).collect();
     insta::assert_snapshot!(kit::normal(&format!("{}\n{}", verdicts.join("\n"), ran.err), home.path()));
 }
