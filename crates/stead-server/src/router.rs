@@ -86,21 +86,15 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(audit::list))
 }
 
-fn guarded(router: Router<App>, app: &App) -> Router<App> {
-    router
-        .layer(from_fn_with_state(app.clone(), auth::authenticate))
-        .layer(from_fn_with_state(app.clone(), host::check))
-        .layer(CatchPanicLayer::custom(problem::panicked))
-}
-
 /// The routes behind what every request passes: log, one form for errors, no panic gets out, the right door, a valid token.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = table().split_for_parts();
-    // The protocol's own errors have its own form.
-    let mcp = mcp::router(&app);
-    guarded(router, &app)
+    router
+        .merge(mcp::router(&app))
+        .layer(from_fn_with_state(app.clone(), auth::authenticate))
+        .layer(from_fn_with_state(app.clone(), host::check))
+        .layer(CatchPanicLayer::custom(problem::panicked))
         .layer(from_fn(problem::shape))
-        .merge(guarded(mcp, &app))
         .layer(from_fn(request_log::record))
         .with_state(app)
 }

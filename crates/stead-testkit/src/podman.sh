@@ -45,7 +45,7 @@ tar -C "$place/images/nothing" -cf "$place/images/nothing.tar" .
 # tools: a glibc image with bash, python3 and the usual commands, as this machine has them.
 {
     for name in bash sh cat chmod cp cut date dd df diff echo env false find grep head id kill ln ls mkdir mktemp mount mv pgrep \
-        printf ps pwd python3 readlink rm rmdir sed seq setsid sleep sort stat sync tail tar tee test timeout touch tr true uname wc xargs; do
+        printf ps pwd python3 readlink rm rmdir sed seq setsid sleep sort stat stty sync tail tar tee test timeout touch tr true uname wc xargs; do
         program=$(PATH=/usr/bin:/bin:/usr/sbin:/sbin command -v "$name" || true)
         case "$program" in /*) echo "$program"; realpath "$program"; ldd "$(realpath "$program")" 2>/dev/null | grep -o '/[^ ]*' ;; esac
     done

@@ -79,7 +79,7 @@ async fn wrong_queries_headers_and_paths_are_named() {
 #[tokio::test]
 async fn what_is_not_there_is_a_problem_too() {
     let server = TestServer::start().await;
-    for path in ["/nowhere", "/api/v1/nowhere", "/api/v1/sessions/", "/api/v1/sessions/x", "/api/v1/content"] {
+    for path in ["/nowhere", "/api/v1/nowhere", "/api/v1/sessions/", "/api/v1/sessions/x", "/api/v1/content/none"] {
         let answer = server.get(path).await;
         assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
     }

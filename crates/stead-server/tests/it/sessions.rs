@@ -29,7 +29,7 @@ async fn a_session_from_plan_to_close() {
     assert_eq!((&workspace["status"], &workspace["root"]), (&json!("ready"), &json!("/workspace")));
     assert_eq!(workspace["metadata"], json!({"pull_request_number": 42, "base_branch": "main"}));
     assert_eq!(session["metadata"], json!({"k": [1]}));
-    assert_eq!(session["content"], json!({"active": null, "pending": null}));
+    assert_eq!(session["content"], json!({"active": null, "pending": null, "armed": null, "sync_failure": null}));
 
     let write =
         server.post(&format!("{path}/tools/write_file"), json!({"path": "a.txt", "content": "hello\n"})).await.json();
