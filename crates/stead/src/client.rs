@@ -88,6 +88,11 @@ impl Client {
         Ok(Self { agent: config.build().new_agent(), url: endpoint.url, token: endpoint.token })
     }
 
+    /// Where it is, and the token it is shown.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint { url: self.url.clone(), token: self.token.clone() }
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.url
     }

@@ -19,6 +19,7 @@ mod export;
 mod gc;
 mod mcp;
 mod openapi;
+mod place;
 mod plan;
 mod platform;
 mod pool;

@@ -3,17 +3,25 @@
 mod carry;
 mod install;
 
-use crate::client::segment;
+use super::place::{self, Place};
+use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::render::cell;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Mcp {
     #[command(subcommand)]
     command: Option<McpCommand>,
+    /// A session that is there, instead of one of its own that ends with the agent
+    #[arg(long, value_name = "ID", conflicts_with_all = ["dir", "bundle", "repo", "agent_type", "provider", "image"])]
+    session: Option<String>,
     #[command(flatten)]
     place: Place,
+    /// Leave the session open when the agent goes
+    #[arg(long)]
+    keep: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -22,31 +30,29 @@ enum McpCommand {
     Install(install::Install),
 }
 
-/// The session the agent works in.
-#[derive(Debug, clap::Args)]
-struct Place {
-    /// A session that is there
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
-}
-
 impl Mcp {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        match &self.command {
-            Some(McpCommand::Install(install)) => install.run(context),
-            None => self.place.serve(context),
+        match (&self.command, &self.session) {
+            (Some(McpCommand::Install(install)), _) => install.run(context),
+            (None, Some(session)) => {
+                let client = context.client()?;
+                // Whether it is there is worth knowing before an agent is told that all is well.
+                client.get(&format!("/sessions/{}", segment(session)))?;
+                carry::carry(&client.endpoint(), session)
+            }
+            (None, None) => place::with_server(context, |client| self.in_own_session(context, &client)),
         }
     }
-}
 
-impl Place {
-    fn serve(&self, context: &Context) -> Result<(), Failure> {
-        let session = self.session.as_deref().ok_or_else(|| {
-            Failure::usage("say which session the agent works in: --session ID")
-                .hint("`stead session create` makes one")
-        })?;
-        // Whether it is there is worth knowing before an agent is told that all is well.
-        context.client()?.get(&format!("/sessions/{}", segment(session)))?;
-        carry::carry(&context.config.endpoint()?, session)
+    fn in_own_session(&self, context: &Context, client: &Client) -> Result<(), Failure> {
+        let (session, _) = self.place.open(client)?;
+        let id = cell(&session["id"]);
+        let done = place::ready(&session).and_then(|()| carry::carry(&client.endpoint(), &id));
+        if self.keep {
+            context.out.note(&format!("the session stays: stead shell {id}"));
+        } else {
+            client.delete(&format!("/sessions/{}", segment(&id)))?;
+        }
+        done
     }
 }

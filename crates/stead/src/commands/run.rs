@@ -1,52 +1,24 @@
 //! `stead run [--dir PATH | --bundle FILE | --repo URL] -- CMD…`
 //!
-//! A workspace for one command. `--dir` sends a copy of the directory, made by this program with the rights of whoever runs it: the server opens
-//! no path of the host for it, so `allowed_host_roots` stays as closed as it is, and nothing in the directory changes but by `--apply`.
+//! A workspace for one command. Nothing in the directory changes but by `--apply`.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Seek as _, Write as _};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use stead_fs::archive;
-use stead_fs::{DiskFs, WorkspacePath};
 
 use super::apply;
+use super::place::{self, Base, Place};
 use crate::attach::{self, Ended, Mode, Show};
-use crate::client::{Client, ClientError, segment};
+use crate::client::{Client, segment};
 use crate::context::Context;
-use crate::embedded::{OnSignal, Server, WhenTaken};
 use crate::failure::Failure;
-use crate::logging;
 use crate::render::cell;
-
-/// Provisioning may clone, unpack and set up.
-const PROVISION: Duration = Duration::from_secs(300);
 
 /// Runs one command in a workspace of its own, and shows what it changed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// Work on a copy of this directory
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["bundle", "repo"])]
-    dir: Option<PathBuf>,
-    /// Work on what this archive holds (tar, tar.gz, tar.zst, zip)
-    #[arg(long, value_name = "FILE", conflicts_with = "repo")]
-    bundle: Option<PathBuf>,
-    /// Work on a checkout of this repository
-    #[arg(long, value_name = "URL")]
-    repo: Option<String>,
-    /// The agent type of the session, instead of one made for `run`
-    #[arg(long, value_name = "ID", conflicts_with_all = ["provider", "image"])]
-    agent_type: Option<String>,
-    /// What makes the box
-    #[arg(long, value_name = "NAME", default_value = "native")]
-    provider: String,
-    /// The image or the unpacked root the box begins with
-    #[arg(long, value_name = "IMAGE")]
-    image: Option<String>,
+    #[command(flatten)]
+    place: Place,
     /// Give the command a terminal
     #[arg(short, long)]
     tty: bool,
@@ -63,26 +35,12 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        logging::start(context.config.log.as_ref(), "error")?;
-        if context.config.has_known_server() {
-            return self.with(context, context.client()?);
-        }
-        let server = Server::start(&context.config, WhenTaken::TakeAnother, OnSignal::GoOn)?;
-        let done = Client::new(server.endpoint()).and_then(|client| self.with(context, client));
-        let stopped = server.stop();
-        done.and(stopped)
+        place::with_server(context, |client| self.with(context, client))
     }
 
     fn with(&self, context: &Context, client: Client) -> Result<(), Failure> {
         let client = Arc::new(client);
-        let (policy, base) = self.policy(&client)?;
-        let agent_type = match &self.agent_type {
-            Some(agent_type) => agent_type.clone(),
-            None => self.ensure_agent_type(&client)?,
-        };
-        let body = json!({"agent_type": agent_type, "task": {"workspace_policy": policy}});
-        let key = uuid::Uuid::now_v7().to_string();
-        let session = client.create(&format!("/sessions?wait={}", PROVISION.as_secs()), &body, &key, PROVISION)?;
+        let (session, base) = self.place.open(&client)?;
         let id = cell(&session["id"]);
         let done = self.in_session(context, &client, &session, base);
         if self.keep {
@@ -101,11 +59,7 @@ impl Run {
         base: Option<Base>,
     ) -> Result<(), Failure> {
         let id = cell(&session["id"]);
-        if session["status"] != "active" || session["degraded"] == true {
-            let why = [&session["failure"]["message"], &session["warnings"][0]["message"]];
-            let why = why.iter().find_map(|text| text.as_str()).unwrap_or("it did not become ready in time");
-            return Err(Failure::new(format!("the workspace could not be made: {why}")).hint("see stead doctor"));
-        }
+        place::ready(session)?;
         let mode = if self.tty { Mode::Terminal } else { Mode::Pipes };
         let show = if context.out.is_json() { Show::Nothing } else { Show::Live };
         let exec = match attach::run(client.clone(), &id, &self.command, mode, show)? {
@@ -114,7 +68,7 @@ impl Run {
         };
         let diff = client.get(&format!("/sessions/{}/diff", segment(&id)))?;
         let succeeded = exec["status"] == "finished" && exec["exit_code"] == 0;
-        let applied = match (&self.dir, base) {
+        let applied = match (&self.place.dir, base) {
             (Some(dir), Some(base)) if self.apply && succeeded => {
                 apply::take(client, &id, &diff, dir, Some(&base.files), apply::Way::Apply)?;
                 true
@@ -134,83 +88,6 @@ impl Run {
         })?;
         attach::exit(&exec)
     }
-
-    /// What the workspace begins with.
-    fn policy(&self, client: &Client) -> Result<(Value, Option<Base>), Failure> {
-        if let Some(url) = &self.repo {
-            return Ok((json!({"type": "git", "url": url}), None));
-        }
-        if let Some(dir) = &self.dir {
-            let (mut tar, base) = Base::read(dir)?;
-            return Ok((bundle(client, &mut tar)?, Some(base)));
-        }
-        if let Some(path) = &self.bundle {
-            let unreadable = |error| Failure::new(format!("cannot read {}", path.display())).because(&error);
-            return Ok((bundle(client, &mut File::open(path).map_err(unreadable)?)?, None));
-        }
-        Ok((json!("empty"), None))
-    }
-
-    /// An agent type with every tool, for this provider and image; made when it is first needed.
-    fn ensure_agent_type(&self, client: &Client) -> Result<String, Failure> {
-        let image = self.image.as_ref().map(|image| format!("-{}", &blake3::hash(image.as_bytes()).to_hex()[..12]));
-        let id = format!("stead-run-{}{}", self.provider, image.unwrap_or_default());
-        let declaration = json!({
-            "id": id,
-            "description": "Made by stead run.",
-            "workspace": {
-                "enabled": true, "provider": self.provider, "base_image": self.image, "require_workspace": true,
-                "repo_source": {"type": "none"},
-            },
-        });
-        match client.get(&format!("/agent-types/{}", segment(&id))) {
-            Ok(_) => Ok(id),
-            Err(ClientError::Refused(problem)) if problem.status == 404 => {
-                client.post("/agent-types", &declaration)?;
-                Ok(id)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-fn bundle(client: &Client, archive: &mut File) -> Result<Value, Failure> {
-    let stored = client.upload("POST", "/blobs", archive)?;
-    Ok(json!({"type": "bundle", "source": {"blob": stored["digest"]}}))
-}
-
-/// What the directory was when it was sent.
-struct Base {
-    files: BTreeMap<String, blake3::Hash>,
-}
-
-impl Base {
-    fn read(directory: &Path) -> Result<(File, Self), Failure> {
-        let unreadable =
-            |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", directory.display())).because(error);
-        let tree = DiskFs::open(directory).map_err(|error| unreadable(&error))?;
-        let mut spool = tempfile::tempfile().map_err(|error| unreadable(&error))?;
-        archive::export_tar(&tree, &WorkspacePath::root(), &mut spool).map_err(|error| unreadable(&error))?;
-        spool.flush().and_then(|()| spool.rewind()).map_err(|error| unreadable(&error))?;
-        let files = files_of(&mut spool).map_err(|error| unreadable(&error))?;
-        spool.rewind().map_err(|error| unreadable(&error))?;
-        Ok((spool, Self { files }))
-    }
-}
-
-/// The hash of every file in a tar.
-fn files_of(tar: &mut File) -> std::io::Result<BTreeMap<String, blake3::Hash>> {
-    let mut found = BTreeMap::new();
-    for entry in tar::Archive::new(tar).entries()? {
-        let mut entry = entry?;
-        if entry.header().entry_type().is_file() {
-            let path = entry.path()?.to_string_lossy().into_owned();
-            let mut hasher = blake3::Hasher::new();
-            std::io::copy(&mut entry, &mut hasher)?;
-            found.insert(path, hasher.finalize());
-        }
-    }
-    Ok(found)
 }
 
 /// What changed, beside the command's own output.

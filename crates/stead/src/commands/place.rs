@@ -1,0 +1,159 @@
+//! What a session on the spot begins with: the flags that `run` and `mcp` share.
+//!
+//! `--dir` sends a copy of the directory, made by this program with the rights of whoever runs it: the server opens no path of the host for it, so
+//! `allowed_host_roots` stays as closed as it is.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stead_fs::archive;
+use stead_fs::{DiskFs, WorkspacePath};
+
+use crate::client::{Client, ClientError, segment};
+use crate::context::Context;
+use crate::embedded::{OnSignal, Server, WhenTaken};
+use crate::failure::Failure;
+use crate::logging;
+
+/// Provisioning may clone, unpack and set up.
+const PROVISION: Duration = Duration::from_secs(300);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// Work on a copy of this directory
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["bundle", "repo"])]
+    pub(super) dir: Option<PathBuf>,
+    /// Work on what this archive holds (tar, tar.gz, tar.zst, zip)
+    #[arg(long, value_name = "FILE", conflicts_with = "repo")]
+    bundle: Option<PathBuf>,
+    /// Work on a checkout of this repository
+    #[arg(long, value_name = "URL")]
+    repo: Option<String>,
+    /// The agent type of the session, instead of one made for this
+    #[arg(long, value_name = "ID", conflicts_with_all = ["provider", "image"])]
+    agent_type: Option<String>,
+    /// What makes the box
+    #[arg(long, value_name = "NAME", default_value = "native")]
+    provider: String,
+    /// The image or the unpacked root the box begins with
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+}
+
+/// Does it with the server there is, or with one that lives as long as this.
+pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result<(), Failure>) -> Result<(), Failure> {
+    logging::start(context.config.log.as_ref(), "error")?;
+    if context.config.has_known_server() {
+        return work(context.client()?);
+    }
+    let server = Server::start(&context.config, WhenTaken::TakeAnother, OnSignal::GoOn)?;
+    let done = Client::new(server.endpoint()).and_then(work);
+    let stopped = server.stop();
+    done.and(stopped)
+}
+
+impl Place {
+    /// A session of its own, and what the directory was when it was sent.
+    pub(super) fn open(&self, client: &Client) -> Result<(Value, Option<Base>), Failure> {
+        let (policy, base) = self.policy(client)?;
+        let agent_type = match &self.agent_type {
+            Some(agent_type) => agent_type.clone(),
+            None => self.ensure_agent_type(client)?,
+        };
+        let body = json!({"agent_type": agent_type, "task": {"workspace_policy": policy}});
+        let key = uuid::Uuid::now_v7().to_string();
+        let session = client.create(&format!("/sessions?wait={}", PROVISION.as_secs()), &body, &key, PROVISION)?;
+        Ok((session, base))
+    }
+
+    /// What the workspace begins with.
+    fn policy(&self, client: &Client) -> Result<(Value, Option<Base>), Failure> {
+        if let Some(url) = &self.repo {
+            return Ok((json!({"type": "git", "url": url}), None));
+        }
+        if let Some(dir) = &self.dir {
+            let (mut tar, base) = Base::read(dir)?;
+            return Ok((bundle(client, &mut tar)?, Some(base)));
+        }
+        if let Some(path) = &self.bundle {
+            let unreadable = |error| Failure::new(format!("cannot read {}", path.display())).because(&error);
+            return Ok((bundle(client, &mut File::open(path).map_err(unreadable)?)?, None));
+        }
+        Ok((json!("empty"), None))
+    }
+
+    /// An agent type with every tool, for this provider and image; made when it is first needed.
+    fn ensure_agent_type(&self, client: &Client) -> Result<String, Failure> {
+        let image = self.image.as_ref().map(|image| format!("-{}", &blake3::hash(image.as_bytes()).to_hex()[..12]));
+        let id = format!("stead-run-{}{}", self.provider, image.unwrap_or_default());
+        let declaration = json!({
+            "id": id,
+            "description": "Made by stead run or stead mcp.",
+            "workspace": {
+                "enabled": true, "provider": self.provider, "base_image": self.image, "require_workspace": true,
+                "repo_source": {"type": "none"},
+            },
+        });
+        match client.get(&format!("/agent-types/{}", segment(&id))) {
+            Ok(_) => Ok(id),
+            Err(ClientError::Refused(problem)) if problem.status == 404 => {
+                client.post("/agent-types", &declaration)?;
+                Ok(id)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether there is something to work in; if not, why.
+pub(super) fn ready(session: &Value) -> Result<(), Failure> {
+    if session["status"] == "active" && session["degraded"] != true {
+        return Ok(());
+    }
+    let why = [&session["failure"]["message"], &session["warnings"][0]["message"]];
+    let why = why.iter().find_map(|text| text.as_str()).unwrap_or("it did not become ready in time");
+    Err(Failure::new(format!("the workspace could not be made: {why}")).hint("see stead doctor"))
+}
+
+fn bundle(client: &Client, archive: &mut File) -> Result<Value, Failure> {
+    let stored = client.upload("POST", "/blobs", archive)?;
+    Ok(json!({"type": "bundle", "source": {"blob": stored["digest"]}}))
+}
+
+/// What the directory was when it was sent.
+pub(super) struct Base {
+    pub(super) files: BTreeMap<String, blake3::Hash>,
+}
+
+impl Base {
+    fn read(directory: &Path) -> Result<(File, Self), Failure> {
+        let unreadable =
+            |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", directory.display())).because(error);
+        let tree = DiskFs::open(directory).map_err(|error| unreadable(&error))?;
+        let mut spool = tempfile::tempfile().map_err(|error| unreadable(&error))?;
+        archive::export_tar(&tree, &WorkspacePath::root(), &mut spool).map_err(|error| unreadable(&error))?;
+        spool.flush().and_then(|()| spool.rewind()).map_err(|error| unreadable(&error))?;
+        let files = files_of(&mut spool).map_err(|error| unreadable(&error))?;
+        spool.rewind().map_err(|error| unreadable(&error))?;
+        Ok((spool, Self { files }))
+    }
+}
+
+/// The hash of every file in a tar.
+fn files_of(tar: &mut File) -> std::io::Result<BTreeMap<String, blake3::Hash>> {
+    let mut found = BTreeMap::new();
+    for entry in tar::Archive::new(tar).entries()? {
+        let mut entry = entry?;
+        if entry.header().entry_type().is_file() {
+            let path = entry.path()?.to_string_lossy().into_owned();
+            let mut hasher = blake3::Hasher::new();
+            std::io::copy(&mut entry, &mut hasher)?;
+            found.insert(path, hasher.finalize());
+        }
+    }
+    Ok(found)
+}
