@@ -28,6 +28,7 @@ const ROWS: &[(&str, Rows)] = &[
     ("huge_file", rows::huge_file::run),
     ("boxes", rows::boxes::run),
     ("eval", rows::eval::run),
+    ("digest", rows::digest::run),
     ("podman", rows::podman::run),
 ];
 

@@ -1,6 +1,7 @@
 //! The rows of the table, one file each.
 
 pub(crate) mod boxes;
+pub(crate) mod digest;
 pub(crate) mod eval;
 pub(crate) mod huge_file;
 pub(crate) mod materialize;

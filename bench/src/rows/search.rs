@@ -85,15 +85,8 @@ fn on_disk(tree: &SourceTree, samples: usize, table: &mut Table) -> Result<()> {
 }
 
 fn over_http(tree: &SourceTree, caller: &Caller, provider: &str, samples: usize, table: &mut Table) -> Result<()> {
-    let host = tree.path().to_str().context("the temporary directory has no name in text")?;
-    caller.json("PUT", "/api/v1/platform", Some(json!({"allowed_host_roots": [host]})))?;
-    let workspace = json!({
-        "enabled": true, "provider": provider, "workspace_policy": "empty",
-        "mounts": [{"host_path": host, "mount_path": "/"}],
-    });
-    caller.json("POST", "/api/v1/agent-types", Some(json!({"id": provider, "workspace": workspace})))?;
     let begun = Instant::now();
-    let session = ready(caller, provider)?;
+    let session = with_mount(tree, caller, provider)?;
     let mounted = begun.elapsed();
     table.row(
         &format!("session create with a mount, {provider}, {}", tree.described()),
@@ -112,6 +105,18 @@ fn over_http(tree: &SourceTree, caller: &Caller, provider: &str, samples: usize,
         compare(&search, &format!("over HTTP, {provider}, {}", tree.described()), tree, samples, ours, table)?;
     }
     Ok(())
+}
+
+/// A session whose workspace is a copy of the tree.
+pub(super) fn with_mount(tree: &SourceTree, caller: &Caller, provider: &str) -> Result<String> {
+    let host = tree.path().to_str().context("the temporary directory has no name in text")?;
+    caller.json("PUT", "/api/v1/platform", Some(json!({"allowed_host_roots": [host]})))?;
+    let workspace = json!({
+        "enabled": true, "provider": provider, "workspace_policy": "empty",
+        "mounts": [{"host_path": host, "mount_path": "/"}],
+    });
+    caller.json("POST", "/api/v1/agent-types", Some(json!({"id": provider, "workspace": workspace})))?;
+    ready(caller, provider)
 }
 
 /// A session whose mount has been copied.

@@ -173,6 +173,9 @@ fn flag() -> Value {
 }
 
 /// An object with exactly these fields.
+/// With its padding.
+const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
+
 fn object(required: &[&str], fields: Value) -> Value {
     let mut schema = json!({"type": "object", "properties": fields, "additionalProperties": false});
     if !required.is_empty() {

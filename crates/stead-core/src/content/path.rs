@@ -15,7 +15,7 @@ pub struct ContentPath(String);
 
 impl ContentPath {
     /// The rule as a regular expression, for schemas; `.` and `..` are refused besides.
-    pub const PATTERN: &'static str = "^[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*$";
+    pub const PATTERN: &'static str = "^[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+){0,31}$";
     pub const MAX_BYTES: usize = 1024;
     pub const MAX_DEPTH: usize = 32;
 

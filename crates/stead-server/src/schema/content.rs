@@ -7,10 +7,11 @@ use stead_core::content::event::ApplyMode;
 use stead_core::content::message::IMAGES;
 use stead_core::content::options::ReasoningEffort;
 
-use super::{MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, words};
+use super::{BASE64, MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, words};
 
 pub(super) fn path() -> Value {
-    json!({"type": "string", "pattern": ContentPath::PATTERN, "minLength": 1, "maxLength": 1024})
+    let dots = json!({"pattern": r"(^|/)\.{1,2}(/|$)"});
+    json!({"type": "string", "pattern": ContentPath::PATTERN, "not": dots, "minLength": 1, "maxLength": 1024})
 }
 
 pub(super) fn files() -> Value {
@@ -43,8 +44,7 @@ pub(super) fn event_request() -> Value {
 
 fn part() -> Value {
     let kinds: Vec<&str> = IMAGES.iter().filter(|(ending, _)| *ending != "jpg").map(|(_, kind)| *kind).collect();
-    let base64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
-    let data = json!({"type": "string", "pattern": base64, "minLength": 4});
+    let data = json!({"type": "string", "pattern": BASE64, "minLength": 4});
     let text = object(&["type", "text"], json!({"type": {"const": "text"}, "text": {"type": "string"}}));
     let image = object(
         &["type", "media_type", "data"],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{flag, free_text, list, named, object, or_null, whole, words};
+use super::{BASE64, flag, free_text, list, named, object, or_null, whole, words};
 use crate::wire::exec::{MOST_CELLS, MOST_SECONDS, MOST_STDIN, MOST_WORDS, SIGNALS};
 
 pub(super) fn exec_request() -> Value {
@@ -39,16 +39,12 @@ pub(super) fn terminal_size() -> Value {
     object(&["rows", "columns"], json!({"rows": whole(1, MOST_CELLS), "columns": whole(1, MOST_CELLS)}))
 }
 
-/// Whether `data` is base64 only the parser can tell.
 pub(super) fn stdin_request() -> Value {
-    object(
-        &[],
-        json!({
-            "data": {"type": ["string", "null"]},
-            "encoding": or_null(words(["utf8", "base64"])),
-            "close": or_null(flag()),
-        }),
-    )
+    let text =
+        json!({"data": {"type": ["string", "null"]}, "encoding": or_null(words(["utf8"])), "close": or_null(flag())});
+    let data = or_null(json!({"type": "string", "pattern": BASE64}));
+    let bytes = json!({"data": data, "encoding": words(["base64"]), "close": or_null(flag())});
+    json!({"anyOf": [object(&[], text), object(&["encoding"], bytes)]})
 }
 
 pub(super) fn signal_request() -> Value {
