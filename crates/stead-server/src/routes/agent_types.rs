@@ -24,7 +24,7 @@ use crate::wire::list::List;
 #[utoipa::path(post, path = "/agent-types", tag = "agent types", operation_id = "create_agent_type",
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same answer.", pattern = "^[!-~]{1,255}$")),
     request_body = schema::AgentTypeDeclaration,
-    responses((status = 201, body = AgentType, description = "It is declared.", headers(("Location" = String))), (status = 409), (status = 422)))]
+    responses((status = 201, body = AgentType, description = "It is declared.", headers(("Location" = String))), (status = 404), (status = 409), (status = 422)))]
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(actor): Caller,
