@@ -51,7 +51,11 @@ fn all(server: &Server, home: &Path, node: &Path) -> Result<()> {
         LIMIT,
     )?;
     conformance(server, node, &token)?;
-    sandboxes(server)
+    sandboxes(server)?;
+    // A box outlives its server; a session that is closed leaves nothing.
+    let closed = server.client()?.request("DELETE", &format!("/api/v1/sessions/{session}"), &[], None)?;
+    ensure!(closed.status == 204, "{closed}");
+    Ok(())
 }
 
 /// A session in a box with some tools and not all.
