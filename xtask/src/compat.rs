@@ -21,26 +21,22 @@ pub(crate) fn check() -> Result<()> {
     COMPAT.ensure()?;
     let node = node_modules()?;
     let folder = tempfile::tempdir()?;
-    let home = folder.path().join("home");
-    std::fs::create_dir(&home)?;
     // The proxy of the conformance runner listens on another port of this machine.
-    std::fs::write(home.join("stead.toml"), "allowed_hosts = [\"localhost\", \"127.0.0.1\"]\n")?;
-    let mut server = Server::start(&home, &folder.path().join("server.log"))?;
-    server.wait_ready()?;
-    let tested = all(&server, &home, &node);
+    let server = Server::ready_in(folder.path(), "allowed_hosts = [\"localhost\", \"127.0.0.1\"]\n")?;
+    let tested = all(&server, &node);
     tested.inspect_err(|_| println!("{}", server.log_tail()))?;
     let took = server.stop()?;
     println!("server stopped in {} ms", took.as_millis());
     Ok(())
 }
 
-fn all(server: &Server, home: &Path, node: &Path) -> Result<()> {
+fn all(server: &Server, node: &Path) -> Result<()> {
     let (session, token) = session(server)?;
     let url = format!("http://{}/mcp", server.address());
     let stead = server::binary()?;
     let client = |program: PathBuf| {
         let mut client = command(program);
-        client.env("STEAD_TOKEN", &token).env("STEAD_HOME", home);
+        client.env("STEAD_TOKEN", &token).env("STEAD_HOME", server.home());
         client
     };
     let script = root().join("tests/compat/mcp_client.py");
@@ -144,7 +140,7 @@ impl Proxy {
 
 /// LangChain's and Inspect's own tests of a sandbox, each against sessions of its own.
 fn sandboxes(server: &Server) -> Result<()> {
-    let token = server.client()?.token.context("the server has no token")?;
+    let token = server.token()?;
     let mut pytest: Command = command(COMPAT.program("python"));
     pytest
         .current_dir(root().join("tests/compat"))

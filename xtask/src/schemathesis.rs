@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::process::{command, root, run_within};
 use crate::python;
@@ -21,11 +21,8 @@ fn fuzz(examples: u32, limit: Duration) -> Result<()> {
     let st = python::API.program("st");
     ensure!(st.exists(), "schemathesis is not installed; run `cargo xtask test --only python`");
     let folder = tempfile::tempdir()?;
-    let home = folder.path().join("home");
-    std::fs::create_dir(&home)?;
-    let mut server = Server::start(&home, &folder.path().join("server.log"))?;
-    server.wait_ready()?;
-    let token = server.client()?.token.context("the server has no token")?;
+    let server = Server::ready_in(folder.path(), "")?;
+    let token = server.token()?;
 
     let result = run_within(
         command(st)

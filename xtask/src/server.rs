@@ -62,6 +62,27 @@ impl Server {
         Ok(Self { child, address, home: home.to_owned(), log: log.to_owned(), started: Instant::now() })
     }
 
+    /// One that answers, with a home of its own below `folder`; `settings` is its `stead.toml`.
+    pub(crate) fn ready_in(folder: &Path, settings: &str) -> Result<Self> {
+        let home = folder.join("home");
+        std::fs::create_dir(&home)?;
+        if !settings.is_empty() {
+            std::fs::write(home.join("stead.toml"), settings)?;
+        }
+        let mut server = Self::start(&home, &folder.join("server.log"))?;
+        server.wait_ready()?;
+        Ok(server)
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The admin token that the first start wrote.
+    pub(crate) fn token(&self) -> Result<String> {
+        self.client()?.token.context("the server has no token")
+    }
+
     /// Waits for `/readyz` and returns how long the start took.
     pub(crate) fn wait_ready(&mut self) -> Result<Duration> {
         let probe = Client { address: self.address, token: None };

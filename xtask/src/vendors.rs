@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::process::{command, root, run_within};
 use crate::python;
@@ -12,11 +12,8 @@ pub(crate) fn check() -> Result<()> {
     let interpreter = python::API.program("python");
     ensure!(interpreter.exists(), "the environment is missing; run `cargo xtask test --only python`");
     let folder = tempfile::tempdir()?;
-    let home = folder.path().join("home");
-    std::fs::create_dir(&home)?;
-    let mut server = Server::start(&home, &folder.path().join("server.log"))?;
-    server.wait_ready()?;
-    let token = server.client()?.token.context("the server has no token")?;
+    let server = Server::ready_in(folder.path(), "")?;
+    let token = server.token()?;
     let result = run_within(
         command(interpreter)
             .arg(root().join("tests/compat/vendor_types.py"))

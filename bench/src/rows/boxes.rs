@@ -24,7 +24,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let cold = load(1, effort.samples(100), |_| {
         let caller = caller.clone();
         move || {
-            let session = start(&caller)?;
+            let session = start(&caller, "box")?;
             command(&caller, &session)?;
             caller.send("DELETE", &format!("/api/v1/sessions/{session}"), None)?;
             Ok(())
@@ -37,7 +37,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
         "–",
         json!({"p50_ms": cold.p50_ms, "p99_ms": cold.p99_ms, "bare_p50_ms": bare.p50_ms}),
     );
-    let session = start(&caller)?;
+    let session = start(&caller, "box")?;
     let live = load(1, effort.samples(500), |_| {
         let (caller, session) = (caller.clone(), session.clone());
         move || command(&caller, &session)
@@ -64,15 +64,15 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-fn start(caller: &Caller) -> Result<String> {
-    let session = caller.json("POST", "/api/v1/sessions?wait=30", Some(json!({"agent_type": "box"})))?;
+pub(super) fn start(caller: &Caller, agent_type: &str) -> Result<String> {
+    let session = caller.json("POST", "/api/v1/sessions?wait=60", Some(json!({"agent_type": agent_type})))?;
     if session["status"] != "active" {
         bail!("no box: {session}");
     }
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
-fn command(caller: &Caller, session: &str) -> Result<()> {
+pub(super) fn command(caller: &Caller, session: &str) -> Result<()> {
     let body = json!({"command": "true"});
     let answer: Value = caller.json("POST", &format!("/api/v1/sessions/{session}/tools/bash"), Some(body))?;
     if answer["result"]["exit_code"] == 0 { Ok(()) } else { bail!("{answer}") }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::boxes::{command, start};
 use crate::Effort;
 use crate::http::{Caller, load};
 use crate::server::Server;
@@ -167,20 +168,6 @@ fn ready(caller: &Caller) -> Result<Value> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-fn start(caller: &Caller, agent_type: &str) -> Result<String> {
-    let session = caller.json("POST", "/api/v1/sessions?wait=60", Some(json!({"agent_type": agent_type})))?;
-    if session["status"] != "active" {
-        bail!("no box: {session}");
-    }
-    Ok(session["id"].as_str().context("no id")?.to_owned())
-}
-
-fn command(caller: &Caller, session: &str) -> Result<()> {
-    let body = json!({"command": "true"});
-    let answer: Value = caller.json("POST", &format!("/api/v1/sessions/{session}/tools/bash"), Some(body))?;
-    if answer["result"]["exit_code"] == 0 { Ok(()) } else { bail!("{answer}") }
 }
 
 fn close(caller: &Caller, session: &str) -> Result<()> {

@@ -20,6 +20,8 @@ pub(crate) use scratch::Scratch;
 pub(crate) use tars::{patch_of, send};
 pub(crate) use workspace::BoxedWorkspace;
 
+use stead_box::Held;
+use stead_core::capability::LimitKind;
 use stead_core::tool::ToolName;
 
 use crate::error::ProviderError;
@@ -45,4 +47,15 @@ pub(crate) async fn off_thread<T: Send + 'static>(
 ) -> Result<T, ProviderError> {
     // It panicked, or the server is going down: there is no outcome to report but this.
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(ProviderError::Interrupted))
+}
+
+/// The limits that hold, in the words of the contract.
+pub(crate) fn limit_kinds(held: Held) -> Vec<LimitKind> {
+    let kinds = [
+        (held.cpu, LimitKind::Cpu),
+        (held.memory, LimitKind::Memory),
+        (held.disk, LimitKind::Disk),
+        (held.pids, LimitKind::Pids),
+    ];
+    kinds.into_iter().filter(|(holds, _)| *holds).map(|(_, kind)| kind).collect()
 }

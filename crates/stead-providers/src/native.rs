@@ -21,7 +21,7 @@ use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 
-use crate::boxed::{BoxedWorkspace, off_thread};
+use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::layers::LayerStore;
 use crate::provider::{AdoptOrder, Health, Provider};
@@ -52,22 +52,12 @@ impl NativeProvider {
             (order.limits.disk.is_some(), LimitKind::Disk),
             (order.limits.pids.is_some(), LimitKind::Pids),
         ];
-        let enforceable = limits(self.enforceable);
+        let enforceable = limit_kinds(self.enforceable);
         // The box is started later. If one of these does not hold then, the start fails.
         let promised = asked.into_iter().filter(|(asked, limit)| *asked && enforceable.contains(limit));
         let promised = promised.map(|(_, limit)| limit).collect();
         Arc::new(BoxedWorkspace::new(NativeHome { order: order.clone(), workspaces, turn, promised, started_anew }))
     }
-}
-
-fn limits(held: Held) -> Vec<LimitKind> {
-    let kinds = [
-        (held.cpu, LimitKind::Cpu),
-        (held.memory, LimitKind::Memory),
-        (held.disk, LimitKind::Disk),
-        (held.pids, LimitKind::Pids),
-    ];
-    kinds.into_iter().filter(|(holds, _)| *holds).map(|(_, kind)| kind).collect()
 }
 
 #[async_trait]
@@ -81,7 +71,7 @@ impl Provider for NativeProvider {
             workspace_provider: vec![Side::Host, Side::Guest],
             policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle, PolicyKind::Mount],
             tools: crate::boxed::TOOLS.to_vec(),
-            enforced_limits: limits(self.enforceable),
+            enforced_limits: limit_kinds(self.enforceable),
             setup_commands: true,
             files: FileHome::Host,
         }

@@ -21,13 +21,13 @@ use stead_box::build::HandOver;
 use stead_box::{Gate, Held, Limits};
 use stead_core::WorkspaceId;
 use stead_core::box_facts::BoxFacts;
-use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
+use stead_core::capability::{FileHome, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 
-use crate::boxed::{BoxedWorkspace, off_thread};
+use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
@@ -93,7 +93,7 @@ impl PodmanProvider {
             runtime: record.runtime.clone(),
             warm: record.warm,
         };
-        let enforced_limits = kinds(record.held);
+        let enforced_limits = limit_kinds(record.held);
         let (place, started_anew) = (self.place.clone(), taken == Taken::Started);
         Arc::new(BoxedWorkspace::new(PodmanHome { id, place, enforced_limits, made, started_anew }))
     }
@@ -225,16 +225,6 @@ fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, String> {
     order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-fn kinds(held: Held) -> Vec<LimitKind> {
-    let kinds = [
-        (held.cpu, LimitKind::Cpu),
-        (held.memory, LimitKind::Memory),
-        (held.disk, LimitKind::Disk),
-        (held.pids, LimitKind::Pids),
-    ];
-    kinds.into_iter().filter(|(holds, _)| *holds).map(|(_, kind)| kind).collect()
-}
-
 #[async_trait]
 impl Provider for PodmanProvider {
     fn name(&self) -> ProviderName {
@@ -242,7 +232,7 @@ impl Provider for PodmanProvider {
     }
 
     fn capabilities(&self) -> ProviderCapabilities {
-        let enforced = if stead_box::runs_as_root() { kinds(stead_box::enforceable()) } else { Vec::new() };
+        let enforced = if stead_box::runs_as_root() { limit_kinds(stead_box::enforceable()) } else { Vec::new() };
         ProviderCapabilities {
             workspace_provider: vec![Side::Host, Side::Guest],
             policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle],

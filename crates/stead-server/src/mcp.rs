@@ -31,8 +31,6 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use crate::app::App;
 use chosen::{Caller, Chosen};
 
-pub(crate) const PATH: &str = "/mcp";
-
 const INSTRUCTIONS: &str = "The tools work on one Stead session: an isolated workspace whose files are under /workspace. \
     Every call is recorded. What a tool may not do here it says; nothing reaches the host.";
 
@@ -58,7 +56,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
     let service = StreamableHttpService::new(move || Ok(door.clone()), sessions, config.clone());
     stop_with(app, config.cancellation_token);
     let lines = Router::new().route("/mcp/line", get(line::upgrade)).with_state(line::Lines::new(app.clone()));
-    Router::new().route_service(PATH, service).layer(from_fn_with_state(owners, owner::check)).merge(lines)
+    Router::new().route_service("/mcp", service).layer(from_fn_with_state(owners, owner::check)).merge(lines)
 }
 
 /// Ends what is open on `/mcp` when the server stops: streams have no end of their own.

@@ -22,7 +22,7 @@ use stead_fs::FsError;
 use stead_providers::{ExecError, OperateError};
 use stead_store::{BlobError, StoreError};
 
-use crate::{mcp, upload};
+use crate::upload;
 
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
@@ -400,14 +400,17 @@ impl IntoResponse for Problem {
     }
 }
 
+/// On an answer whose errors have the form of another protocol.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnForm;
+
 /// Gives a problem's form to every error that has none yet, and keeps the `Allow` of a 405.
 pub(crate) async fn shape(request: Request, next: Next) -> Response {
     let asked = format!("{} {}", request.method(), request.uri().path().chars().take(200).collect::<String>());
-    // The protocol's own errors have its own form.
-    let of_mcp = request.uri().path() == mcp::PATH;
     let response = next.run(request).await;
     let status = response.status();
-    let shaped = of_mcp || response.headers().get(CONTENT_TYPE).is_some_and(|value| value == MEDIA_TYPE);
+    let own = response.extensions().get::<OwnForm>().is_some();
+    let shaped = own || response.headers().get(CONTENT_TYPE).is_some_and(|value| value == MEDIA_TYPE);
     if shaped || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }

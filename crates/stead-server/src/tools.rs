@@ -61,7 +61,7 @@ fn bash() -> (&'static str, Value) {
         &[],
         json!({
             "command": {"type": "string", "description": "A shell command; at most 4,096 ASCII characters by default."},
-            "commands": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Words of one command, run without a shell."},
+            "commands": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Shell lines, run one after the other by one shell."},
             "cwd": {"type": "string", "default": "/workspace", "description": "Working directory."},
             "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Variables added for this command."},
             "stdin": {"type": "string", "description": "Text given on standard input."},

@@ -287,12 +287,13 @@ fn descendants(root: u32) -> Vec<Process> {
     found
 }
 
-/// The parent and the start time of a process.
+/// The parent and the start time of a process that has not ended; whoever ended and only waits for the host's reaper has.
 fn facts(pid: u32) -> Option<(u32, String)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // After the command name in parentheses: state, parent, …, and the start time as the 20th from there.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    Some((fields.get(1)?.parse().ok()?, (*fields.get(19)?).to_owned()))
+    let running = !matches!(*fields.first()?, "Z" | "X");
+    running.then_some((fields.get(1)?.parse().ok()?, (*fields.get(19)?).to_owned()))
 }
 
 fn alive(process: &Process) -> bool {

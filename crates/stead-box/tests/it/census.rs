@@ -43,11 +43,13 @@ fn processes(instance: &str) -> Vec<String> {
         let mark = format!("stead-{instance}-");
         let group = String::from_utf8_lossy(&read("cgroup")).contains(&mark);
         let environment = String::from_utf8_lossy(&read("environ")).contains(&format!("STEAD_TEST_MARK={instance}"));
-        // A process that has ended and waits for the host's own first process to notice holds nothing any more.
+        // A process that has ended and waits for the host's own reaper to notice holds nothing any more; one that waits for us does.
         let stat = String::from_utf8_lossy(&read("stat")).into_owned();
-        let ended = stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z 1 "));
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let (state, parent) = (fields.next(), fields.next());
+        let ended = state == Some("Z") && parent != Some(&std::process::id().to_string());
         if (group || environment) && !ended {
-            found.push(format!("{} {}", process.display(), String::from_utf8_lossy(&read("stat"))));
+            found.push(format!("{} {stat}", process.display()));
         }
     }
     found

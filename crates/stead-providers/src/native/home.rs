@@ -20,9 +20,9 @@ use stead_fs::patch::Patch;
 use stead_fs::{DiskFs, WorkspacePath};
 
 use super::beside;
-use super::limits;
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::workspaces::{Turn, Workspaces};
+use crate::boxed::limit_kinds;
 use crate::boxed::{BoxHome, Fill, MountOrder, Scratch, patch_of, send};
 use crate::error::ProviderError;
 use crate::layers::{Note, TreeSource};
@@ -62,7 +62,7 @@ impl NativeHome {
         let spec = self.workspaces.place.spec(&self.order, &lineage, &self.workspaces.layers, kept)?;
         turn.written = true;
         let running = self.workspaces.place.start(&spec)?;
-        let held = limits(running.held());
+        let held = limit_kinds(running.held());
         if let Some(lost) = self.promised.iter().find(|limit| !held.contains(limit)) {
             running.kill()?;
             return Err(ProviderError::Unenforced { limit: *lost });

@@ -11,9 +11,10 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use stead_core::Actor;
 
 use crate::auth::Caller;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, OwnForm, Problem};
 
 const HEADER: &str = "mcp-session-id";
 /// The library forgets a session after minutes of silence; so many may be open at once.
@@ -22,8 +23,14 @@ const MOST: usize = 4096;
 #[derive(Clone)]
 pub(super) struct Owners {
     sessions: Arc<LocalSessionManager>,
-    /// Who opened each: the actor, and the Stead session where an admin named one.
-    by_id: Arc<Mutex<HashMap<String, String>>>,
+    by_id: Arc<Mutex<HashMap<String, Owner>>>,
+}
+
+/// Who opened it, and what they asked for beside their token: the Stead session where an admin named one.
+#[derive(Clone, PartialEq, Eq)]
+struct Owner {
+    actor: Actor,
+    query: Option<String>,
 }
 
 impl Owners {
@@ -31,11 +38,11 @@ impl Owners {
         Self { sessions, by_id: Arc::default() }
     }
 
-    fn of(&self, id: &str) -> Option<String> {
+    fn of(&self, id: &str) -> Option<Owner> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    fn insert(&self, id: String, owner: String) {
+    fn insert(&self, id: String, owner: Owner) {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner).insert(id, owner);
     }
 
@@ -57,8 +64,14 @@ impl Owners {
     }
 }
 
-/// Middleware: lets nobody into another's session, and remembers whose a new one is.
-pub(super) async fn check(State(owners): State<Owners>, request: Request, next: Next) -> Response {
+/// Middleware: lets nobody into another's session, and remembers whose a new one is. The protocol's own errors have its own form.
+pub(super) async fn check(owners: State<Owners>, request: Request, next: Next) -> Response {
+    let mut response = admit(owners, request, next).await;
+    response.extensions_mut().insert(OwnForm);
+    response
+}
+
+async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Response {
     let Some(asking) = asking(&request) else { return next.run(request).await };
     match session(request.headers()) {
         Some(id) => {
@@ -83,7 +96,7 @@ fn session(headers: &HeaderMap) -> Option<String> {
     headers.get(HEADER)?.to_str().ok().map(str::to_owned)
 }
 
-fn asking(request: &Request) -> Option<String> {
-    let Caller(actor) = request.extensions().get::<Caller>()?;
-    Some(format!("{actor}?{}", request.uri().query().unwrap_or_default()))
+fn asking(request: &Request) -> Option<Owner> {
+    let Caller(actor) = request.extensions().get::<Caller>()?.clone();
+    Some(Owner { actor, query: request.uri().query().map(str::to_owned) })
 }
