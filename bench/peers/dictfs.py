@@ -33,6 +33,7 @@ class ToolError(Exception):
 @dataclass(frozen=True)
 class File:
     text: str
+    hash: str
     version: int
     created_at: int
     updated_at: int
@@ -117,7 +118,7 @@ class DictFs:
 
     def change(self, path, old, text):
         """Files are replaced, not changed, so that a snapshot is a copy of the dict and not of every file."""
-        self.files[path] = File(text, old.version + 1, old.created_at, NOW_MILLIS)
+        self.files[path] = File(text, digest(text), old.version + 1, old.created_at, NOW_MILLIS)
 
     def snapshot(self):
         return dict(self.files)
@@ -129,6 +130,28 @@ class DictFs:
         other = DictFs()
         other.files = dict(self.files)
         return other
+
+    def tree_hash(self):
+        """Of all names and contents: what a journal records with every change. Contents keep their own hash, so this reads none."""
+        directories = {"": {}}
+        for path, file in self.files.items():
+            parent, _, name = path.rpartition("/")
+            while parent not in directories:
+                directories[parent] = {}
+                above, _, own = parent.rpartition("/")
+                directories.setdefault(above, {})[own] = None
+                parent = above
+            directories[path.rpartition("/")[0]][name] = file
+
+        def of(directory):
+            total = hashlib.sha256(b"stead tree 1\n")
+            for name, file in sorted(directories[directory].items()):
+                below = f"{directory}/{name}" if directory else name
+                tag, inner = (b"d", of(below)) if file is None else (b"f", bytes.fromhex(file.hash[7:]))
+                total.update(tag + len(name).to_bytes(4, "little") + name.encode() + inner)
+            return total.digest()
+
+        return "sha256:" + of("").hex()
 
     def read_text(self, path):
         return self.find(path)[1].text
@@ -148,13 +171,13 @@ class DictFs:
                     raise ToolError("not_directory", "A file is in the way.")
             if self.is_directory(path):
                 raise ToolError("is_directory", f"Path is a directory: {path}")
-            self.files[path] = File(content, 1, NOW_MILLIS, NOW_MILLIS)
+            self.files[path] = File(content, digest(content), 1, NOW_MILLIS, NOW_MILLIS)
         elif mode == "create":
             raise ToolError("exists", "File already exists; use edit_file to modify existing content.")
         else:
             self.change(path, old, old.text + content if mode == "append" else content)
         file = self.files[path]
-        return {"path": path, "bytes": len(content.encode()), "hash": digest(file.text), "version": file.version}
+        return {"path": path, "bytes": len(content.encode()), "hash": file.hash, "version": file.version}
 
     def read(self, path, offset=0, limit=READ_LINES):
         _, file = self.find(path)
@@ -162,7 +185,7 @@ class DictFs:
         page = lines[offset : offset + min(limit, READ_LINES)]
         return {
             "content": "".join(page),
-            "hash": digest(file.text),
+            "hash": file.hash,
             "offset": offset,
             "lines": len(page),
             "total_lines": len(lines),
@@ -183,7 +206,7 @@ class DictFs:
             raise ToolError("ambiguous", "old_string must match exactly once unless replace_all is true.")
         text = file.text.replace(old_string, new_string)
         self.change(path, file, text)
-        return {"path": path, "replacements": count, "hash": digest(text)}
+        return {"path": path, "replacements": count, "hash": self.files[path].hash}
 
     def ls(self, path="/"):
         path = parse(path)
@@ -272,6 +295,7 @@ def single_operations(work):
         "read": (lambda turn: fs.read_text(paths[turn % len(paths)]), len),
         "write": (lambda turn: fs.write(paths[turn % len(paths)], texts[turn % len(paths)], "overwrite"), lambda done: done["hash"]),
         "edit": (edit, lambda done: done["hash"]),
+        "write and tree hash": (lambda turn: (fs.write(paths[turn % len(paths)], texts[turn % len(paths)], "overwrite"), fs.tree_hash()), lambda done: done[1]),
         "list": (lambda turn: fs.ls(work["directory"])["entries"], len),
         "glob": (lambda turn: fs.glob(work["glob"])["paths"], len),
         "grep": (lambda turn: fs.grep(work["grep"][turn % len(work["grep"])])["matches"], len),

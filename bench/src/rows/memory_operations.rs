@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use stead_fs::{
     Case, Filesystem, GlobQuery, GrepQuery, Hidden, Ignoring, Limits, MemoryFs, PathRules, WorkspacePath, WriteMode,
+    Written,
 };
 
 use super::memory::{PEER, geometric_mean};
@@ -23,10 +24,12 @@ const DIRECTORY: &str = "src/module3";
 const GLOB: &str = "**/file7*.rs";
 
 /// The operations, how often each is done, and how often in Python, where a second is long.
-const OPERATIONS: [(&str, usize, usize); 9] = [
+const OPERATIONS: [(&str, usize, usize); 10] = [
     ("read", 1_000_000, 100_000),
     ("write", 200_000, 50_000),
     ("edit", 200_000, 40_000),
+    // What the journal records with every change.
+    ("write and tree hash", 100_000, 1_000),
     ("list", 100_000, 2_000),
     ("glob", 10_000, 500),
     ("grep", 2_000, 100),
@@ -113,14 +116,17 @@ impl Subject {
                     check = if last { content.len().into() } else { Value::Null };
                 }
                 "write" => {
-                    let content = Bytes::copy_from_slice(self.files[turn % FILES].1.as_bytes());
-                    let path = self.path(turn)?;
-                    let written = black_box(self.fs.write_bytes(&path, content, WriteMode::Overwrite, AT)?);
+                    let written = black_box(self.write(turn)?);
                     check = if last { written.hash.to_string().into() } else { Value::Null };
                 }
                 "edit" => {
                     let hash = self.edit(turn)?;
                     check = if last { hash.into() } else { Value::Null };
+                }
+                "write and tree hash" => {
+                    self.write(turn)?;
+                    let hash = black_box(self.fs.tree_hash()?);
+                    check = if last { hash.to_string().into() } else { Value::Null };
                 }
                 "list" => {
                     let path = WorkspacePath::parse(DIRECTORY, &self.rules)?;
@@ -158,6 +164,12 @@ impl Subject {
             }
         }
         Ok((begun.elapsed().as_secs_f64() / count as f64, check))
+    }
+
+    fn write(&mut self, turn: usize) -> Result<Written> {
+        let content = Bytes::copy_from_slice(self.files[turn % FILES].1.as_bytes());
+        let path = self.path(turn)?;
+        Ok(self.fs.write_bytes(&path, content, WriteMode::Overwrite, AT)?)
     }
 
     /// What the tool does: find the one place, replace it, write the file.

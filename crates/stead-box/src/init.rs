@@ -11,6 +11,7 @@ mod files;
 mod job;
 mod memory_events;
 mod output;
+mod put_all;
 mod serve;
 mod spawn;
 mod supervise;

@@ -11,7 +11,7 @@ pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, read_frame};
 pub(crate) use frame::{ReadError, receive};
 pub use message::{
     AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, IfMissing, IfThere, Input, Kept,
-    OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply, Unread,
+    NewContent, OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply, Unread,
 };
 
 /// Of the protocol. The server and init are installed together; a box that outlives an upgrade says which it speaks.

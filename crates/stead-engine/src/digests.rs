@@ -1,7 +1,7 @@
 //! Making digests: a few at a time, and none twice.
 //!
 //! A workspace's tree comes through a pipe as it is exported, so nothing of it is written anywhere; what the digest needs is kept in memory, within the
-//! survey's bounds. What was made is remembered by the tree's hash where the workspace knows it, and by the survey's hash where it does not.
+//! survey's bounds. What was made is remembered by the tree's hash or the workspace's stamp, and by the survey's hash.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use stead_core::SessionId;
 use stead_digest::{Cache, Digest, GENERATOR, Parsers, Survey, SurveyError};
 use stead_providers::Workspace;
 use tokio::sync::Semaphore;
@@ -45,8 +46,13 @@ impl Digests {
     }
 
     /// The digest of a workspace as it is now.
-    pub(crate) async fn of(&self, workspace: Arc<dyn Workspace>, notices: Vec<String>) -> Result<Arc<Made>, OpError> {
-        let before = workspace.tree_hash().await.map(|hash| key("tree", &hash, &notices));
+    pub(crate) async fn of(
+        &self,
+        session: SessionId,
+        workspace: Arc<dyn Workspace>,
+        notices: Vec<String>,
+    ) -> Result<Arc<Made>, OpError> {
+        let before = known_by(session, &*workspace, &notices).await;
         if let Some(made) = before.as_ref().and_then(|key| self.find(key)) {
             return Ok(made);
         }
@@ -68,7 +74,7 @@ impl Digests {
         };
         self.keep(of_survey, &made);
         // If the tree changed meanwhile, what was read may be of either.
-        let after = workspace.tree_hash().await.map(|hash| key("tree", &hash, &notices));
+        let after = known_by(session, &*workspace, &notices).await;
         if let Some(key) = before
             && after.as_ref() == Some(&key)
         {
@@ -93,6 +99,15 @@ impl Digests {
         // Whole entries only: a panic elsewhere cannot leave the map half changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the files as they are now are known by, if that costs less than reading them.
+async fn known_by(session: SessionId, workspace: &dyn Workspace, notices: &[String]) -> Option<String> {
+    if let Some(hash) = workspace.tree_hash().await {
+        return Some(key("tree", &hash, notices));
+    }
+    let stamp = workspace.stamp().await?;
+    Some(key("stamp", &format!("{session} {stamp}"), notices))
 }
 
 fn key(kind: &str, hash: &str, notices: &[String]) -> String {

@@ -13,6 +13,7 @@ mod errno;
 mod open;
 mod remove;
 mod snapshot;
+mod stamp;
 mod temporary;
 mod walk;
 mod write;

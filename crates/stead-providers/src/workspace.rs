@@ -207,6 +207,11 @@ pub trait Workspace: Send + Sync {
         None
     }
 
+    /// A text that is another one whenever any file of this workspace is, where that is known for less than reading them. Of two workspaces it says nothing.
+    async fn stamp(&self) -> Option<String> {
+        None
+    }
+
     /// What changed since the session began.
     async fn diff(&self) -> Result<Patch, FsError>;
 

@@ -17,12 +17,13 @@ use stead_fs::{
 
 use super::Compared;
 use super::job::failed;
+use super::put_all::put_all;
 use crate::protocol::{Answer, FileAsk, FileStat, IfMissing, IfThere, PatchText};
 
 /// Why it was not done: a stable code and a sentence.
-struct Undone {
-    code: &'static str,
-    message: String,
+pub(super) struct Undone {
+    pub(super) code: &'static str,
+    pub(super) message: String,
 }
 
 impl From<FsError> for Undone {
@@ -112,6 +113,11 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
             patch_of(patch::between(&DiskFs::open(&base.0)?, files)?)
         }
         FileAsk::Compare => compare(files, compared),
+        FileAsk::PutAll { files: contents } => Ok((put_all(files, contents, lent()?)?, Vec::new())),
+        FileAsk::Stamp => {
+            let stamp = files.stamp()?.map(|stamp| stamp.to_string());
+            Ok((Answer::Stamp { stamp }, Vec::new()))
+        }
     }
 }
 
@@ -132,7 +138,7 @@ fn patch_of(Patch { text, changed, unshown }: Patch) -> Answered {
 }
 
 /// The rules for new names are the tools', not the raw interface's.
-fn existing(path: &str) -> Result<WorkspacePath, Undone> {
+pub(super) fn existing(path: &str) -> Result<WorkspacePath, Undone> {
     Ok(WorkspacePath::parse(path, &PathRules::existing()).map_err(FsError::from)?)
 }
 

@@ -184,6 +184,10 @@ pub enum FileAsk {
         existing: IfThere,
         parents: IfMissing,
     },
+    /// All of these or none; the file that comes with it holds their bytes, one after the other. Answered with `done`, or with `unplaced`.
+    PutAll {
+        files: Vec<NewContent>,
+    },
     /// The file that comes with it is a tar, tar.gz, tar.zst or zip. Only adds.
     Unpack {
         path: String,
@@ -201,16 +205,33 @@ pub enum FileAsk {
     Diff,
     /// What has changed since the workspace was the trees the box was told to compare with; answered with `patch`.
     Compare,
+    /// Answered with `stamp`: see [`stead_fs::DiskFs::stamp`].
+    Stamp,
+}
+
+/// What a file is to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewContent {
+    pub path: String,
+    pub bytes: u64,
+    /// The hash of what it replaces; none where there must be nothing.
+    pub replaces: Option<String>,
 }
 
 impl FileAsk {
     /// Whether a file must come with it.
     pub fn takes_file(&self) -> bool {
-        !matches!(self, Self::List { .. } | Self::MakeDirectory { .. } | Self::Delete { .. } | Self::Compare)
+        !matches!(
+            self,
+            Self::List { .. } | Self::MakeDirectory { .. } | Self::Delete { .. } | Self::Compare | Self::Stamp
+        )
     }
 
     pub fn changes_files(&self) -> bool {
-        !matches!(self, Self::List { .. } | Self::Open { .. } | Self::Export { .. } | Self::Diff | Self::Compare)
+        !matches!(
+            self,
+            Self::List { .. } | Self::Open { .. } | Self::Export { .. } | Self::Diff | Self::Compare | Self::Stamp
+        )
     }
 }
 
@@ -301,8 +322,17 @@ pub enum Answer {
     Placed {
         existed: bool,
     },
+    /// Nothing was placed, because of this one.
+    Unplaced {
+        path: String,
+        code: String,
+        message: String,
+    },
     /// The body is a [`PatchText`].
     Patch,
+    Stamp {
+        stamp: Option<String>,
+    },
     Failed {
         code: String,
         message: String,

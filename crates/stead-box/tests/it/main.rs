@@ -47,6 +47,7 @@ cases! {
     streams::input_signals_and_terminals_reach_the_command,
     streams::file_tools_and_shell_see_one_tree,
     streams::whole_files_go_in_and_out,
+    streams::several_files_are_put_together_or_not_at_all,
     streams::nonsense_on_the_socket_harms_only_its_sender,
     limits::what_holds_is_said_and_what_does_not_is_not,
     limits::a_fork_bomb_hits_the_limit_and_is_ended,

@@ -5,7 +5,9 @@ use std::io::{Read, Seek, Write};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use stead_box::protocol::{Answer, FileAsk, IfMissing, IfThere, Input, Stream, TerminalSize, ToolCall, ToolLimits};
+use stead_box::protocol::{
+    Answer, FileAsk, IfMissing, IfThere, Input, NewContent, Stream, TerminalSize, ToolCall, ToolLimits,
+};
 use stead_box::{BoxError, Connection, Followed, InputEnd, RunningBox};
 
 use crate::home::{Home, Running, text};
@@ -208,6 +210,37 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
         sandbox.says("cat a/f; readlink out; ls; ls a; a/x; ls -A /tmp"),
         "one\n/usr/bin/env\na\nout\nempty\nf\nx\nran\n"
     );
+}
+
+pub(crate) fn several_files_are_put_together_or_not_at_all(home: &Home) {
+    let sandbox = home.start();
+    let hash = |text: &str| Some(stead_fs::Digest::of(text.as_bytes()).to_string());
+    let content = |path: &str, bytes, replaces| NewContent { path: path.to_owned(), bytes, replaces };
+    let put = |files: Vec<NewContent>, bytes: &[u8]| {
+        sandbox.connect().files(FileAsk::PutAll { files }, Some(&lend(bytes))).unwrap().0
+    };
+    let why = |answer| match answer {
+        Answer::Unplaced { path, code, .. } => (path, code),
+        other => panic!("{other:?}"),
+    };
+    sandbox.says("echo -n old > old; mkdir dir");
+    let good = [content("new/er", 3, None), content("old", 4, hash("old"))];
+    for (bad, code) in [
+        (content("dir", 1, None), "is_directory"),
+        (content("old", 1, None), "stale"),
+        (content("old", 1, hash("other")), "stale"),
+        (content("gone", 1, hash("x")), "stale"),
+        (content("old/below", 1, None), "not_directory"),
+        (content("../out", 1, None), "invalid_argument"),
+        (content("short", 9, None), "io"),
+    ] {
+        let path = bad.path.clone();
+        let files = good.iter().cloned().chain([bad]).collect();
+        assert_eq!(why(put(files, b"newnew!x")), (path, code.to_owned()));
+        assert_eq!(sandbox.says("cat old; ls -A"), "olddir\nold\n");
+    }
+    assert_eq!(put(good.to_vec(), b"newnew!"), Answer::Done);
+    assert_eq!(sandbox.says("cat new/er old"), "newnew!");
 }
 
 /// Bytes that are no protocol end the connection, and nothing else.

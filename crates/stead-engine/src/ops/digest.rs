@@ -109,7 +109,7 @@ pub async fn generate_digest(
         .to_its_end(async move {
             let open = permitted(&work, &actor, id, &name, scope).await?;
             let workspace = allowed(&work, &actor, id, &[ToolName::Read]).await?;
-            let made = work.digests().of(workspace, notices(&born(&open).await?)).await?;
+            let made = work.digests().of(id, workspace, notices(&born(&open).await?)).await?;
             let (summary, body) = (made.digest.summary.clone(), made.digest.body.clone());
             let text = Text { summary, body, origin: DigestOrigin::Generated, tree: Some(made.tree.clone()) };
             keep(&work, &actor, &open, name, scope, text).await

@@ -51,6 +51,8 @@ struct Pending {
 struct Walker<'a> {
     fs: &'a DiskFs,
     wants: &'a dyn Fn(&[u8], Kind) -> bool,
+    /// Sees every wanted name while its directory is open, the last first.
+    sees: &'a mut dyn FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno>,
     asked: &'a WorkspacePath,
     real: WorkspacePath,
     pending: Vec<Pending>,
@@ -64,13 +66,23 @@ impl DiskFs {
         wants: &dyn Fn(&[u8], Kind) -> bool,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError> {
+        self.walk_seeing(path, wants, &mut |_, _| Ok(()), visit)
+    }
+
+    pub(super) fn walk_seeing(
+        &self,
+        path: &WorkspacePath,
+        wants: &dyn Fn(&[u8], Kind) -> bool,
+        sees: &mut dyn FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno>,
+        visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
+    ) -> Result<(), FsError> {
         let found = self.find(path, LastLink::Followed)?;
         if found.kind() != Kind::Directory {
             return Err(FsError::NotDirectory { path: path.clone() });
         }
         let fd = self.root.open(&found.path, READ_DIRECTORY).map_err(|errno| errno::error("list", path, errno))?;
-        let mut walker =
-            Walker { fs: self, wants, asked: path, real: found.path, pending: Vec::new(), open: VecDeque::new() };
+        let (real, pending, open) = (found.path, Vec::new(), VecDeque::new());
+        let mut walker = Walker { fs: self, wants, sees, asked: path, real, pending, open };
         let top = Rc::new(Level { parent: None, name: Vec::new(), path: Some(path.clone()), fd: RefCell::new(None) });
         walker.read(top, fd).map_err(|errno| errno::error("list", path, errno))?;
         walker.run(visit)
@@ -162,6 +174,9 @@ impl Walker<'_> {
             self.pending.extend(wanted);
         }
         self.pending[start..].sort_unstable_by(|a, b| order::by_path((&b.name, b.kind), (&a.name, a.kind)));
+        for entry in &self.pending[start..] {
+            (self.sees)(fd.as_fd(), &entry.name)?;
+        }
         if self.pending[start..].iter().any(|entry| entry.kind == Kind::Directory) {
             self.keep_open(level, fd);
         }

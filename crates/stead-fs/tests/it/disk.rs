@@ -302,3 +302,48 @@ fn grep_names_the_files_it_could_not_search_to_the_end() {
     }
     assert!(ok(&mut fs, Grep, &json!({"pattern": "needle", "path": "a"})).get("skipped").is_none());
 }
+
+/// The stamp once the last change is old enough to have one.
+fn settled(fs: &DiskFs) -> stead_fs::Digest {
+    for _ in 0..3_000 {
+        if let Some(stamp) = fs.stamp().unwrap() {
+            return stamp;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the tree never settled");
+}
+
+#[test]
+fn a_stamp_tells_every_change_and_nothing_else() {
+    let (host, mut fs) = rooted();
+    let root = host.path().join("root");
+    fill(&mut fs, &[("a/one", "1"), ("a/two", "2"), ("b/deep/er/three", "3")]);
+    let mut last = settled(&fs);
+    assert_eq!(settled(&fs), last);
+    std::fs::read(root.join("a/one")).unwrap();
+    assert_eq!(settled(&fs), last);
+    let time = std::fs::metadata(root.join("a/one")).unwrap().modified().unwrap();
+    let changes: [(&str, &dyn Fn()); 6] = [
+        ("as long as before, with the old time set again", &|| {
+            std::fs::write(root.join("a/one"), "x").unwrap();
+            std::fs::File::options().write(true).open(root.join("a/one")).unwrap().set_modified(time).unwrap();
+        }),
+        ("mode", &|| std::fs::set_permissions(root.join("a/two"), PermissionsExt::from_mode(0o755)).unwrap()),
+        ("name", &|| std::fs::rename(root.join("a/two"), root.join("a/too")).unwrap()),
+        ("link", &|| symlink("one", root.join("a/link")).unwrap()),
+        ("gone", &|| std::fs::remove_file(root.join("b/deep/er/three")).unwrap()),
+        ("directory", &|| std::fs::create_dir(root.join("b/empty")).unwrap()),
+    ];
+    for (what, change) in changes {
+        change();
+        let now = settled(&fs);
+        assert_ne!(now, last, "{what}");
+        last = now;
+    }
+    // What has just been changed might change again within the same step of the clock.
+    std::fs::write(root.join("a/one"), "y").unwrap();
+    let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(root.join("a/one")).unwrap().set_modified(ahead).unwrap();
+    assert_ne!(settled(&fs), last, "the time a file is given does not count as the time of its change");
+}

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use stead_box::protocol::NewContent;
 use stead_eval::{EvalError, FileRefusal};
 use stead_fs::{Digest, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
 
-use super::reply::{failed, fs_error};
+use super::reply::fs_error;
 use super::workspace::Inner;
 use crate::error::OperateError;
 use crate::evaluate::{self, MOST_BYTES, WorkingCopy};
@@ -42,49 +43,24 @@ pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
     }
     match publish(inner, &files, &found) {
         Ok(()) => evaluate::unchanged(evaluated),
-        Err(Unpublished::Undone(error)) => evaluate::unchanged(Err(error)),
-        Err(Unpublished::Half { path, cause }) => {
-            let message = format!("{cause}; and {path} could not be put back as it was");
-            failed("io", message, Some("Look at the files before going on.".to_owned()))
-        }
+        Err(error) => evaluate::unchanged(Err(error)),
     }
 }
 
-enum Unpublished {
-    /// Nothing has changed.
-    Undone(EvalError),
-    /// The box failed while a change was taken back.
-    Half { path: WorkspacePath, cause: String },
-}
-
-/// Writes what is new in the copy. If one file cannot be written, those before it are put back.
-fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Found>) -> Result<(), Unpublished> {
-    let mut written: Vec<(&WorkspacePath, &Found)> = Vec::new();
+/// Writes what is new in the copy, all of it or nothing.
+fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Found>) -> Result<(), EvalError> {
+    let mut new = Vec::new();
     for (path, before) in found {
         let Ok(bytes) = files.read_bytes(path) else { continue };
         if before.as_ref().is_some_and(|(old, _)| *old == bytes) {
             continue;
         }
-        let if_match = before.as_ref().map(|(_, hash)| hash.to_string());
-        if let Err(error) = inner.put_if(&path.to_string(), &bytes, if_match) {
-            let cause = sentence(&error);
-            for (path, before) in written.into_iter().rev() {
-                put_back(inner, path, before)
-                    .map_err(|_| Unpublished::Half { path: path.clone(), cause: cause.clone() })?;
-            }
-            let refusal = FileRefusal::new(code(&error), format!("{cause} No file was changed."));
-            return Err(Unpublished::Undone(EvalError::File { path: path.to_string(), refusal }));
-        }
-        written.push((path, before));
+        let replaces = before.as_ref().map(|(_, hash)| hash.to_string());
+        new.push((NewContent { path: path.to_string(), bytes: bytes.len() as u64, replaces }, bytes));
     }
-    Ok(())
-}
-
-fn put_back(inner: &Inner, path: &WorkspacePath, before: &Found) -> Result<(), OperateError> {
-    match before {
-        Some((bytes, _)) => inner.put_over(&path.to_string(), bytes),
-        None => inner.delete(&path.to_string()),
-    }
+    let Err((path, error)) = inner.put_all(new) else { return Ok(()) };
+    let refusal = FileRefusal::new(code(&error), format!("{} No file was changed.", sentence(&error)));
+    Err(EvalError::File { path, refusal })
 }
 
 fn sentence(error: &OperateError) -> String {

@@ -5,9 +5,12 @@ use std::io::{Read, Seek};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::json;
 use stead_box::BoxError;
-use stead_box::protocol::{Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, ToolCall, ToolLimits};
+use stead_box::protocol::{
+    Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, NewContent, ToolCall, ToolLimits,
+};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
@@ -109,23 +112,26 @@ impl Inner {
         Ok((bytes, hash.parse().map_err(|_| nonsense())?))
     }
 
-    /// Puts a file where the one with this hash is, or where there is none.
-    pub(super) fn put_if(&self, path: &str, content: &[u8], if_match: Option<String>) -> Result<(), OperateError> {
-        let existing = if if_match.is_some() { IfThere::Replace } else { IfThere::Refuse };
-        let lost = |source| operate_error(path, BoxError::Lost(source));
-        let mut file = self.home.scratch().file().map_err(lost)?;
-        std::io::Write::write_all(&mut file, content).map_err(lost)?;
-        let ask = FileAsk::Put { path: path.to_owned(), if_match, existing, parents: IfMissing::Make };
-        self.files(ask, Some(&file)).map(drop).map_err(|error| operate_error(path, error))
-    }
-
-    pub(super) fn put_over(&self, path: &str, content: &[u8]) -> Result<(), OperateError> {
-        self.put(path, content).map_err(|error| operate_error(path, error))
-    }
-
-    pub(super) fn delete(&self, path: &str) -> Result<(), OperateError> {
-        let ask = FileAsk::Delete { path: path.to_owned(), if_match: None };
-        self.files(ask, None).map(drop).map_err(|error| operate_error(path, error))
+    /// Puts these files in their places, or none of them: then one of them is named.
+    pub(super) fn put_all(&self, new: Vec<(NewContent, Bytes)>) -> Result<(), (String, OperateError)> {
+        let Some((first, _)) = new.first() else { return Ok(()) };
+        let first = first.path.clone();
+        let failed = |error: BoxError| (first.clone(), operate_error(&first, error));
+        let mut file = self.home.scratch().file().map_err(|error| failed(BoxError::Lost(error)))?;
+        let mut files = Vec::with_capacity(new.len());
+        for (content, bytes) in new {
+            std::io::Write::write_all(&mut file, &bytes).map_err(|error| failed(BoxError::Lost(error)))?;
+            files.push(content);
+        }
+        let sent: Vec<String> = files.iter().map(|content| content.path.clone()).collect();
+        match self.files(FileAsk::PutAll { files }, Some(&file)).map_err(failed)?.0 {
+            BoxAnswer::Done => Ok(()),
+            BoxAnswer::Unplaced { path, code, message } if sent.contains(&path) => {
+                let error = operate_error(&path, BoxError::Answer { code, message });
+                Err((path, error))
+            }
+            _ => Err(failed(nonsense())),
+        }
     }
 
     fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {
@@ -330,6 +336,14 @@ impl Workspace for BoxedWorkspace {
         let exported = self.with(move |inner| inner.files(ask, Some(&out))).await;
         exported.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))?;
         Ok(())
+    }
+
+    async fn stamp(&self) -> Option<String> {
+        match self.with(|inner| inner.files(FileAsk::Stamp, None)).await {
+            Some(Ok((BoxAnswer::Stamp { stamp }, _))) => stamp,
+            // A box that does not answer is met again by whoever then reads the files.
+            _ => None,
+        }
     }
 
     async fn diff(&self) -> Result<Patch, FsError> {

@@ -1,5 +1,8 @@
 //! D1–D4, and M6 and M7 where they meet the prompt and clones: digests and prompt sections, over HTTP.
 
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
@@ -373,3 +376,32 @@ on_both!(
     m7_the_fingerprint_is_of_every_field_and_byte,
     clones_know_what_their_source_knew
 );
+
+/// The program that parses what others wrote has given up everything but its two pipes before it reads a byte.
+#[test]
+fn d2_sources_are_parsed_by_a_process_that_can_do_nothing_else() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stead"))
+        .arg("parse-symbols")
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    // A grammar that is not there: answered with nothing, by a child that is ready.
+    input.write_all(&[250, 1, 0, 0, 0, b'x']).unwrap();
+    let mut answer = [0; 8];
+    output.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"\x04\0\0\0null");
+    let proc = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
+    let (status, limits) = (proc("status"), proc("limits"));
+    for held in ["NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.contains(held), "{held} in {status}");
+    }
+    for (name, most) in [("Max file size", "0"), ("Max open files", "3"), ("Max core file size", "0")] {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        assert_eq!(line[name.len()..].split_whitespace().next(), Some(most), "{line}");
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}

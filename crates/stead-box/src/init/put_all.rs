@@ -1,0 +1,80 @@
+//! Several files at once, all or none.
+//!
+//! Everything that can be refused is refused while the new bytes still have no names. The server may die meanwhile: whoever has begun here finishes.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+use stead_fs::{DiskFs, DiskWriter, Filesystem, FsError, Recursion, WorkspacePath, WriteMode};
+
+use super::files::{Undone, existing};
+use crate::protocol::{Answer, NewContent};
+
+/// A file with its new bytes, not in its place yet, and what is there.
+struct Ready {
+    path: WorkspacePath,
+    writer: DiskWriter,
+    before: Option<Vec<u8>>,
+}
+
+pub(super) fn put_all(files: &mut DiskFs, contents: &[NewContent], mut bytes: File) -> io::Result<Answer> {
+    bytes.rewind()?;
+    let mut ready = Vec::with_capacity(contents.len());
+    for content in contents {
+        match prepare(files, content, &mut bytes) {
+            Ok(file) => ready.push(file),
+            Err(undone) => return Ok(unplaced(&content.path, undone)),
+        }
+    }
+    let mut placed = Vec::with_capacity(ready.len());
+    for Ready { path, writer, before } in ready {
+        if let Err(error) = writer.commit() {
+            let taken_back = take_back(files, placed);
+            let Undone { code, mut message } = error.into();
+            if let Err((path, again)) = taken_back {
+                message = format!("{message}; and {path} could not be put back as it was: {}", again.sentence());
+            }
+            return Ok(unplaced(&path.to_string(), Undone { code, message }));
+        }
+        placed.push((path, before));
+    }
+    Ok(Answer::Done)
+}
+
+fn prepare(files: &DiskFs, content: &NewContent, bytes: &mut File) -> Result<Ready, Undone> {
+    let path = existing(&content.path)?;
+    let current = match files.hash(&path) {
+        Ok(hash) => Some(hash.to_string()),
+        Err(FsError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if current != content.replaces {
+        return Err(Undone { code: "stale", message: current.unwrap_or_default() });
+    }
+    let before = current.is_some().then(|| files.read_bytes(&path)).transpose()?.map(|bytes| bytes.to_vec());
+    let mut writer = files.begin_write(&path, WriteMode::Overwrite)?;
+    let copied = io::copy(&mut bytes.take(content.bytes), &mut writer)?;
+    if copied != content.bytes {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    Ok(Ready { path, writer, before })
+}
+
+/// Only what the disk refuses at the very last leads here.
+fn take_back(
+    files: &mut DiskFs,
+    placed: Vec<(WorkspacePath, Option<Vec<u8>>)>,
+) -> Result<(), (WorkspacePath, FsError)> {
+    for (path, before) in placed.into_iter().rev() {
+        let undone = match before {
+            Some(bytes) => files.write_bytes(&path, bytes.into(), WriteMode::Overwrite, 0).map(drop),
+            None => files.delete(&path, Recursion::EmptyOnly).map(drop),
+        };
+        undone.map_err(|error| (path, error))?;
+    }
+    Ok(())
+}
+
+fn unplaced(path: &str, Undone { code, message }: Undone) -> Answer {
+    Answer::Unplaced { path: path.to_owned(), code: code.to_owned(), message }
+}

@@ -1,0 +1,51 @@
+//! Whether a tree may have changed, without reading its files.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, statat};
+use rustix::io::Errno;
+
+use super::DiskFs;
+use crate::digest::{Digest, Hasher};
+use crate::error::FsError;
+use crate::filesystem::Walk;
+use crate::path::WorkspacePath;
+
+/// The kernel's clock for files moves in steps, some milliseconds long. Whatever was changed within the last of them may change again and show the same time.
+const STEP: Duration = Duration::from_millis(20);
+
+impl DiskFs {
+    /// Of every name, and of the number, mode, length and times of what it names: another one whenever a file that can be reached has changed, since nobody can
+    /// set the time of a file's last change. `None` if one was changed just now.
+    pub fn stamp(&self) -> Result<Option<Digest>, FsError> {
+        let mut hasher = Hasher::default();
+        let mut latest = 0_i128;
+        let mut sees = |directory: std::os::fd::BorrowedFd<'_>, name: &[u8]| {
+            let raw = match statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(raw) => raw,
+                // Gone since its name was read: its directory's time says so.
+                Err(Errno::NOENT) => return Ok(()),
+                Err(other) => return Err(other),
+            };
+            let changed = i128::from(raw.st_ctime) * 1_000_000_000 + i128::from(raw.st_ctime_nsec);
+            latest = latest.max(changed);
+            hasher.update(&(name.len() as u64).to_le_bytes());
+            hasher.update(name);
+            for fact in [raw.st_ino, u64::from(raw.st_mode), raw.st_size.cast_unsigned()] {
+                hasher.update(&fact.to_le_bytes());
+            }
+            hasher.update(&changed.to_le_bytes());
+            Ok(())
+        };
+        // What cannot be listed cannot be read either.
+        let mut visit = |_: &_| ControlFlow::Continue(Walk::IfReadable);
+        self.walk_seeing(&WorkspacePath::root(), &|_, _| true, &mut sees, &mut visit)?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let settled =
+            latest + i128::try_from(STEP.as_nanos()).unwrap_or(0) < i128::try_from(now.as_nanos()).unwrap_or(0);
+        Ok(settled.then(|| hasher.finish()))
+    }
+}
