@@ -47,12 +47,14 @@ struct Pending {
     kind: Kind,
 }
 
+/// Sees every wanted name of a directory while that is open, the last first.
+type Sees<'a> = dyn FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno> + 'a;
+
 /// `asked` is how the caller names the directory, `real` where it is: results are named as the caller would name them.
 struct Walker<'a> {
     fs: &'a DiskFs,
     wants: &'a dyn Fn(&[u8], Kind) -> bool,
-    /// Sees every wanted name while its directory is open, the last first.
-    sees: &'a mut dyn FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno>,
+    sees: &'a mut Sees<'a>,
     asked: &'a WorkspacePath,
     real: WorkspacePath,
     pending: Vec<Pending>,
@@ -73,7 +75,7 @@ impl DiskFs {
         &self,
         path: &WorkspacePath,
         wants: &dyn Fn(&[u8], Kind) -> bool,
-        sees: &mut dyn FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno>,
+        sees: &mut Sees<'_>,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError> {
         let found = self.find(path, LastLink::Followed)?;
