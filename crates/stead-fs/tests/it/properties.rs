@@ -5,6 +5,8 @@ use std::io::Cursor;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
 use serde_json::json;
 use stead_fs::archive::{ArchiveFormat, ArchiveLimits, export_tar, unpack};
 use stead_fs::tools::FileTool;
@@ -238,12 +240,73 @@ proptest! {
         }
     }
 
+    /// Lines are first looked for by a literal, and the expression is built late: neither may show.
+    #[test]
+    fn grep_finds_what_the_expression_finds_in_each_line(
+        parts in vec(fragment(), 1..5),
+        text in "(ab|foo|ba|[a-c ]|é|\r?\n){0,30}",
+        insensitive in any::<bool>(),
+    ) {
+        let pattern = parts.concat();
+        let regex = Regex::builder().syntax(syntax::Config::new().case_insensitive(insensitive)).build(&pattern);
+        let case = if insensitive { Case::Insensitive } else { Case::Sensitive };
+        let mut fs = MemoryFs::new();
+        fs.write(&path("f"), &text, WriteMode::Create, NOW).unwrap();
+        let query = GrepQuery { case, ..grep_query(&pattern) };
+        let (Ok(regex), Ok(found)) = (regex, fs.grep(&query)) else { return Ok(()) };
+        let found: Vec<(u64, u64)> = found.matches.iter().map(|found| (found.line, found.column)).collect();
+        let lines = text.split_inclusive('\n').map(|line| line.trim_end_matches(['\r', '\n']));
+        let expected: Vec<(u64, u64)> = (1..)
+            .zip(lines)
+            .filter_map(|(number, line)| {
+                let start = regex.find(line)?.start();
+                Some((number, line[..start].chars().count() as u64 + 1))
+            })
+            .collect();
+        prop_assert_eq!(found, expected, "{} in {:?}", pattern, text);
+    }
+
     #[test]
     fn no_pattern_breaks_a_search(pattern in r"[ab*?/\[\]{}!,.\\-]{1,12}|\PC{0,12}") {
         let mut fs = MemoryFs::new();
         fs.write(&path("a/b"), "ab", WriteMode::Create, NOW).unwrap();
         let _ = call(&mut fs, FileTool::Glob, &json!({"pattern": pattern}));
         let _ = call(&mut fs, FileTool::Grep, &json!({"pattern": pattern, "glob": pattern}));
+    }
+}
+
+/// A part of an expression, with or without something every match holds.
+fn fragment() -> impl Strategy<Value = String> {
+    let plain = prop_oneof![
+        Just("ab"),
+        Just("foo"),
+        Just("a"),
+        Just("é"),
+        Just(r"\w+"),
+        Just(r"\s"),
+        Just("[a-b]*"),
+        Just("(?:ab|o)"),
+        Just("(ba)+"),
+        Just("(?:foo)?"),
+        Just("^"),
+        Just("$"),
+        Just(r"\b"),
+        Just("."),
+        Just("(?i)ab"),
+        Just("b{1,2}"),
+    ];
+    plain.prop_map(str::to_owned)
+}
+
+fn grep_query(pattern: &str) -> GrepQuery {
+    GrepQuery {
+        path: WorkspacePath::root(),
+        pattern: pattern.to_owned(),
+        glob: None,
+        hidden: Hidden::Included,
+        ignoring: Ignoring::Nothing,
+        case: Case::Sensitive,
+        limit: 2_000,
     }
 }
 
