@@ -20,6 +20,7 @@ mod file_operation;
 mod fingerprint;
 pub mod git_push;
 pub mod id;
+pub mod image;
 pub mod parse;
 pub mod plan;
 pub mod policy;

@@ -10,7 +10,7 @@ use stead_core::spec::ServerFacts;
 use stead_digest::Parsers;
 use stead_eval::Evaluator;
 use stead_git::Mirrors;
-use stead_providers::Providers;
+use stead_providers::{Images, Providers};
 use stead_store::{Ownership, Store, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,8 @@ pub struct Settings {
     pub evaluator: Evaluator,
     /// Where repositories are fetched to; without them nothing is cloned.
     pub mirrors: Option<Mirrors>,
+    /// Images imported from files; without them none can be.
+    pub images: Option<Arc<Images>>,
     /// Where the grammars run that find symbols for digests.
     pub parsers: Parsers,
 }
@@ -55,6 +57,7 @@ impl Default for Settings {
             close_wait: Duration::from_secs(30),
             evaluator: Evaluator::beside_this_program(),
             mirrors: None,
+            images: None,
             parsers: Parsers::InProcess,
         }
     }

@@ -60,6 +60,10 @@ pub enum OpError {
         #[source]
         source: std::io::Error,
     },
+    #[error(transparent)]
+    Image(#[from] stead_providers::ImageError),
+    #[error("this server keeps no images")]
+    NoImages,
     #[error("a blob could not be stored or read")]
     Blob(#[from] stead_store::BlobError),
     #[error(transparent)]

@@ -7,6 +7,7 @@
 mod error;
 mod export;
 mod format;
+pub mod image;
 mod limits;
 mod manifest;
 mod meter;
@@ -51,9 +52,18 @@ struct ArchiveEntry<'a> {
 
 enum Body<'a> {
     Directory,
-    File { reader: &'a mut dyn Read, permission: Permission },
-    Symlink { target: Vec<u8> },
-    HardLink { target: WorkspacePath },
+    File {
+        reader: &'a mut dyn Read,
+        permission: Permission,
+    },
+    Symlink {
+        target: Vec<u8>,
+    },
+    HardLink {
+        target: WorkspacePath,
+    },
+    /// A device or a FIFO.
+    Special,
 }
 
 /// What is done with each entry, in the archive's order.
@@ -133,6 +143,7 @@ fn inspect<R: Read + Seek>(archive: &mut R, format: ArchiveFormat, meter: Meter)
                 size
             }
             Body::Directory | Body::Symlink { .. } => 0,
+            Body::Special => return Err(ArchiveError::Special { name: entry.path.to_string() }),
         };
         manifest.add(&entry, size)
     })?;
@@ -155,6 +166,7 @@ fn extract<R: Read + Seek>(
         match entry.body {
             Body::Directory => stage.directory(&target)?,
             Body::Symlink { target: to } => stage.link(&target, &to)?,
+            Body::Special => return Err(ArchiveError::Special { name: entry.path.to_string() }),
             Body::File { reader, permission } => bytes += put(&mut stage, &meter, &target, reader, permission)?,
             Body::HardLink { target: to } => {
                 let original = below.descend(&to);

@@ -47,7 +47,7 @@ pub enum ProviderError {
     PodmanUnreachable { place: String, reason: String },
     #[error("Podman refused: {reason}")]
     Podman { reason: String },
-    #[error("the image '{image}' is not there: {reason}; load it into Podman, or name another")]
+    #[error("the image '{image}' is not there: {reason}; import it with stead image import, or name another")]
     NoImage { image: String, reason: String },
     #[error("Podman ran the box with '{got}' where '{asked}' was asked for")]
     Runtime { asked: String, got: String },

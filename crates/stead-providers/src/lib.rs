@@ -10,6 +10,7 @@ mod error;
 mod evaluate;
 mod execs;
 mod fill;
+mod images;
 mod layers;
 mod memory;
 mod native;
@@ -19,6 +20,7 @@ mod workspace;
 
 pub use error::{OperateError, ProviderError};
 pub use execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream};
+pub use images::{ImageError, ImageRecord, Images, Naming};
 pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};

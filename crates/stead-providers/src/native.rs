@@ -8,6 +8,7 @@ mod beside;
 mod home;
 mod lineage;
 mod place;
+mod ready;
 mod workspaces;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stead_box::Held;
 use stead_core::WorkspaceId;
+use stead_core::box_facts::BoxFacts;
 use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
@@ -23,6 +25,7 @@ use stead_core::registry::Side;
 
 use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
+use crate::images::Images;
 use crate::layers::LayerStore;
 use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
@@ -38,12 +41,16 @@ pub struct NativeProvider {
 
 impl NativeProvider {
     /// `layers` may be shared with other providers of the same server.
-    pub fn new(config: NativeConfig, layers: Arc<LayerStore>) -> Self {
-        let workspaces = Arc::new(Workspaces::open(Place::new(config), layers));
+    pub fn new(config: NativeConfig, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
+        let workspaces = Arc::new(Workspaces::open(Place::new(config), layers, images));
         Self { workspaces, enforceable: stead_box::enforceable() }
     }
 
     fn workspace(&self, order: &CreateOrder) -> Arc<dyn Workspace> {
+        Arc::new(BoxedWorkspace::new(self.home(order)))
+    }
+
+    fn home(&self, order: &CreateOrder) -> NativeHome {
         let (workspaces, turn) = (self.workspaces.clone(), self.workspaces.turn(order.workspace));
         let started_anew = turn.lock().is_ok_and(|turn| turn.running.is_none());
         let asked = [
@@ -56,7 +63,15 @@ impl NativeProvider {
         // The box is started later. If one of these does not hold then, the start fails.
         let promised = asked.into_iter().filter(|(asked, limit)| *asked && enforceable.contains(limit));
         let promised = promised.map(|(_, limit)| limit).collect();
-        Arc::new(BoxedWorkspace::new(NativeHome { order: order.clone(), workspaces, turn, promised, started_anew }))
+        let lineage = self.workspaces.lineage(order.workspace);
+        let image = lineage.as_ref().and_then(|lineage| lineage.image.clone());
+        let made = BoxFacts {
+            image: image.as_ref().map(|image| image.reference.clone()),
+            image_digest: image.map(|image| image.digest.to_string()),
+            runtime: None,
+            warm: lineage.is_some_and(|lineage| lineage.claimed),
+        };
+        NativeHome { order: order.clone(), workspaces, turn, promised, made, started_anew }
     }
 }
 
@@ -87,6 +102,35 @@ impl Provider for NativeProvider {
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let (workspaces, ordered) = (self.workspaces.clone(), order.clone());
         off_thread(move || workspaces.create(&ordered)).await?;
+        Ok(self.workspace(order))
+    }
+
+    async fn shape(&self, order: &CreateOrder) -> Result<Option<String>, ProviderError> {
+        // Limits of a box that runs are bound through its control groups, and only root may.
+        if !stead_box::runs_as_root() {
+            return Ok(None);
+        }
+        let (workspaces, order) = (self.workspaces.clone(), order.clone());
+        off_thread(move || workspaces.shape(&order).map(Some)).await
+    }
+
+    async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
+        self.create(order).await?;
+        let home = self.home(order);
+        off_thread(move || {
+            let warmed = home.warm();
+            if warmed.is_err() {
+                // What cannot be removed now is listed by nobody, and removed at the next start.
+                let _ = home.workspaces.remove(home.order.workspace);
+            }
+            warmed
+        })
+        .await
+    }
+
+    async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        let home = self.home(order);
+        off_thread(move || home.claim()).await?;
         Ok(self.workspace(order))
     }
 

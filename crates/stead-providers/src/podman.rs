@@ -6,8 +6,10 @@
 mod address;
 mod client;
 mod container;
+mod file_body;
 mod home;
 mod image;
+mod imported;
 mod place;
 mod tunnel;
 
@@ -26,9 +28,11 @@ use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
+use stead_fs::Digest;
 
 use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
+use crate::images::Images;
 use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
 pub use address::PodmanTarget;
@@ -76,14 +80,17 @@ pub struct PodmanProvider {
     config: PodmanConfig,
     client: Client,
     place: Arc<Place>,
+    images: Arc<Images>,
+    /// Held while an imported image is given to Podman: once is enough.
+    lending: tokio::sync::Mutex<()>,
 }
 
 impl PodmanProvider {
-    pub fn new(config: PodmanConfig) -> Self {
+    pub fn new(config: PodmanConfig, images: Arc<Images>) -> Self {
         let tunnel = Tunnel::new(config.home.join("ssh.sock"));
         let client = Client::new(config.target.resolve(), tunnel);
         let place = Place::new(config.home.clone(), config.instance.clone(), config.uids.clone());
-        Self { config, client, place: Arc::new(place) }
+        Self { config, client, place: Arc::new(place), images, lending: tokio::sync::Mutex::default() }
     }
 
     fn workspace(&self, id: WorkspaceId, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
@@ -106,7 +113,10 @@ impl PodmanProvider {
     async fn make(&self, order: &CreateOrder) -> Result<Record, ProviderError> {
         let id = order.workspace;
         let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
-        let image = image::find(&self.client, reference, self.config.pull).await?;
+        let image = match self.lend(reference, id).await? {
+            Some(image) => image,
+            None => image::find(&self.client, reference, self.config.pull).await?,
+        };
         let (place, limits) = (self.place.clone(), limits(order));
         let (instance, container) = (self.config.instance.clone(), self.container_name(id));
         let record = off_thread(move || {
@@ -144,7 +154,9 @@ impl PodmanProvider {
         // Podman takes another runtime for one it does not know, and says nothing: look before anything runs.
         record.runtime = Some(self.runtime_of(&record.container).await?);
         self.client.post(&format!("/containers/{}/start", record.container), None).await?.ok()?;
-        let hand_over = HandOver { env: env(order), memory_events: false };
+        let mut all = record.image.env.clone();
+        all.extend(env(order));
+        let hand_over = HandOver { env: all, memory_events: false };
         let guest = off_thread(move || Ok(gate.admit(hand_over, &limits, START_PATIENCE)?)).await?;
         record.pid = guest.pid;
         record.held = guest.held;
@@ -275,10 +287,13 @@ impl Provider for PodmanProvider {
             return Ok(None);
         }
         let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
-        let image = image::find(&self.client, reference, Pull::Never).await?;
+        let image = match self.images.look(reference)? {
+            Some(imported) => imported.digest.to_string(),
+            None => image::find(&self.client, reference, Pull::Never).await?.id,
+        };
         let runtime = self.config.runtime.as_deref().unwrap_or("default");
         let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
-        Ok(Some(format!("podman/{}/{runtime}/{}/disk={disk}", container::SHAPE, image.id)))
+        Ok(Some(format!("podman/{}/{runtime}/{image}/disk={disk}", container::SHAPE)))
     }
 
     async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
@@ -330,14 +345,22 @@ impl Provider for PodmanProvider {
     }
 
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
-        if !self.place.directory(workspace).exists() || self.place.is_of_another(workspace) {
+        if self.place.is_of_another(workspace) {
             return Ok(());
+        }
+        if !self.place.directory(workspace).exists() {
+            return self.images.release(&workspace.to_string());
         }
         // Without a record nothing was asked of Podman yet.
         if let Some(record) = self.place.read(workspace) {
             self.remove_container(&record.container).await?;
         }
-        self.sweep(workspace).await
+        self.sweep(workspace).await?;
+        self.images.release(&workspace.to_string())
+    }
+
+    async fn forget_image(&self, digest: &Digest) -> Result<(), ProviderError> {
+        self.take_back(digest).await
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {

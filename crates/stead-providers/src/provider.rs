@@ -8,6 +8,7 @@ use stead_core::capability::ProviderCapabilities;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
+use stead_fs::Digest;
 
 use crate::error::ProviderError;
 use crate::workspace::Workspace;
@@ -94,6 +95,11 @@ pub trait Provider: Send + Sync {
     /// Promises: on `Ok` nothing of it is left and it is not listed. Removing what is not there is `Ok`. Touches nothing it did not
     /// make.
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError>;
+
+    /// An imported image is no longer named here: what was made of it for boxes to come may go.
+    async fn forget_image(&self, _digest: &Digest) -> Result<(), ProviderError> {
+        Ok(())
+    }
 
     /// Every workspace of this server's that exists now, whoever remembers it.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;

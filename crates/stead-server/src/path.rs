@@ -3,6 +3,7 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use stead_core::content::ContentPath;
+use stead_core::image::{ImageName, InvalidImageName};
 use stead_core::tool::ToolName;
 use stead_core::{ExecId, Name, RunId, SessionId, SnapshotId};
 use stead_fs::{PathRules, WorkspacePath};
@@ -154,6 +155,18 @@ impl<S: Sync> FromRequestParts<S> for ExecPath {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "exec").await?;
         id.parse().map(Self).map_err(|_| Problem::not_found("exec", &id))
+    }
+}
+
+/// `{*name}` of an image: a chosen name, so a wrong one is told what a right one is.
+pub(crate) struct ImagePath(pub(crate) ImageName);
+
+impl<S: Sync> FromRequestParts<S> for ImagePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let name = segment(parts, "name").await?;
+        name.parse().map(Self).map_err(|error: InvalidImageName| Problem::invalid("name", error.to_string()))
     }
 }
 

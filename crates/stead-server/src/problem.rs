@@ -19,7 +19,8 @@ use stead_core::content::{Fault, Refusal, SyncFault};
 use stead_core::parse::{FieldError, Invalid};
 use stead_engine::OpError;
 use stead_fs::FsError;
-use stead_providers::{ExecError, OperateError};
+use stead_fs::archive::ArchiveError;
+use stead_providers::{ExecError, ImageError, OperateError};
 use stead_store::{BlobError, StoreError};
 
 use crate::upload;
@@ -87,6 +88,8 @@ codes! {
     InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
     RepositoryRefused = "repository_refused", UNPROCESSABLE_ENTITY, "The repository may not be used";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
+    ImageRefused = "image_refused", UNPROCESSABLE_ENTITY, "The image cannot be imported";
+    ImageInUse = "image_in_use", CONFLICT, "Boxes use the image";
     ExecEnded = "exec_ended", CONFLICT, "The command has ended";
     NoTerminal = "no_terminal", CONFLICT, "The exec has no terminal";
     ExecUnsupported = "exec_unsupported", UNPROCESSABLE_ENTITY, "There is no box to run commands in";
@@ -220,6 +223,8 @@ impl From<OpError> for Problem {
             OpError::Store(error) => error.into(),
             OpError::Operate(error) => error.into(),
             OpError::Exec(error) => error.into(),
+            OpError::Image(error) => error.into(),
+            OpError::NoImages => Self::new(Code::Unavailable, text),
             OpError::Blob(BlobError::Source { source }) => {
                 upload::refusal(source).unwrap_or_else(|error| Self::internal(&error))
             }
@@ -330,6 +335,21 @@ impl From<ExecError> for Problem {
             ExecError::NoSignal { .. } => Self::invalid("signal", text),
             ExecError::Refused { .. } => Self::new(Code::Conflict, text),
             ExecError::Lost { .. } => Self::new(Code::Unavailable, text).hint("see the session's events"),
+        }
+    }
+}
+
+impl From<ImageError> for Problem {
+    fn from(error: ImageError) -> Self {
+        let text = error.to_string();
+        match error {
+            ImageError::Refused { source: ArchiveError::Io(source) } => Self::internal(&source),
+            ImageError::Refused { .. } => Self::new(Code::ImageRefused, text)
+                .hint("import a tar of a root directory, or an OCI archive (podman save --format oci-archive)"),
+            ImageError::Missing { .. } => Self::new(Code::NotFound, text),
+            ImageError::InUse { .. } => Self::new(Code::ImageInUse, text)
+                .hint("close the sessions that use it, and set warm_pool to 0 where boxes of it are kept ready"),
+            ImageError::Host(error) => Self::internal(&error),
         }
     }
 }

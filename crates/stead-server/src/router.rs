@@ -11,8 +11,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::{
-    agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, platform, pool, projects,
-    prompts, providers, runs, sessions, snapshots, tools,
+    agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, images, platform, pool,
+    projects, prompts, providers, runs, sessions, snapshots, tools,
 };
 use crate::{auth, host, mcp, openapi, problem, request_log};
 
@@ -37,6 +37,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tools::list))
         .routes(routes!(providers::list))
         .routes(routes!(pool::list))
+        .routes(routes!(images::list))
+        .routes(routes!(images::show, images::import, images::remove))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::plan))
         .routes(routes!(sessions::show, sessions::close))

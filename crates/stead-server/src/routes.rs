@@ -11,6 +11,7 @@ pub(crate) mod events;
 pub(crate) mod execs;
 pub(crate) mod files;
 pub(crate) mod health;
+pub(crate) mod images;
 pub(crate) mod paging;
 pub(crate) mod platform;
 pub(crate) mod pool;

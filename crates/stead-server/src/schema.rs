@@ -53,6 +53,7 @@ macro_rules! schemas {
 schemas! {
     Problem = problem::problem();
     Name = text("A chosen id: it is safe in a URL, a file name and a metric label.", stead_core::Name::PATTERN, 64);
+    ImageName = text("What an image is called, as registries do: `tools`, `team/tools:2`.", stead_core::image::ImageName::PATTERN, stead_core::image::ImageName::MAX_LENGTH as u64);
     SessionId = json!({"type": "string", "pattern": "^ses_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
     SnapshotId = json!({"type": "string", "pattern": "^snap_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
     ExecId = json!({"type": "string", "pattern": "^exec_[0-7][0-9a-hjkmnp-tv-z]{25}$"});

@@ -62,6 +62,26 @@ impl Upload {
         StreamReader::new(Box::pin(pieces))
     }
 
+    /// All of it in a file that has no name, and its hash.
+    pub(crate) async fn into_file(self) -> Result<(std::fs::File, [u8; 32]), Problem> {
+        use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
+        let failed = |error: io::Error| Problem::internal(&error);
+        let mut file = tokio::fs::File::from_std(tempfile::tempfile().map_err(failed)?);
+        let (mut reader, mut hasher, mut piece) = (self.reader(), blake3::Hasher::new(), vec![0; 64 * 1024]);
+        loop {
+            let count = match reader.read(&mut piece).await {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) => return Err(refusal(error).unwrap_or_else(|error| Problem::internal(&error))),
+            };
+            hasher.update(&piece[..count]);
+            file.write_all(&piece[..count]).await.map_err(failed)?;
+        }
+        file.flush().await.map_err(failed)?;
+        file.rewind().await.map_err(failed)?;
+        Ok((file.into_std().await, *hasher.finalize().as_bytes()))
+    }
+
     /// For requests that make something of nothing.
     pub(crate) async fn expect_empty(self) -> Result<(), Problem> {
         let mut body = self.body.into_data_stream();

@@ -7,6 +7,7 @@ pub(crate) mod digest;
 pub(crate) mod event;
 pub(crate) mod exec;
 pub(crate) mod file;
+pub(crate) mod image;
 pub(crate) mod list;
 pub(crate) mod plan;
 pub(crate) mod policy;

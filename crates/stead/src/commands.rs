@@ -17,6 +17,7 @@ mod events;
 mod exec;
 mod export;
 mod gc;
+mod image;
 mod mcp;
 mod openapi;
 mod place;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     /// Store bytes under their digest, for bundles
     #[command(subcommand)]
     Blob(blob::BlobCommand),
+    /// Import root directories for boxes from files of this machine
+    #[command(subcommand)]
+    Image(image::ImageCommand),
     /// Show what a session would be, without making it
     Plan(plan::Plan),
     /// Declare and configure agent types
@@ -165,6 +169,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Digest(command) => command.run(&context),
         Command::Prompt(command) => command.run(&context),
         Command::Blob(command) => command.run(&context),
+        Command::Image(command) => command.run(&context),
         Command::Plan(command) => command.run(&context),
         Command::AgentType(command) => command.run(&context),
         Command::Project(command) => command.run(&context),

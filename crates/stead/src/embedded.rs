@@ -4,13 +4,14 @@
 //! a client that comes early waits instead of being turned away.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::Timestamp;
 use stead_engine::{Engine, Settings};
 use stead_git::Mirrors;
 use stead_providers::{
-    LayerStore, MemoryProvider, NativeConfig, NativeProvider, PodmanConfig, PodmanProvider, Providers,
+    Images, LayerStore, MemoryProvider, NativeConfig, NativeProvider, PodmanConfig, PodmanProvider, Providers,
 };
 use stead_server::ServerConfig;
 use stead_store::Store;
@@ -77,9 +78,13 @@ impl Server {
         let (listener, engine) = runtime.block_on(async {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
-            let providers = providers(&store, &home, podman).await?;
+            let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
+            let layers = Arc::new(layers);
+            let images = Images::open(home.path().join("images"), layers.clone());
+            let images = Arc::new(images.map_err(|error| Failure::from_error(&error))?);
+            let providers = providers(&store, &home, podman, (layers, images.clone())).await?;
             let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
-            let engine = Engine::start(store, providers, engine_settings(&settings, mirrors)).await;
+            let engine = Engine::start(store, providers, engine_settings(&settings, mirrors, images)).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
         })?;
         let address = listener.local_addr().map_err(|error| Failure::new("cannot tell the address").because(&error))?;
@@ -184,12 +189,13 @@ fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-fn engine_settings(settings: &ServerSettings, mirrors: Mirrors) -> Settings {
+fn engine_settings(settings: &ServerSettings, mirrors: Mirrors, images: Arc<Images>) -> Settings {
     Settings {
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
         max_sessions: settings.max_sessions,
         mirrors: Some(mirrors),
+        images: Some(images),
         // This program again, also after its file was replaced.
         parsers: stead_digest::Parsers::Worker("/proc/self/exe".into()),
         ..Settings::default()
@@ -232,13 +238,16 @@ fn warn_about_token(home: &Home) {
 }
 
 /// Every provider this build has. One that cannot work on this host says so when it is asked for its health.
-async fn providers(store: &Store, home: &Home, podman: PodmanSettings) -> Result<Providers, Failure> {
+async fn providers(
+    store: &Store,
+    home: &Home,
+    podman: PodmanSettings,
+    (layers, images): (Arc<LayerStore>, Arc<Images>),
+) -> Result<Providers, Failure> {
     let drawn = uuid::Uuid::now_v7().simple().to_string();
     // Boxes are known as ours by it, so it stays the same for as long as the database does.
     let instance = store.setting_or_insert("instance", &drawn).await.map_err(|error| Failure::from_error(&error))?;
     let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
-    let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
-    let layers = std::sync::Arc::new(layers);
     let init = program.with_file_name("stead-init");
     let native = NativeConfig { home: home.path().to_owned(), instance: instance.clone(), init: init.clone() };
     let PodmanSettings { home: cache, target, runtime, image, pull } = podman;
@@ -246,8 +255,8 @@ async fn providers(store: &Store, home: &Home, podman: PodmanSettings) -> Result
     let podman = PodmanConfig { home: cache, uids, instance, init, target, runtime, base_image: image, pull };
     Ok(Providers::default()
         .with(MemoryProvider::new())
-        .with(NativeProvider::new(native, layers))
-        .with(PodmanProvider::new(podman)))
+        .with(NativeProvider::new(native, layers, images.clone()))
+        .with(PodmanProvider::new(podman, images)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Starting a box, and taking up one that was started before.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -12,12 +13,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 
 use super::client::Connection;
+use super::gate::bind_limits;
 use super::remove::{end, remove};
 use crate::build::Report;
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
-use crate::spec::{BoxSpec, Volume};
+use crate::spec::{BoxSpec, Limits, Volume};
 
 /// A start takes milliseconds; one that takes this long will not end well.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -154,6 +156,18 @@ impl RunningBox {
     pub fn record(&self) -> Result<OwnerRecord, BoxError> {
         let record = OwnerRecord::read(&self.directory).at("read the record in", &self.directory)?;
         record.ok_or(BoxError::Gone { reason: "there is no record of it" })
+    }
+
+    /// Gives a box that was kept ready to somebody: what its commands find in their environment, and what it may use. Gives the limits back as they
+    /// hold now; those of its disk are what they were.
+    pub fn bind(&self, env: BTreeMap<String, String>, limits: &Limits) -> Result<Self, BoxError> {
+        // That it answers proves that the process is still the one that was recorded.
+        self.connect()?.bind(env)?;
+        let pid = self.record()?.init.map(|mark| mark.pid).ok_or(BoxError::Gone { reason: "it was never started" })?;
+        let held = Held { disk: self.held.disk, inodes: self.held.inodes, ..bind_limits(pid, limits) };
+        let path = self.directory.join(HELD_FILE);
+        fs::write(&path, serde_json::to_vec(&held).unwrap_or_default()).at("write", &path)?;
+        Ok(Self { directory: self.directory.clone(), held })
     }
 
     /// A new connection to the box's first process.

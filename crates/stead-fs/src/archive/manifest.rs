@@ -36,6 +36,7 @@ impl Manifest {
             Body::File { .. } => (Seen::File, Vec::new()),
             Body::HardLink { target } if self.size_of(target).is_some() => (Seen::File, Vec::new()),
             Body::HardLink { target } => return Err(ArchiveError::link(&entry.path, target.as_bytes())),
+            Body::Special => return Err(ArchiveError::Special { name: entry.path.to_string() }),
             Body::Symlink { target } => {
                 check_target(&entry.path, target)?;
                 (Seen::Link, target.clone())

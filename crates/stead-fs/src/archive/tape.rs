@@ -92,6 +92,7 @@ fn read_entry<R: Read>(
             let target = entry_path(&link)?.ok_or_else(|| ArchiveError::link(&path, &link))?;
             Body::HardLink { target }
         }
+        EntryType::Char | EntryType::Block | EntryType::Fifo => Body::Special,
         _ => return Err(ArchiveError::Special { name: shown(&name) }),
     };
     visit(ArchiveEntry { path, body })

@@ -64,6 +64,14 @@ impl LayerStore {
         Ok(collected)
     }
 
+    /// Removes one layer if nobody holds it; one that is not there is fine.
+    pub(crate) fn remove_if_unheld(&self, key: &LayerKey) -> Result<(), ProviderError> {
+        if self.path(key).exists() {
+            self.remove_unheld(key)?;
+        }
+        Ok(())
+    }
+
     /// Takes its name away under the lock, so that nobody can begin to hold it, and then removes it.
     fn remove_unheld(&self, key: &LayerKey) -> Result<bool, ProviderError> {
         let aside = self.directory.join(".making").join(format!("gone-{key}"));

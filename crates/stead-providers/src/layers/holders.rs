@@ -80,6 +80,10 @@ impl Holders {
         self.held.values().filter(|keys| keys.contains(key)).count()
     }
 
+    pub(super) fn with(&self, key: &LayerKey) -> Vec<String> {
+        self.held.iter().filter(|(_, keys)| keys.contains(key)).map(|(holder, _)| holder.clone()).collect()
+    }
+
     pub(super) fn all(&self) -> BTreeSet<&LayerKey> {
         self.held.values().flatten().collect()
     }

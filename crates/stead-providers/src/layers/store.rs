@@ -102,6 +102,11 @@ impl LayerStore {
         self.lock().holders.of(holder)
     }
 
+    /// Everybody who has this layer.
+    pub fn holders_of(&self, key: &LayerKey) -> Vec<String> {
+        self.lock().holders.with(key)
+    }
+
     /// The holder has no layer any more. Releasing nothing is fine.
     pub fn release(&self, holder: &str) -> Result<(), ProviderError> {
         let mut state = self.lock();

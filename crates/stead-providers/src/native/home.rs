@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stead_box::protocol::FileAsk;
 use stead_box::{Access, Bound, BoxError, Connection, RunningBox};
+use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
@@ -38,6 +39,7 @@ pub(super) struct NativeHome {
     pub(super) turn: Arc<Mutex<Turn>>,
     /// What was promised to hold when the workspace was made.
     pub(super) promised: Vec<LimitKind>,
+    pub(super) made: BoxFacts,
     /// Whether no box ran when the server took the workspace up.
     pub(super) started_anew: bool,
 }
@@ -56,10 +58,13 @@ impl NativeHome {
         self.workspaces.lineage(self.id()).ok_or(ProviderError::Gone { workspace: self.id() })
     }
 
-    fn start(&self, turn: &mut Turn) -> Result<RunningBox, ProviderError> {
+    pub(super) fn start(&self, turn: &mut Turn) -> Result<RunningBox, ProviderError> {
         let lineage = self.lineage()?;
         let kept = self.workspaces.kept_generations(self.id());
-        let spec = self.workspaces.place.spec(&self.order, &lineage, &self.workspaces.layers, kept)?;
+        let spec = {
+            let stores = (&*self.workspaces.layers, &*self.workspaces.images);
+            self.workspaces.place.spec(&self.order, &lineage, stores, kept)?
+        };
         turn.written = true;
         let running = self.workspaces.place.start(&spec)?;
         let held = limit_kinds(running.held());
@@ -77,7 +82,11 @@ impl NativeHome {
         if let Some(running) = &turn.running {
             match running.connect() {
                 Err(error) if dead(&error) && RunningBox::find(running.directory()).is_err() => turn.running = None,
-                connected => return Ok(connected?),
+                connected => {
+                    // Whoever connects may write.
+                    turn.written = true;
+                    return Ok(connected?);
+                }
             }
         }
         Ok(self.start(turn)?.connect()?)
@@ -142,6 +151,7 @@ impl NativeHome {
         if self.freeze(turn, Durability::Later)?.is_none() {
             return Ok(false);
         }
+        end_unused(turn)?;
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.layers.push(layer))?;
         Ok(true)
     }
@@ -175,6 +185,10 @@ impl BoxHome for NativeHome {
 
     fn enforced_limits(&self) -> Vec<LimitKind> {
         self.promised.clone()
+    }
+
+    fn made(&self) -> BoxFacts {
+        self.made.clone()
     }
 
     fn connect(&self) -> Result<Connection, BoxError> {
@@ -225,7 +239,7 @@ impl BoxHome for NativeHome {
             MountMode::ReadOnly => Access::Read,
             MountMode::ReadWrite => Access::Write,
         };
-        let _turn = self.turn();
+        end_unused(&mut self.turn())?;
         let bound = Some(Bound { path, access });
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.bound = bound)?;
         Ok(StepReport::default())
@@ -294,6 +308,14 @@ impl NativeHome {
         let mut tar = self.scratch().file()?;
         archive::export_tar(&files, &WorkspacePath::root(), &mut tar).map_err(std::io::Error::other)?;
         Ok(tar)
+    }
+}
+
+/// Ends a box that was kept ready and that nobody has used: it stands on other layers than it will have to.
+fn end_unused(turn: &mut Turn) -> Result<(), ProviderError> {
+    match turn.running.take() {
+        Some(running) => Ok(running.kill()?),
+        None => Ok(()),
     }
 }
 

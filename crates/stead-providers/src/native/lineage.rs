@@ -11,6 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use stead_box::Ids;
 
+use crate::images::HeldImage;
+
 const FILE: &str = "workspace.json";
 
 /// One layer, by where it is kept.
@@ -51,6 +53,12 @@ pub(super) struct Lineage {
     /// A host directory that takes the place of the layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<stead_box::Bound>,
+    /// The image that is its root, and stays it whatever the name means later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) image: Option<HeldImage>,
+    /// Its box was kept ready, and is a session's now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) claimed: bool,
     pub(super) snapshots: BTreeMap<String, Vec<LayerRef>>,
 }
 
@@ -72,6 +80,8 @@ impl Lineage {
             generation: 0,
             next_beside: 0,
             bound: None,
+            image: None,
+            claimed: false,
             snapshots: BTreeMap::new(),
         }
     }

@@ -3,6 +3,7 @@
 //! `boxes/<id>` is the box: its record, its socket, its lineage. `volumes/<id>` is what it wrote, which other workspaces may stand on and which
 //! may therefore outlive the box. `layers` is what all share.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -15,6 +16,7 @@ use stead_core::command::CreateOrder;
 use super::lineage::{LayerRef, Lineage};
 use crate::boxed::Scratch;
 use crate::error::ProviderError;
+use crate::images::Images;
 use crate::layers::{LayerKey, LayerStore};
 
 /// What a server tells its native provider.
@@ -114,7 +116,7 @@ impl Place {
         &self,
         order: &CreateOrder,
         lineage: &Lineage,
-        layers: &LayerStore,
+        (layers, images): (&LayerStore, &Images),
         kept: Vec<u32>,
     ) -> Result<BoxSpec, ProviderError> {
         let id = order.workspace.to_string();
@@ -126,7 +128,10 @@ impl Place {
             volume_directory: self.volume(&id),
             instance: self.config.instance.clone(),
             ids: lineage.ids,
-            base: base_image(order)?,
+            base: match &lineage.image {
+                Some(image) => Some(images.root(image)?),
+                None => host_root(order)?,
+            },
             layers: specs(&lineage.layers)?,
             compared: lineage.began_with.as_deref().map(specs).transpose()?,
             bound: lineage.bound.clone(),
@@ -136,26 +141,35 @@ impl Place {
             kept_generations: kept,
             templates: Some(self.config.home.join("templates")),
             limits,
-            env: order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            env: env(order, lineage),
             id,
         })
     }
 }
 
-/// An unpacked root of the host's.
-pub(super) fn base_image(order: &CreateOrder) -> Result<Option<PathBuf>, ProviderError> {
-    let base = order.base_image.as_ref().map(PathBuf::from);
-    match base.as_ref().filter(|base| !base.is_absolute()) {
-        None => Ok(base),
-        Some(base) => {
-            let shown = base.display().to_string();
-            let reason = format!("base_image {shown:?} is not the absolute path of an unpacked root");
-            Err(ProviderError::BaseImage { reason })
+/// What the image says, and over it what the session says.
+pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, String> {
+    let mut env = lineage.image.as_ref().map(|image| image.env.clone()).unwrap_or_default();
+    env.extend(order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    env
+}
+
+/// An unpacked root of the host's; `None` if the order names none.
+pub(super) fn host_root(order: &CreateOrder) -> Result<Option<PathBuf>, ProviderError> {
+    let Some(named) = &order.base_image else { return Ok(None) };
+    let root = PathBuf::from(named);
+    match root.is_absolute() {
+        true if root.is_dir() => Ok(Some(root)),
+        true => Err(ProviderError::BaseImage { reason: format!("base_image {named:?} is no directory of this host") }),
+        false => {
+            let reason =
+                "no image of that name was imported, and it is no absolute path of an unpacked root".to_owned();
+            Err(ProviderError::NoImage { image: named.clone(), reason })
         }
     }
 }
 
-fn limits(order: &CreateOrder) -> Limits {
+pub(super) fn limits(order: &CreateOrder) -> Limits {
     Limits {
         cpu_millis: order.limits.cpu.as_ref().map(stead_core::quantity::Cpu::millis),
         memory_bytes: order.limits.memory.as_ref().map(stead_core::quantity::ByteSize::bytes),

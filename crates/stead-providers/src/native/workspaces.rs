@@ -12,8 +12,9 @@ use stead_core::command::CreateOrder;
 use stead_core::{SnapshotId, WorkspaceId};
 
 use super::lineage::{Durability, LayerRef, Lineage};
-use super::place::{Place, base_image, host, make_private};
+use super::place::{Place, host, host_root, make_private};
 use crate::error::ProviderError;
+use crate::images::{HeldImage, Images};
 use crate::layers::{LayerKey, LayerStore, Retention};
 
 /// How often layers that nobody holds are looked for.
@@ -22,6 +23,7 @@ const COLLECT_EVERY: Duration = Duration::from_secs(300);
 pub(super) struct Workspaces {
     pub(super) place: Place,
     pub(super) layers: Arc<LayerStore>,
+    pub(super) images: Arc<Images>,
     /// Of every workspace on the disk, also of another server's.
     lineages: Mutex<BTreeMap<WorkspaceId, Lineage>>,
     /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
@@ -46,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Workspaces {
     /// Reads what there is, and removes volumes that nobody stands on any more.
-    pub(super) fn open(place: Place, layers: Arc<LayerStore>) -> Self {
+    pub(super) fn open(place: Place, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
         let mut lineages = BTreeMap::new();
         for name in names(&place.boxes()).unwrap_or_default() {
             let lineage = Lineage::read(&place.boxes().join(&name));
@@ -55,7 +57,7 @@ impl Workspaces {
             }
         }
         let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
-        let workspaces = Self { place, layers, lineages, turns, collected };
+        let workspaces = Self { place, layers, images, lineages, turns, collected };
         // What cannot be removed now is tried again with the next removal.
         let _ = workspaces.sweep();
         workspaces
@@ -69,21 +71,33 @@ impl Workspaces {
     pub(super) fn create(&self, order: &CreateOrder) -> Result<(), ProviderError> {
         let id = order.workspace;
         self.remove(id)?;
-        base_image(order)?;
         let directory = self.place.directory(id);
         make_private(&directory)?;
         make_private(&self.place.volume(&id.to_string()))?;
-        let made = self.place.take_ids(id).and_then(|ids| {
-            let lineage = Lineage::new(&self.place.config.instance, ids);
-            lineage.write(&directory, Durability::Later).map_err(|error| host("write", &directory, error))?;
-            lock(&self.lineages).insert(id, lineage);
-            Ok(())
-        });
+        let made =
+            self.image(order).and_then(|image| Ok((image, self.place.take_ids(id)?))).and_then(|(image, ids)| {
+                let lineage = Lineage { image, ..Lineage::new(&self.place.config.instance, ids) };
+                lineage.write(&directory, Durability::Later).map_err(|error| host("write", &directory, error))?;
+                lock(&self.lineages).insert(id, lineage);
+                Ok(())
+            });
         if made.is_err() {
             self.place.ranges.give_back(&id.to_string())?;
             self.remove(id)?;
         }
         made
+    }
+
+    /// The image that the order names, held for the workspace; `None` if its root is a directory of the host's, or the host's own.
+    fn image(&self, order: &CreateOrder) -> Result<Option<HeldImage>, ProviderError> {
+        let held = match &order.base_image {
+            Some(reference) => self.images.hold(reference, &order.workspace.to_string())?,
+            None => None,
+        };
+        if held.is_none() {
+            host_root(order)?;
+        }
+        Ok(held)
     }
 
     /// Whether the workspace is there; its box is found again, or started when something needs it.

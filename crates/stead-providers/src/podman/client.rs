@@ -1,8 +1,10 @@
 //! Podman's REST interface: the few calls that are needed, each with an end to its patience.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -11,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::address::Address;
+use super::file_body::FileBody;
 use super::tunnel::Tunnel;
 use crate::error::ProviderError;
 
@@ -19,6 +22,14 @@ const API: &str = "/v4.0.0/libpod";
 const MOST_ANSWER: usize = 16 << 20;
 /// Podman may be pulling, or waiting for its locks.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// An image goes in.
+const FILE_PATIENCE: Duration = Duration::from_secs(900);
+
+type Body = BoxBody<Bytes, io::Error>;
+
+fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed()
+}
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -72,8 +83,14 @@ impl Client {
     }
 
     pub(super) async fn post(&self, path: &str, body: Option<Value>) -> Result<Said, ProviderError> {
-        let body = body.map(|body| ("application/json", Bytes::from(body.to_string())));
+        let body = body.map(|body| ("application/json", whole(Bytes::from(body.to_string()))));
         self.within(PATIENCE, Method::POST, path, body).await
+    }
+
+    /// Sends a file of any size, a piece at a time.
+    pub(super) async fn send_file(&self, path: &str, file: std::fs::File) -> Result<Said, ProviderError> {
+        let body = FileBody::of(file).boxed();
+        self.within(FILE_PATIENCE, Method::POST, path, Some(("application/x-tar", body))).await
     }
 
     pub(super) async fn delete(&self, path: &str) -> Result<Said, ProviderError> {
@@ -85,7 +102,7 @@ impl Client {
         patience: Duration,
         method: Method,
         path: &str,
-        body: Option<(&'static str, Bytes)>,
+        body: Option<(&'static str, Body)>,
     ) -> Result<Said, ProviderError> {
         match tokio::time::timeout(patience, self.send(method, path, body)).await {
             Ok(said) => said,
@@ -97,7 +114,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        body: Option<(&'static str, Bytes)>,
+        body: Option<(&'static str, Body)>,
     ) -> Result<Said, ProviderError> {
         let stream = self.dial().await?;
         let lost = |error: hyper::Error| self.unreachable(error.to_string());
@@ -110,9 +127,9 @@ impl Client {
                 request = request.header("content-type", kind);
                 bytes
             }
-            None => Bytes::new(),
+            None => whole(Bytes::new()),
         };
-        let request = request.body(Full::new(bytes)).map_err(|error| self.unreachable(error.to_string()))?;
+        let request = request.body(bytes).map_err(|error| self.unreachable(error.to_string()))?;
         let answer = sender.send_request(request).await.map_err(lost)?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MOST_ANSWER).collect().await;

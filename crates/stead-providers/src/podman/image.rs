@@ -1,5 +1,7 @@
 //! Which image a name means now.
 
+use std::collections::BTreeMap;
+
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,6 +18,9 @@ pub(super) struct Image {
     pub(super) id: String,
     /// What cannot change without being another image.
     pub(super) digest: String,
+    /// What an imported one wants every process to find; Podman knows that of all others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) env: BTreeMap<String, String>,
 }
 
 /// Whether an image that is not there is fetched.
@@ -47,7 +52,7 @@ pub(super) async fn find(client: &Client, reference: &str, pull: Pull) -> Result
     Err(missing(reference, "Podman has no image of that name"))
 }
 
-async fn look(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
+pub(super) async fn look(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
     let said = client.get(&format!("/images/{}/json", escaped(reference))).await?;
     if said.status == StatusCode::NOT_FOUND {
         return Ok(None);
@@ -56,7 +61,7 @@ async fn look(client: &Client, reference: &str) -> Result<Option<Image>, Provide
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (id, digest) = (text("Id"), text("Digest"));
     let digest = if digest.is_empty() { format!("sha256:{id}") } else { digest };
-    Ok((!id.is_empty()).then(|| Image { reference: reference.to_owned(), id, digest }))
+    Ok((!id.is_empty()).then(|| Image { reference: reference.to_owned(), id, digest, env: BTreeMap::new() }))
 }
 
 fn missing(reference: &str, why: &str) -> ProviderError {

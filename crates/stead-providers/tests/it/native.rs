@@ -70,7 +70,8 @@ pub(crate) fn provider(home: &Path, init: PathBuf) -> NativeProvider {
 
 fn named(home: &Path, init: PathBuf, instance: String) -> NativeProvider {
     let layers = Arc::new(LayerStore::open(home.join("layers")).unwrap());
-    NativeProvider::new(NativeConfig { home: home.to_owned(), instance, init }, layers)
+    let images = Arc::new(Images::open(home.join("images"), layers.clone()).unwrap());
+    NativeProvider::new(NativeConfig { home: home.to_owned(), instance, init }, layers, images)
 }
 
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {

@@ -27,7 +27,7 @@ use crate::problem::Problem;
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::routes::paging::{Paging, PagingParams};
 use crate::schema;
-use crate::upload::{self, Upload};
+use crate::upload::Upload;
 use crate::wire::content::{
     ContentChange, ContentDiff, ContentFile, ContentHistory, ContentSchema, ContentTree, ContentVersion,
 };
@@ -113,28 +113,8 @@ async fn body(app: &App, request: Request) -> Result<(Vec<NewFile>, [u8; 32]), P
         return Ok((files, hash));
     }
     let upload = Upload::from_request(request, app).await?;
-    let (archive, hash) = spool(upload).await?;
+    let (archive, hash) = upload.into_file().await?;
     Ok((ops::content_of_archive(archive).await?, hash))
-}
-
-/// The archive in a file that is already unlinked, and its hash.
-async fn spool(upload: Upload) -> Result<(std::fs::File, [u8; 32]), Problem> {
-    use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
-    let failed = |error: std::io::Error| Problem::internal(&error);
-    let mut file = tokio::fs::File::from_std(tempfile::tempfile().map_err(failed)?);
-    let (mut reader, mut hasher, mut piece) = (upload.reader(), blake3::Hasher::new(), vec![0; 64 * 1024]);
-    loop {
-        let count = match reader.read(&mut piece).await {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) => return Err(upload::refusal(error).unwrap_or_else(|error| Problem::internal(&error))),
-        };
-        hasher.update(&piece[..count]);
-        file.write_all(&piece[..count]).await.map_err(failed)?;
-    }
-    file.flush().await.map_err(failed)?;
-    file.rewind().await.map_err(failed)?;
-    Ok((file.into_std().await, *hasher.finalize().as_bytes()))
 }
 
 /// `{"files": {path: text}}`

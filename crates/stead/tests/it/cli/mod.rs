@@ -10,6 +10,7 @@ mod execs;
 mod files;
 mod follow;
 mod help;
+mod images;
 mod kit;
 mod mistakes;
 mod offline;

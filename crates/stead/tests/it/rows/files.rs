@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stead_testkit::{RawReply, TestServer};
 
-use super::{Files, on_both, put, server, writer};
+use super::{Files, on_both, on_podman, put, writer};
 
 fn path(session: &Value, path: &str) -> String {
     format!("/sessions/{}/files/{path}", session["id"].as_str().unwrap())
@@ -17,7 +17,7 @@ fn get(server: &TestServer, session: &Value, at: &str, headers: &[(&str, &str)])
 }
 
 fn bytes_come_back_as_they_went(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     let all: Vec<u8> = (0..100_000u32).map(|number| (number % 256) as u8).collect();
     let client = server.client();
@@ -51,7 +51,7 @@ fn bytes_come_back_as_they_went(files: Files) {
 }
 
 fn missing_parents_are_made_on_request_only(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     let client = server.client();
     let refused = client.bytes("PUT", &path(&session, "a/b/c"), &[], b"x").reply();
@@ -69,7 +69,7 @@ fn missing_parents_are_made_on_request_only(files: Files) {
 }
 
 fn paths_are_decoded_once_and_never_climb(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     put(&server, &session, "d%20e/100%25.txt?mkdir=1", b"x");
     let tool = server.tool(&session, "glob", json!({"pattern": "**/*"}));
@@ -92,7 +92,7 @@ fn paths_are_decoded_once_and_never_climb(files: Files) {
 }
 
 fn if_match_and_if_none_match(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     let client = server.client();
     let at = path(&session, "a");
@@ -128,7 +128,7 @@ fn if_match_and_if_none_match(files: Files) {
 }
 
 fn ranges(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     put(&server, &session, "a", b"0123456789");
     let ask = |range: &str| get(&server, &session, "a", &[("range", range)]);
@@ -157,7 +157,7 @@ fn ranges(files: Files) {
 }
 
 fn directories_are_listings_and_tars(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     put(&server, &session, "d/b.txt?mkdir=1", b"bee");
     put(&server, &session, "d/sub/a?mkdir=1", b"ay");
@@ -190,7 +190,7 @@ fn directories_are_listings_and_tars(files: Files) {
 }
 
 fn a_session_token_has_the_files_its_tools_allow(files: Files) {
-    let server = server();
+    let server = files.server();
     server.agent_type("r", json!({"enabled": true, "provider": files.provider(), "tools": ["read"]}));
     server.agent_type("l", json!({"enabled": true, "provider": files.provider(), "tools": ["ls", "rm"]}));
     for (agent_type, allowed, refused) in [
@@ -221,7 +221,7 @@ fn writer_of(server: &TestServer, agent_type: &str) -> Value {
 }
 
 fn a_session_that_is_not_active_has_no_files(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     assert_eq!(server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).status, 204);
     get(&server, &session, "a", &[]).reply().problem(409, "session_not_active");
@@ -265,7 +265,7 @@ fn resident_mib(server: &TestServer) -> u64 {
 #[expect(clippy::print_stdout, reason = "figures for whoever runs it with --nocapture; nothing is held to them")]
 fn three_hundred_mebibytes_up_and_down(files: Files) {
     const SIZE: u64 = 300 << 20;
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     let before = resident_mib(&server);
     let blob = server.client().upload("POST", "/blobs", Numbered::new(SIZE)).expect(201);
@@ -304,4 +304,15 @@ on_both!(
     a_session_token_has_the_files_its_tools_allow,
     a_session_that_is_not_active_has_no_files,
     three_hundred_mebibytes_up_and_down
+);
+
+on_podman!(
+    bytes_come_back_as_they_went,
+    missing_parents_are_made_on_request_only,
+    paths_are_decoded_once_and_never_climb,
+    if_match_and_if_none_match,
+    ranges,
+    directories_are_listings_and_tars,
+    a_session_token_has_the_files_its_tools_allow,
+    a_session_that_is_not_active_has_no_files
 );

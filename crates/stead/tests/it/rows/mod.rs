@@ -16,6 +16,7 @@ mod files;
 mod git;
 mod hostile;
 mod idempotency;
+mod images;
 mod mounts;
 mod native;
 mod podman;
@@ -39,11 +40,12 @@ fn server_with(options: ServerOptions) -> TestServer {
     TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options)
 }
 
-/// Where a session's files are: in the server's memory, or on disk inside a box.
+/// Where a session's files are: in the server's memory, or on disk inside a box, of this host's kernel or of Podman.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Files {
     Memory,
     Disk,
+    Container,
 }
 
 impl Files {
@@ -54,6 +56,15 @@ impl Files {
                 native::build_init();
                 "native"
             }
+            Self::Container => "podman",
+        }
+    }
+
+    /// A server that can have them.
+    fn server(self) -> TestServer {
+        match self {
+            Self::Memory | Self::Disk => server(),
+            Self::Container => podman::with_podman(),
         }
     }
 }
@@ -77,6 +88,19 @@ macro_rules! on_both {
     };
 }
 use on_both;
+
+/// And in containers, where what differs is how the box was made.
+macro_rules! on_podman {
+    ($($test:ident),+ $(,)?) => {
+        mod container {
+            $(#[test]
+            fn $test() {
+                super::$test(super::super::Files::Container);
+            })+
+        }
+    };
+}
+use on_podman;
 
 /// A session of an agent type `w` with every tool.
 fn writer(server: &TestServer, files: Files) -> Value {

@@ -1,7 +1,9 @@
 //! The Podman provider against a real Podman: the same tools in a container, closed on every side, and nothing left.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use stead_providers::{PodmanConfig, PodmanProvider, PodmanTarget, Pull, conformance};
+use stead_providers::{Images, LayerStore, PodmanConfig, PodmanProvider, PodmanTarget, Pull, conformance};
 use stead_testkit::podman::{self, BUSYBOX, NOTHING, TOOLS};
 use stead_testkit::{ServerOptions, TestServer};
 
@@ -14,7 +16,7 @@ fn options() -> ServerOptions {
     ServerOptions::default().env("PODMAN_BASE_URL", &podman::shared().url()).env("STEAD_PODMAN_IMAGE", TOOLS)
 }
 
-fn with_podman() -> TestServer {
+pub(super) fn with_podman() -> TestServer {
     server_with(options())
 }
 
@@ -63,8 +65,10 @@ fn podman_conforms() {
         base_image: TOOLS.to_owned(),
         pull: Pull::Never,
     };
+    let layers = Arc::new(LayerStore::open(home.path().join("layers")).unwrap());
+    let images = Arc::new(Images::open(home.path().join("images"), layers).unwrap());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(conformance::check(&PodmanProvider::new(config), 9000)).unwrap();
+    runtime.block_on(conformance::check(&PodmanProvider::new(config, images), 9000)).unwrap();
 }
 
 #[test]

@@ -76,6 +76,48 @@ fn s5_podman_members_are_bound_at_the_claim_and_used_once() {
 }
 
 #[test]
+fn s5_native_members_are_bound_at_the_claim_and_used_once() {
+    a_member_is_bound_at_the_claim_and_used_once("native");
+}
+
+/// A box that waited stands over nothing; a session that brings files has them all the same, and what it writes is seen, kept and put back.
+#[test]
+fn s5_a_native_member_takes_what_its_session_brings() {
+    let server = with_pool("native", 1);
+    for bring in [json!("empty"), json!({"type": "bundle", "source": {"blob": bundle(&server)}})] {
+        configure(&server, "workspace_policy", bring.clone());
+        ready(&server, 1);
+        let session = server.session(json!({"agent_type": "w"}));
+        assert_eq!(session["workspace"]["warm"], true, "{session}");
+        let id = session["id"].as_str().unwrap();
+        let call =
+            |command: &str| server.tool(&session, "bash", json!({"command": command}))["result"]["stdout"].clone();
+        let began = if bring == json!("empty") { "" } else { "brought\n" };
+        assert_eq!(call("cat brought 2>/dev/null; echo one > new"), began);
+        let diff = server.client().get(&format!("/sessions/{id}/diff")).expect(200);
+        assert!(diff.to_string().contains("new") && !diff.to_string().contains("brought"), "{diff}");
+        let kept = server.client().post(&format!("/sessions/{id}/snapshots"), json!({})).expect(201);
+        call("rm new; echo two > other");
+        let snapshot = kept["id"].as_str().unwrap();
+        server.client().post(&format!("/sessions/{id}/snapshots/{snapshot}/restore"), json!({})).expect(200);
+        assert_eq!(call("cat new; ls"), if began.is_empty() { "one\nnew\n" } else { "one\nbrought\nnew\n" });
+        server.client().delete(&format!("/sessions/{id}")).expect(204);
+    }
+}
+
+/// A tar with one file in it, by its digest.
+fn bundle(server: &TestServer) -> String {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(8);
+    header.set_mode(0o644);
+    tar.append_data(&mut header, "brought", &b"brought\n"[..]).unwrap();
+    let reply = server.client().bytes("POST", "/blobs", &[], &tar.into_inner().unwrap()).reply();
+    let stored: Value = serde_json::from_str(&reply.text).unwrap();
+    stored["digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
 fn s5_many_at_once_get_one_member_each_and_the_rest_are_made() {
     let server = with_pool("podman", 3);
     let sessions: Vec<Value> = std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use stead_testkit::{Reply, TestServer};
 
-use super::{Files, on_both, put, server, writer};
+use super::{Files, on_both, on_podman, put, writer};
 
 fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
@@ -83,7 +83,7 @@ fn change(server: &TestServer, session: &Value) {
 }
 
 fn f10_restore_puts_everything_back(files: Files) {
-    let mut server = server();
+    let mut server = files.server();
     let session = writer(&server, files);
     fill(&server, &session);
     let before = tree(&server, &session);
@@ -112,7 +112,7 @@ fn f10_restore_puts_everything_back(files: Files) {
 }
 
 fn f10_what_is_refused(files: Files) {
-    let server = server();
+    let server = files.server();
     let (session, other) = (writer(&server, files), server.session(json!({"agent_type": "w"})));
     let kept = snapshot(&server, &session, json!({}));
     restore(&server, &other, &kept).problem(404, "not_found");
@@ -126,7 +126,7 @@ fn f10_what_is_refused(files: Files) {
 }
 
 fn f10_a_key_makes_one_snapshot(files: Files) {
-    let mut server = server();
+    let mut server = files.server();
     let session = writer(&server, files);
     let ask = |server: &TestServer, body: Value| {
         let at = path(&session, "/snapshots");
@@ -170,7 +170,7 @@ fn on_disk(root: &Path) -> Vec<(String, char, u32, Vec<u8>)> {
 }
 
 fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
-    let server = server();
+    let server = files.server();
     let base = tempfile::tempdir().unwrap();
     std::fs::write(base.path().join("keep"), "kept\n").unwrap();
     std::fs::write(base.path().join("edit me"), "one\r\ntwo\r\nthree").unwrap();
@@ -209,6 +209,13 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
 }
 
 on_both!(
+    f10_restore_puts_everything_back,
+    f10_what_is_refused,
+    f10_a_key_makes_one_snapshot,
+    f13_the_patch_applied_by_git_gives_the_same_tree
+);
+
+on_podman!(
     f10_restore_puts_everything_back,
     f10_what_is_refused,
     f10_a_key_makes_one_snapshot,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
-use super::{Files, on_both, put, server, writer};
+use super::{Files, on_both, on_podman, put, writer};
 
 /// A call that must fail; its code and message.
 #[track_caller]
@@ -28,7 +28,7 @@ fn bytes(server: &TestServer, session: &Value, path: &str) -> Vec<u8> {
 }
 
 fn f1_path_rules_and_their_texts(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     let write = |path: &str| json!({"path": path, "content": "x"});
     for (given, meant) in
@@ -62,7 +62,7 @@ fn f1_path_rules_and_their_texts(files: Files) {
 }
 
 fn f3_read_pages_and_says_what_it_left_out(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     let text: String = (0..5000).map(|number| format!("line {number}\n")).collect();
     put(&server, &session, "long", text.as_bytes());
@@ -84,7 +84,7 @@ fn f3_read_pages_and_says_what_it_left_out(files: Files) {
 }
 
 fn f4_edit_changes_one_word_and_no_other_byte(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     // 200 KiB, lines ending in CRLF, none at the end, and a little of everything in between.
     let mut large: Vec<u8> = Vec::new();
@@ -114,7 +114,7 @@ fn f4_edit_changes_one_word_and_no_other_byte(files: Files) {
 }
 
 fn f5_glob_is_gits(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     for path in ["a.py", "src/b.py", "src/x/a.py", "src/x/note.txt", ".hidden/c.py", "build/d.py"] {
         put(&server, &session, &format!("{path}?mkdir=1"), b"x");
@@ -134,7 +134,7 @@ fn f5_glob_is_gits(files: Files) {
 }
 
 fn f6_grep_finds_lines_and_says_when_it_stopped(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     put(&server, &session, "a.txt", b"first\n  needle one\nlast needle\n");
     put(&server, &session, "src/b.rs?mkdir=1", b"let needle = 1;\n");
@@ -162,7 +162,7 @@ fn f6_grep_finds_lines_and_says_when_it_stopped(files: Files) {
 }
 
 fn f7_a_path_is_a_file_or_a_directory(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     put(&server, &session, "d/x?mkdir=1", b"x");
     assert_eq!(fails(&server, &session, "write", json!({"path": "d", "content": "x"})).0, "is_directory");
@@ -177,7 +177,7 @@ fn f7_a_path_is_a_file_or_a_directory(files: Files) {
 }
 
 fn f8_a_stale_hash_stops_every_change(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     let seen = works(&server, &session, "write", json!({"path": "a", "content": "one"}))["hash"].clone();
     let now =
@@ -196,7 +196,7 @@ fn f8_a_stale_hash_stops_every_change(files: Files) {
 }
 
 fn f9_a_failing_tool_leaves_everything_as_it_was(files: Files) {
-    let server = server();
+    let server = files.server();
     let session = writer(&server, files);
     put(&server, &session, "a", b"one one");
     let id = session["id"].as_str().unwrap();
@@ -223,7 +223,7 @@ fn f9_a_failing_tool_leaves_everything_as_it_was(files: Files) {
 fn f12_versions_count_and_a_crash_loses_nothing(files: Files) {
     // Only files that live in the journal are counted; what a crash must not lose is the same for all.
     let counted = |number: u64| if matches!(files, Files::Memory) { json!(number) } else { Value::Null };
-    let mut server = server();
+    let mut server = files.server();
     let session = writer(&server, files);
     let id = session["id"].as_str().unwrap().to_owned();
     for number in 1..=3 {
@@ -251,6 +251,18 @@ fn f12_versions_count_and_a_crash_loses_nothing(files: Files) {
 }
 
 on_both!(
+    f1_path_rules_and_their_texts,
+    f3_read_pages_and_says_what_it_left_out,
+    f4_edit_changes_one_word_and_no_other_byte,
+    f5_glob_is_gits,
+    f6_grep_finds_lines_and_says_when_it_stopped,
+    f7_a_path_is_a_file_or_a_directory,
+    f8_a_stale_hash_stops_every_change,
+    f9_a_failing_tool_leaves_everything_as_it_was,
+    f12_versions_count_and_a_crash_loses_nothing
+);
+
+on_podman!(
     f1_path_rules_and_their_texts,
     f3_read_pages_and_says_what_it_left_out,
     f4_edit_changes_one_word_and_no_other_byte,

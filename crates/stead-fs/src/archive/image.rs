@@ -1,0 +1,168 @@
+//! Images: a whole root directory out of a tar, or out of an OCI archive whose layers lie one over the other.
+//!
+//! An image is not a bundle: its links may lead anywhere, since who runs in the root has no other, and its devices are left out, since every box has
+//! its own. So nothing here follows a link of the archive on a disk. The layers are laid over each other as names alone ([`merge`]), links followed as
+//! inside the root, whiteouts applied; only what that leaves is written, and no name that is written leads through a link. Every blob that an OCI
+//! archive names is compared with its digest before anything of it is believed ([`oci`]).
+
+mod merge;
+mod oci;
+mod section;
+mod write;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use super::meter::Meter;
+use super::{ArchiveEntry, ArchiveError, ArchiveFormat, ArchiveLimits, Body, tape};
+use crate::digest::Digest;
+use crate::disk::DiskFs;
+use merge::{Listed, Tree, What};
+use section::Section;
+
+/// How large an image may get, by default.
+pub const LIMITS: ArchiveLimits = ArchiveLimits { entries: 1_000_000, total_bytes: 32 << 30, ratio: 200 };
+
+/// An archive that is an image, as far as its names and its digests tell.
+pub struct Image {
+    /// Of an OCI image its manifest's, of any other archive that of its bytes.
+    pub digest: Digest,
+    /// What the image wants every process to find in its environment.
+    pub env: Vec<(String, String)>,
+    layers: Vec<Layer>,
+    /// The archive, plain.
+    archive: File,
+}
+
+/// One tar of the image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Layer {
+    start: u64,
+    length: u64,
+    format: ArchiveFormat,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Written {
+    pub files: u64,
+    pub directories: u64,
+    pub links: u64,
+    pub bytes: u64,
+    /// Devices and FIFOs that the image has and the tree does not.
+    pub left_out: u64,
+}
+
+/// Something to read anywhere in.
+trait ReadSeek: Read + Seek {}
+impl<T: Read + Seek + ?Sized> ReadSeek for T {}
+
+impl Image {
+    /// Reads what an archive says of itself: a tar of a root directory, or an OCI archive; plain, or packed with gzip or zstd.
+    ///
+    /// A packed archive is unpacked into `spool` first, an empty file without a name, and is read there from then on.
+    pub fn open(mut archive: File, mut spool: File, limits: &ArchiveLimits) -> Result<Self, ArchiveError> {
+        archive.seek(SeekFrom::Start(0))?;
+        let given = Digest::of_reader(&mut archive)?;
+        let length = archive.seek(SeekFrom::End(0))?;
+        let mut archive = match format(&mut archive)? {
+            ArchiveFormat::Zip => return Err(damaged("an image is a tar or an OCI archive, not a zip")),
+            ArchiveFormat::Tar => archive,
+            packed => {
+                unpack(archive, packed, &mut spool, &Meter::new(limits, length))?;
+                spool
+            }
+        };
+        let whole = archive.seek(SeekFrom::End(0))?;
+        Ok(match oci::read(&mut archive, limits)? {
+            Some(found) => Self { digest: found.digest, env: found.env, layers: found.layers, archive },
+            None => {
+                let layers = vec![Layer { start: 0, length: whole, format: ArchiveFormat::Tar }];
+                Self { digest: given, env: Vec::new(), layers, archive }
+            }
+        })
+    }
+
+    /// Writes the image's root into an empty directory. On an error what was written stays: write into something that can be thrown away.
+    pub fn write(&self, limits: &ArchiveLimits, into: &mut DiskFs) -> Result<Written, ArchiveError> {
+        let mut archive = &self.archive;
+        let packed = archive.seek(SeekFrom::End(0))?;
+        let (mut tree, mut left_out) = (Tree::default(), 0);
+        let meter = Meter::new(limits, packed);
+        for (number, layer) in self.layers.iter().enumerate() {
+            let (listed, specials) = self.list(number, layer, &meter)?;
+            left_out += specials;
+            tree.lay(listed)?;
+        }
+        let meter = Meter::new(limits, packed);
+        let written = write::all(self, tree, &meter, into)?;
+        Ok(Written { left_out, ..written })
+    }
+
+    /// Every name of a layer, in its order, and how many devices it has. All of it is decompressed and measured.
+    fn list(&self, number: usize, layer: &Layer, meter: &Meter) -> Result<(Vec<Listed>, u64), ArchiveError> {
+        // Only an OCI layer takes anything away: in a tar of a root such a name is a name.
+        let whiteouts = self.layers.len() > 1 || layer.start > 0;
+        let (mut listed, mut specials, mut entry_number) = (Vec::new(), 0, 0);
+        self.each(layer, meter, &mut |mut entry| {
+            let what = match &mut entry.body {
+                Body::Directory => What::Directory,
+                Body::Symlink { target } => What::Link(std::mem::take(target)),
+                Body::HardLink { target } => What::Same(target.clone()),
+                Body::File { reader, .. } => {
+                    meter.drain(*reader)?;
+                    What::File(merge::Source { layer: number, entry: entry_number })
+                }
+                Body::Special => {
+                    specials += 1;
+                    entry_number += 1;
+                    return Ok(());
+                }
+            };
+            entry_number += 1;
+            listed.push(Listed::of(entry.path, what, whiteouts)?);
+            Ok(())
+        })?;
+        Ok((listed, specials))
+    }
+
+    fn each(
+        &self,
+        layer: &Layer,
+        meter: &Meter,
+        visit: &mut dyn FnMut(ArchiveEntry<'_>) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        let mut archive = &self.archive;
+        let mut section = Section::new(&mut archive, layer.start, layer.length);
+        tape::read(&mut section, layer.format, meter, visit)
+    }
+}
+
+/// By what it begins with.
+fn format<R: Read + Seek + ?Sized>(archive: &mut R) -> Result<ArchiveFormat, ArchiveError> {
+    archive.seek(SeekFrom::Start(0))?;
+    let mut start = Vec::new();
+    (&mut *archive).take(512).read_to_end(&mut start)?;
+    archive.seek(SeekFrom::Start(0))?;
+    ArchiveFormat::of_content(&start).ok_or_else(|| damaged("it is neither a tar nor a tar packed with gzip or zstd"))
+}
+
+fn unpack(archive: File, format: ArchiveFormat, spool: &mut File, meter: &Meter) -> Result<(), ArchiveError> {
+    let mut unpacked: Box<dyn Read> = match format {
+        ArchiveFormat::TarZst => Box::new(zstd::stream::read::Decoder::new(archive)?),
+        _ => Box::new(flate2::read::MultiGzDecoder::new(archive)),
+    };
+    let mut piece = vec![0; 256 << 10];
+    loop {
+        let count = unpacked.read(&mut piece)?;
+        if count == 0 {
+            return spool.flush().map_err(ArchiveError::Io);
+        }
+        meter.add(count as u64)?;
+        spool.write_all(&piece[..count]).map_err(ArchiveError::Io)?;
+    }
+}
+
+fn damaged(reason: impl Into<String>) -> ArchiveError {
+    ArchiveError::Damaged { reason: reason.into() }
+}

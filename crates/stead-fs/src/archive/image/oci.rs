@@ -1,0 +1,227 @@
+//! OCI archives: a tar of an OCI image layout.
+//!
+//! The index names a manifest, the manifest names a configuration and layers, all of them blobs of the archive by digest. Nothing is believed before the
+//! blob that says it has the digest it was named by.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Read, SeekFrom};
+
+use serde::Deserialize;
+
+use super::section::Section;
+use super::{Layer, ReadSeek, damaged, format};
+use crate::archive::meter::Gated;
+use crate::archive::{ArchiveError, ArchiveFormat, ArchiveLimits};
+use crate::digest::Digest;
+
+/// Of the documents; real ones have a few kilobytes.
+const MAX_DOCUMENT: u64 = 4 << 20;
+const MAX_LAYERS: usize = 500;
+/// An index may name an index; one that goes on has no end.
+const MAX_INDEXES: usize = 4;
+const LAYOUT: &str = "oci-layout";
+const INDEX: &str = "index.json";
+/// What Docker's own format has in place of an index.
+const DOCKER: &str = "manifest.json";
+
+/// Where each file of the archive is.
+type Places = BTreeMap<Vec<u8>, (u64, u64)>;
+
+#[derive(Deserialize)]
+struct Index {
+    manifests: Vec<Descriptor>,
+}
+
+#[derive(Deserialize, Clone)]
+struct Descriptor {
+    #[serde(default, rename = "mediaType")]
+    media_type: String,
+    digest: String,
+    size: u64,
+    platform: Option<Platform>,
+}
+
+#[derive(Deserialize, Clone)]
+struct Platform {
+    architecture: String,
+    os: String,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    config: Descriptor,
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Configuration {
+    config: Option<Process>,
+}
+
+#[derive(Deserialize)]
+struct Process {
+    #[serde(rename = "Env")]
+    env: Option<Vec<String>>,
+}
+
+/// What an OCI archive says of its image.
+pub(super) struct Found {
+    pub(super) digest: Digest,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) layers: Vec<Layer>,
+}
+
+/// The image of an OCI archive; `None` if the archive is something else.
+pub(super) fn read(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<Option<Found>, ArchiveError> {
+    let places = places(archive, limits)?;
+    let has = |name: &str| places.contains_key(name.as_bytes());
+    if !has(LAYOUT) || !has(INDEX) {
+        if has(DOCKER) && is_docker(archive, &places) {
+            let reason =
+                "it is in Docker's own format; save the image as an OCI archive (podman save --format oci-archive)";
+            return Err(damaged(reason));
+        }
+        return Ok(None);
+    }
+    let mut oci = Oci { archive, places };
+    let manifest = oci.manifest()?;
+    let digest = manifest.digest()?;
+    let Manifest { config, layers } = oci.document(&manifest)?;
+    if layers.len() > MAX_LAYERS {
+        return Err(damaged(format!("the image has more than {MAX_LAYERS} layers")));
+    }
+    let configuration: Configuration = oci.document(&config)?;
+    let env = configuration.config.and_then(|process| process.env).unwrap_or_default();
+    let env =
+        env.iter().filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let layers = layers.iter().map(|layer| oci.layer(layer)).collect::<Result<_, _>>()?;
+    Ok(Some(Found { digest, env: env.collect(), layers }))
+}
+
+/// Its one document is a list of configurations with their layers.
+fn is_docker(archive: &mut dyn ReadSeek, places: &Places) -> bool {
+    let Some((start, length)) = places.get(DOCKER.as_bytes()) else { return false };
+    let mut text = Vec::new();
+    let read = Section::new(archive, *start, (*length).min(MAX_DOCUMENT)).read_to_end(&mut text);
+    let document: Option<serde_json::Value> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
+    document.is_some_and(|document| document.pointer("/0/Layers").is_some())
+}
+
+fn places(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<Places, ArchiveError> {
+    archive.seek(SeekFrom::Start(0))?;
+    let mut places = Places::new();
+    let (gated, gate) = Gated::new(BufReader::with_capacity(256 << 10, archive));
+    let mut tar = tar::Archive::new(gated);
+    let mut entries = tar.entries()?;
+    loop {
+        gate.headers();
+        let Some(entry) = entries.next() else { return Ok(places) };
+        let mut entry = entry?;
+        gate.content();
+        if places.len() > limits.entries {
+            return Err(ArchiveError::TooMany { limit: limits.entries });
+        }
+        if entry.header().entry_type().is_file() {
+            let name = entry.path_bytes();
+            let name = name.strip_prefix(b"./").unwrap_or(&name).to_vec();
+            places.insert(name, (entry.raw_file_position(), entry.size()));
+        }
+        io::copy(&mut entry, &mut io::sink())?;
+    }
+}
+
+struct Oci<'a> {
+    archive: &'a mut dyn ReadSeek,
+    places: Places,
+}
+
+impl Oci<'_> {
+    /// The manifest of the image for this machine, through indexes of indexes.
+    fn manifest(&mut self) -> Result<Descriptor, ArchiveError> {
+        let (start, length) = self.places[INDEX.as_bytes()];
+        let mut index: Index = self.parse(start, length)?;
+        for _ in 0..MAX_INDEXES {
+            let found = choose(index.manifests)?;
+            if !is_index(&found) {
+                return Ok(found);
+            }
+            index = self.document(&found)?;
+        }
+        Err(damaged("its indexes name each other without an end"))
+    }
+
+    fn document<T: for<'a> Deserialize<'a>>(&mut self, descriptor: &Descriptor) -> Result<T, ArchiveError> {
+        let (start, length) = self.blob(descriptor)?;
+        self.parse(start, length)
+    }
+
+    fn parse<T: for<'a> Deserialize<'a>>(&mut self, start: u64, length: u64) -> Result<T, ArchiveError> {
+        if length > MAX_DOCUMENT {
+            return Err(damaged(format!("one of its documents has more than {MAX_DOCUMENT} bytes")));
+        }
+        let mut text = Vec::new();
+        Section::new(self.archive, start, length).read_to_end(&mut text)?;
+        serde_json::from_slice(&text).map_err(|error| damaged(format!("one of its documents cannot be read: {error}")))
+    }
+
+    fn layer(&mut self, descriptor: &Descriptor) -> Result<Layer, ArchiveError> {
+        let (start, length) = self.blob(descriptor)?;
+        let format = format(&mut Section::new(self.archive, start, length))?;
+        if format == ArchiveFormat::Zip {
+            return Err(damaged(format!("the layer {} is no tar", descriptor.digest)));
+        }
+        Ok(Layer { start, length, format })
+    }
+
+    /// Where a blob is, once its bytes have the length and the digest it was named by.
+    fn blob(&mut self, descriptor: &Descriptor) -> Result<(u64, u64), ArchiveError> {
+        let expected = descriptor.digest()?;
+        let hex = expected.to_string();
+        let name = format!("blobs/sha256/{}", hex.trim_start_matches("sha256:"));
+        let place = self.places.get(name.as_bytes()).copied();
+        let (start, length) = place.ok_or_else(|| damaged(format!("the blob {expected} is not in it")))?;
+        let actual = Digest::of_reader(&mut Section::new(self.archive, start, length))?;
+        if actual != expected {
+            return Err(ArchiveError::Digest { expected, actual });
+        }
+        if length != descriptor.size {
+            return Err(damaged(format!("the blob {expected} has {length} bytes where {} are named", descriptor.size)));
+        }
+        Ok((start, length))
+    }
+}
+
+impl Descriptor {
+    fn digest(&self) -> Result<Digest, ArchiveError> {
+        let named = self.digest.strip_prefix("sha256:").map(|_| self.digest.parse());
+        match named {
+            Some(Ok(digest)) => Ok(digest),
+            _ => Err(damaged(format!("{:?} is no SHA-256 digest", self.digest.chars().take(100).collect::<String>()))),
+        }
+    }
+}
+
+fn is_index(descriptor: &Descriptor) -> bool {
+    descriptor.media_type.ends_with("image.index.v1+json") || descriptor.media_type.ends_with("manifest.list.v2+json")
+}
+
+/// The only one, or the only one for this machine.
+fn choose(manifests: Vec<Descriptor>) -> Result<Descriptor, ArchiveError> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let ours = |platform: &Platform| platform.os == "linux" && platform.architecture == architecture;
+    let count = manifests.len();
+    let mut fitting = manifests.iter().filter(|found| found.platform.as_ref().is_some_and(ours));
+    match (fitting.next(), fitting.next(), count) {
+        (Some(found), None, _) => Ok(found.clone()),
+        (None, _, 1) if manifests[0].platform.is_none() => Ok(manifests[0].clone()),
+        (None, _, 1) => Err(damaged(format!("its image is not for linux/{architecture}"))),
+        (None, ..) => Err(damaged(format!("none of its {count} images is for linux/{architecture}"))),
+        (Some(_), Some(_), _) => {
+            Err(damaged(format!("more than one of its {count} images is for linux/{architecture}; keep one")))
+        }
+    }
+}

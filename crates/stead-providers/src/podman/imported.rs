@@ -1,0 +1,68 @@
+//! Images that were imported into this server, given to Podman when a box first needs one.
+//!
+//! Podman has each under a name made of this server's instance and the image's digest. So what a name means here is asked here, never there; an
+//! image that is there has the right bytes; and what two servers give one Podman are two images.
+
+use std::fs::File;
+use std::io::Seek as _;
+
+use stead_core::WorkspaceId;
+use stead_fs::archive::{self, ArchiveError};
+use stead_fs::{Digest, DiskFs, WorkspacePath};
+
+use super::PodmanProvider;
+use super::client::escaped;
+use super::image::{self, Image};
+use crate::boxed::off_thread;
+use crate::error::ProviderError;
+use crate::images::HeldImage;
+
+impl PodmanProvider {
+    /// The imported image a reference means, held for the box and known to Podman; `None` if none was imported under that name.
+    pub(super) async fn lend(&self, reference: &str, holder: WorkspaceId) -> Result<Option<Image>, ProviderError> {
+        let (images, asked) = (self.images.clone(), reference.to_owned());
+        let held = off_thread(move || images.hold(&asked, &holder.to_string())).await?;
+        let Some(held) = held else { return Ok(None) };
+        let name = self.lent_name(&held.digest);
+        let lending = self.lending.lock().await;
+        let id = match image::look(&self.client, &name).await? {
+            Some(there) => there.id,
+            None => {
+                self.give(&held, &name).await?;
+                let missing = || ProviderError::Podman { reason: format!("it took the image {name} and has it not") };
+                image::look(&self.client, &name).await?.ok_or_else(missing)?.id
+            }
+        };
+        drop(lending);
+        Ok(Some(Image { reference: reference.to_owned(), id, digest: held.digest.to_string(), env: held.env }))
+    }
+
+    /// Podman need not have it any more.
+    pub(super) async fn take_back(&self, digest: &Digest) -> Result<(), ProviderError> {
+        let name = self.lent_name(digest);
+        if image::look(&self.client, &name).await?.is_some() {
+            self.client.delete(&format!("/images/{}", escaped(&name))).await?.ok()?;
+        }
+        Ok(())
+    }
+
+    async fn give(&self, held: &HeldImage, name: &str) -> Result<(), ProviderError> {
+        let (place, root) = (self.place.clone(), self.images.root(held)?);
+        let tar = off_thread(move || {
+            let unpacked = |source| ProviderError::Bundle { source };
+            let io = |error| unpacked(ArchiveError::Io(error));
+            let mut tar: File = place.scratch().file().map_err(io)?;
+            let files = DiskFs::open(&root).map_err(io)?;
+            archive::export_tar(&files, &WorkspacePath::root(), &mut tar).map_err(unpacked)?;
+            tar.rewind().map_err(io)?;
+            Ok(tar)
+        });
+        let path = format!("/images/import?reference={}", escaped(name));
+        self.client.send_file(&path, tar.await?).await?.ok().map(drop)
+    }
+
+    fn lent_name(&self, digest: &Digest) -> String {
+        let digest = digest.to_string();
+        format!("localhost/stead/{}:{}", self.config.instance.to_lowercase(), digest.trim_start_matches("sha256:"))
+    }
+}

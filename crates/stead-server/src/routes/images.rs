@@ -1,0 +1,72 @@
+//! `/images`: root directories from local files, by name.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use stead_engine::ops;
+use stead_providers::Naming;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::path::ImagePath;
+use crate::problem::Problem;
+use crate::query::{Nothing, Query};
+use crate::schema;
+use crate::upload::Upload;
+use crate::wire::image::Image;
+use crate::wire::list::List;
+
+/// Lists the imported images by name.
+#[utoipa::path(get, path = "/images", tag = "images", operation_id = "list_images",
+    responses((status = 200, body = List<Image>)))]
+pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<Image>>, Problem> {
+    let found = ops::images(&app.engine).await?;
+    Ok(Answer(List::whole(found.into_iter().map(Image::from).collect())))
+}
+
+/// Shows what a name means now.
+#[utoipa::path(get, path = "/images/{*name}", tag = "images", operation_id = "show_image",
+    params(("name" = schema::ImageName, Path)), responses((status = 200, body = Image)))]
+pub(crate) async fn show(
+    State(app): State<App>,
+    ImagePath(name): ImagePath,
+    _: Query<Nothing>,
+) -> Result<Answer<Image>, Problem> {
+    Ok(Answer(ops::image(&app.engine, name).await?.into()))
+}
+
+/// Imports an image under a name: a tar of a root directory, or an OCI archive; plain, or packed with gzip or zstd. All of it, or nothing happened.
+///
+/// A name that is there already moves to what is imported. Sessions that run keep the image they were made from.
+#[utoipa::path(put, path = "/images/{*name}", tag = "images", operation_id = "import_image",
+    params(("name" = schema::ImageName, Path)),
+    request_body(content = schema::Bytes, content_type = "application/octet-stream"),
+    responses((status = 201, body = Image, description = "The name is new."),
+        (status = 200, body = Image, description = "The name meant something before."), (status = 422)))]
+pub(crate) async fn import(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    ImagePath(name): ImagePath,
+    _: Query<Nothing>,
+    upload: Upload,
+) -> Result<Response, Problem> {
+    let (archive, _) = upload.into_file().await?;
+    let (record, naming) = ops::import_image(&app.engine, &actor, name, archive).await?;
+    let status = if naming == Naming::New { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Answer(Image::from(record))).into_response())
+}
+
+/// Takes a name away, and the bytes with it if nothing else means them. Refused while boxes use them.
+#[utoipa::path(delete, path = "/images/{*name}", tag = "images", operation_id = "remove_image",
+    params(("name" = schema::ImageName, Path)),
+    responses((status = 204, description = "It is gone."), (status = 409)))]
+pub(crate) async fn remove(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    ImagePath(name): ImagePath,
+    _: Query<Nothing>,
+) -> Result<StatusCode, Problem> {
+    ops::remove_image(&app.engine, &actor, name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,96 @@
+//! `stead image …`: roots for boxes, from files of this machine.
+
+use std::fs::File;
+use std::io::Seek as _;
+use std::path::{Path, PathBuf};
+
+use stead_fs::{DiskFs, WorkspacePath, archive};
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{Mark, Table};
+use crate::render::cell;
+
+const COLUMNS: [&str; 5] = ["name", "digest", "files", "bytes", "imported_at"];
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ImageCommand {
+    /// Import an image: all of it, or nothing happened
+    ///
+    /// A name that is there already moves to what is imported; sessions that run keep the image they were made from.
+    Import {
+        /// A root directory, a tar of one, or an OCI archive; tars may be packed with gzip or zstd
+        source: PathBuf,
+        /// What to call it: the `base_image` of an agent type, or `stead run --image`
+        name: String,
+    },
+    /// List the imported images
+    Ls,
+    /// Remove an image that no box uses
+    Rm {
+        /// The name it was imported under
+        name: String,
+    },
+}
+
+impl ImageCommand {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        match self {
+            Self::Import { source, name } => import(context, source, name),
+            Self::Ls => ls(context),
+            Self::Rm { name } => {
+                let gone = context.client()?.delete(&format!("/images/{}", segment(name)))?;
+                context.out.either(&gone, || context.out.marked(Mark::Good, &format!("{name} is gone")))
+            }
+        }
+    }
+}
+
+fn import(context: &Context, source: &Path, name: &str) -> Result<(), Failure> {
+    let unreadable = |error| Failure::new(format!("cannot read {}", source.display())).because(&error);
+    let is_directory = std::fs::metadata(source).map_err(unreadable)?.is_dir();
+    let mut archive = if is_directory { packed(source)? } else { File::open(source).map_err(unreadable)? };
+    let imported = context.client()?.upload("PUT", &format!("/images/{}", segment(name)), &mut archive)?;
+    let out = &context.out;
+    out.either(&imported, || match out.is_terminal() {
+        false => out.line(&cell(&imported["digest"])),
+        true => {
+            let (files, bytes) = (cell(&imported["files"]), cell(&imported["bytes"]));
+            out.marked(Mark::Good, &format!("{name}: {files} files, {bytes} bytes, {}", cell(&imported["digest"])))?;
+            if imported["left_out"].as_u64().unwrap_or(0) > 0 {
+                let left = cell(&imported["left_out"]);
+                out.marked(Mark::Warned, &format!("{left} devices and FIFOs were left out: every box has its own"))?;
+            }
+            out.command(&format!("stead run --image {name} -- CMD"))
+        }
+    })
+}
+
+/// A directory as a tar, links as links.
+fn packed(directory: &Path) -> Result<File, Failure> {
+    let failed =
+        |error: &dyn std::error::Error| Failure::new(format!("cannot pack {}", directory.display())).because(error);
+    let tree = DiskFs::open(directory).map_err(|error| failed(&error))?;
+    let mut spool = tempfile::tempfile().map_err(|error| failed(&error))?;
+    archive::export_tar(&tree, &WorkspacePath::root(), &mut spool).map_err(|error| failed(&error))?;
+    spool.rewind().map_err(|error| failed(&error))?;
+    Ok(spool)
+}
+
+fn ls(context: &Context) -> Result<(), Failure> {
+    let answer = context.client()?.get("/images")?;
+    context.out.either(&answer, || {
+        let items = answer["items"].as_array().cloned().unwrap_or_default();
+        if items.is_empty() {
+            context.out.note("no images were imported");
+            return Ok(());
+        }
+        let mut table = Table::new(&COLUMNS);
+        for image in &items {
+            let cells = COLUMNS.map(|name| cell(&image[name]));
+            table.row(&cells.each_ref().map(String::as_str));
+        }
+        context.out.table(&table)
+    })
+}
