@@ -14,8 +14,8 @@ use crate::path::WorkspacePath;
 
 pub(super) fn all(image: &Image, tree: Tree, meter: &Meter, into: &mut DiskFs) -> Result<Written, ArchiveError> {
     let mut written = Written::default();
-    let (mut files, mut links): (BTreeMap<Source, Vec<WorkspacePath>>, Vec<(WorkspacePath, Vec<u8>)>) =
-        Default::default();
+    let mut files: BTreeMap<Source, Vec<WorkspacePath>> = BTreeMap::new();
+    let mut links: Vec<(WorkspacePath, Vec<u8>)> = Vec::new();
     tree.walk(&mut |path, node| {
         match node {
             Node::Directory(_) => {

@@ -92,7 +92,7 @@ fn tar(entries: &[(&str, Entry<'_>)]) -> Vec<u8> {
 
 fn busybox() -> Vec<u8> {
     let found = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find_map(|path| std::fs::read(path).ok());
-    found.expect("busybox is installed by cargo xtask test")
+    found.unwrap()
 }
 
 /// The first layer of every image here.
