@@ -15,8 +15,8 @@ use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SessionId, Timestamp, WorkspaceId};
 use stead_providers::{
-    ActionOrder, AdoptOrder, FileOrder, LayerStore, NativeConfig, NativeProvider, OperateError, Placement, Provider,
-    ProviderError, ToolOrder, Workspace, conformance,
+    ActionOrder, AdoptOrder, FileOrder, Images, LayerStore, NativeConfig, NativeProvider, OperateError, Placement,
+    Provider, ProviderError, ToolOrder, Workspace, conformance,
 };
 
 const ORDINARY: &str = "65534";
