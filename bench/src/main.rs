@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "telling is what a bench is for")]
 
+mod git_server;
 mod http;
 mod peer;
 mod rows;
@@ -29,6 +30,7 @@ const ROWS: &[(&str, Rows)] = &[
     ("boxes", rows::boxes::run),
     ("eval", rows::eval::run),
     ("digest", rows::digest::run),
+    ("provision", rows::provision::run),
     ("podman", rows::podman::run),
 ];
 

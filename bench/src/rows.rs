@@ -8,6 +8,7 @@ pub(crate) mod materialize;
 pub(crate) mod memory;
 pub(crate) mod memory_operations;
 pub(crate) mod podman;
+pub(crate) mod provision;
 pub(crate) mod replay;
 pub(crate) mod search;
 pub(crate) mod sessions;

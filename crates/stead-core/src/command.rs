@@ -16,6 +16,7 @@ use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::plan::Action;
+use crate::settled::{PushedBranch, ResolvedCommit};
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, WorkspaceId};
@@ -155,6 +156,10 @@ pub enum Outcome {
         percent: u64,
         detail: String,
     },
+    /// The commit that is wanted has its name.
+    RepositoryResolved(ResolvedCommit),
+    /// A branch has reached the remote.
+    BranchPushed(PushedBranch),
     /// A credential is about to be used.
     CredentialUsed {
         host: String,

@@ -291,6 +291,10 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             let step = workspace.steps_done + 1;
             vec![Event::InitStepProgress { attempt, step, stage, percent, detail }]
         }
+        // The first that was learnt holds: an attempt that is made again begins with the same files.
+        Outcome::RepositoryResolved(_) if workspace.resolved.is_some() => Vec::new(),
+        Outcome::RepositoryResolved(resolved) => vec![Event::RepositoryResolved(resolved)],
+        Outcome::BranchPushed(pushed) => vec![Event::BranchPushed(pushed)],
         Outcome::CredentialUsed { host, kind, username, purpose } => {
             vec![Event::CredentialUsed { host, kind, username, purpose }]
         }

@@ -14,6 +14,7 @@ use crate::content::event as content;
 use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::parse::words;
+use crate::settled::{PushedBranch, ResolvedCommit};
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, Timestamp};
@@ -69,6 +70,10 @@ pub enum Event {
         percent: u64,
         detail: String,
     },
+    /// What the session's repository stands at, learnt before anything of it is fetched: every attempt begins with this commit.
+    RepositoryResolved(ResolvedCommit),
+    /// A push of the `git` tool has reached the remote.
+    BranchPushed(PushedBranch),
     /// A credential of the server's is about to be used for this session; no part of it is here.
     CredentialUsed {
         host: String,
@@ -244,6 +249,8 @@ impl Event {
             Self::InitStepStarted { .. } => "InitStepStarted",
             Self::InitStepFinished { .. } => "InitStepFinished",
             Self::InitStepProgress { .. } => "InitStepProgress",
+            Self::RepositoryResolved(_) => "RepositoryResolved",
+            Self::BranchPushed(_) => "BranchPushed",
             Self::CredentialUsed { .. } => "CredentialUsed",
             Self::ProvisionFailed { .. } => "ProvisionFailed",
             Self::ProvisionInterrupted { .. } => "ProvisionInterrupted",

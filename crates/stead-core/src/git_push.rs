@@ -6,11 +6,22 @@ use serde_json::Value;
 use crate::config::Bounded;
 use crate::parse::{Fields, Place, Read};
 
+/// What a remote has under a branch's name, as far as a session is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtRemote {
+    /// Nothing yet.
+    Nothing,
+    /// What this session has put there.
+    Own,
+    /// Somebody's.
+    Others,
+}
+
 /// The push rules of an agent type. The remote is always the session's own repository.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GitPush {
-    /// Branch names, `*` for any run of characters. `None`: the branch the session began on, and every branch that is not the
-    /// repository's default. Empty: none.
+    /// Branch names, `*` for any run of characters. Empty: none. `None`: what belongs to the session alone, and nothing of anybody
+    /// else's: the branch it was given to begin on, and branches that nobody had before it made them.
     #[serde(default)]
     pub push_branches: Option<Vec<String>>,
     #[serde(default)]
@@ -36,11 +47,11 @@ impl GitPush {
         *self == Self::default()
     }
 
-    /// Whether a branch may be pushed by a session that began on `began_on`, to a repository whose default branch is `default`.
-    pub fn allows(&self, branch: &str, began_on: Option<&str>, default: Option<&str>) -> bool {
+    /// Whether a branch may be pushed by a session that began on `began_on`, to a remote that has `there` under its name.
+    pub fn allows(&self, branch: &str, began_on: Option<&str>, there: AtRemote) -> bool {
         match &self.push_branches {
             Some(patterns) => patterns.iter().any(|pattern| matches(pattern, branch)),
-            None => began_on == Some(branch) || default.is_some_and(|default| default != branch),
+            None => began_on == Some(branch) || there != AtRemote::Others,
         }
     }
 }
@@ -83,14 +94,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_the_default_branch_is_only_for_those_who_began_there() {
+    fn without_a_list_only_what_is_the_sessions_own() {
         let push = GitPush::default();
-        assert!(push.allows("main", Some("main"), Some("main")));
-        assert!(!push.allows("main", Some("feature"), Some("main")));
-        assert!(push.allows("feature", Some("feature"), None));
-        assert!(push.allows("new", Some("feature"), Some("main")));
-        assert!(!push.allows("new", Some("feature"), None), "what the default is must be known");
+        assert!(push.allows("main", Some("main"), AtRemote::Others), "it was given this branch");
+        assert!(!push.allows("main", Some("feature"), AtRemote::Others));
+        assert!(!push.allows("main", None, AtRemote::Others));
+        assert!(push.allows("new", Some("feature"), AtRemote::Nothing));
+        assert!(push.allows("new", Some("feature"), AtRemote::Own));
         let none = GitPush { push_branches: Some(Vec::new()), ..GitPush::default() };
-        assert!(!none.allows("feature", Some("feature"), Some("main")));
+        let listed = GitPush { push_branches: Some(vec!["agent/*".to_owned()]), ..GitPush::default() };
+        for there in [AtRemote::Nothing, AtRemote::Own, AtRemote::Others] {
+            assert!(!none.allows("feature", Some("feature"), there));
+            assert!(!listed.allows("feature", Some("feature"), there) && listed.allows("agent/x", None, there));
+        }
     }
 }

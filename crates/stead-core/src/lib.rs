@@ -31,8 +31,10 @@ pub mod remote;
 pub mod repository;
 pub mod request;
 pub mod session;
+pub mod settled;
 pub mod spec;
 pub mod time;
+pub mod timeline;
 pub mod tool;
 
 pub use actor::Actor;

@@ -3,7 +3,7 @@
 //! [`apply`] is total and pure: an event that was recorded cannot be refused. [`Session::canonical`] is the state as canonical bytes, so
 //! two folds are the same exactly if their bytes are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,9 @@ use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::parse::words;
+use crate::settled::ResolvedCommit;
 use crate::spec::{SessionSpec, WorkspaceSpec};
+use crate::timeline::Timeline;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, SnapshotId, Timestamp};
 
@@ -94,6 +96,15 @@ pub struct Workspace {
     /// What the init plan brought.
     pub report: StepReport,
     pub tree_hash: Option<String>,
+    /// The commit every attempt begins with, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<ResolvedCommit>,
+    /// Branches the session has made at the remote.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub branches: BTreeSet<String>,
+    /// For people; no part of the state's bytes.
+    #[serde(skip)]
+    pub timeline: Timeline,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,6 +226,9 @@ impl Workspace {
             failures: Vec::new(),
             report: StepReport::default(),
             tree_hash: None,
+            resolved: None,
+            branches: BTreeSet::new(),
+            timeline: Timeline::default(),
         }
     }
 
@@ -315,6 +329,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         }
         workspace_event => {
             if let Some(workspace) = session.workspace.as_mut() {
+                workspace.timeline.note(recorded);
                 apply_to_workspace(workspace, workspace_event);
                 // A clone's files were brought by its source's mounts and bundle.
                 let brought = session.spec.workspace.as_ref().and_then(|spec| spec.brought.as_ref());
@@ -390,6 +405,12 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.attempt = attempt.saturating_sub(1);
             workspace.status = WorkspaceStatus::Condemned;
             workspace.step_running = false;
+        }
+        Event::RepositoryResolved(resolved) => workspace.resolved = Some(resolved.clone()),
+        Event::BranchPushed(pushed) => {
+            if pushed.made {
+                workspace.branches.insert(pushed.branch.clone());
+            }
         }
         Event::WorkspaceReady { .. } | Event::WorkspaceAdopted => workspace.status = WorkspaceStatus::Ready,
         Event::RemovalStarted { .. } => workspace.status = WorkspaceStatus::Removing,

@@ -48,6 +48,7 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"host": host, "kind": kind, "username": username, "purpose": purpose});
             vec![entry("credential_used", &Actor::System, body)]
         }
+        Event::BranchPushed(pushed) => vec![entry("branch_pushed", &Actor::System, json!(pushed))],
         Event::DigestRefused { section_key, code, message, actor } => {
             vec![entry("refusal", actor, json!({"digest": section_key, "code": code, "message": message}))]
         }

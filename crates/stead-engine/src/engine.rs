@@ -9,7 +9,7 @@ use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::spec::ServerFacts;
 use stead_digest::Parsers;
 use stead_eval::Evaluator;
-use stead_git::Mirrors;
+use stead_git::{Mirrors, Retention};
 use stead_providers::{Images, Providers};
 use stead_store::{Ownership, Store, StoreError};
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ use crate::pool::Pool;
 use crate::readiness::Readiness;
 use crate::share::Shares;
 use crate::token::TokenKey;
-use crate::{pool, reap, recover};
+use crate::{collect, pool, reap, recover};
 
 /// What the server's operator set.
 #[derive(Debug, Clone)]
@@ -43,6 +43,10 @@ pub struct Settings {
     pub mirrors: Option<Mirrors>,
     /// Images imported from files; without them none can be.
     pub images: Option<Arc<Images>>,
+    /// What is kept of them although no live session needs it.
+    pub mirror_retention: Retention,
+    /// How often mirrors that nobody needs are looked for.
+    pub collect_every: Duration,
     /// Where the grammars run that find symbols for digests.
     pub parsers: Parsers,
 }
@@ -58,6 +62,8 @@ impl Default for Settings {
             evaluator: Evaluator::beside_this_program(),
             mirrors: None,
             images: None,
+            mirror_retention: Retention::default(),
+            collect_every: Duration::from_secs(3600),
             parsers: Parsers::InProcess,
         }
     }
@@ -129,6 +135,7 @@ impl Engine {
         recover::recover(&engine).await.map_err(StartError::Recover)?;
         engine.spawn(reap::run(engine.clone()));
         engine.spawn(pool::run(engine.clone()));
+        engine.spawn(collect::run(engine.clone()));
         Ok(engine)
     }
 

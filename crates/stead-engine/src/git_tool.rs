@@ -7,9 +7,14 @@ mod arguments;
 mod exchange;
 mod inside;
 
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use stead_core::Status;
 use stead_core::event::{Answer, Failure, ToolFailure};
 use stead_providers::{Done, ToolDone, ToolOrder, Workspace};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::open_session::OpenSession;
@@ -17,21 +22,57 @@ use arguments::{Ask, Request};
 use exchange::Exchange;
 use inside::Inside;
 
-/// Answers a call of the tool. One that fails is an answer too.
+/// How often a git in the box is told to end that may not have begun yet.
+const CANCEL_AGAIN: Duration = Duration::from_millis(50);
+
+/// Answers a call of the tool. One that fails is an answer too, and so is one that is cancelled or whose session ends: by then nothing
+/// of it runs, in the box or beside the mirror.
 pub(crate) async fn call(
     engine: &Engine,
     session: &OpenSession,
     workspace: &dyn Workspace,
     order: ToolOrder,
+    cancelled: CancellationToken,
 ) -> ToolDone {
     let request = match Request::read(&order.arguments) {
         Ok(request) => request,
         Err(message) => return failed(&Failure::new("invalid_argument", message)),
     };
     let inside = Inside::new(workspace, &order);
-    match perform(engine, session, &inside, request).await {
+    let mut work = pin!(perform(engine, session, &inside, request));
+    let done = tokio::select! {
+        done = &mut work => done,
+        () = cancelled.cancelled() => end(&inside, work).await,
+        () = over(session) => end(&inside, work).await,
+    };
+    match done {
         Ok(said) => answered(said),
         Err(failure) => failed(&failure),
+    }
+}
+
+/// Ends what is under way. A git in the box is waited for; one of the mirror's ends when nobody waits for it any more.
+async fn end(
+    inside: &Inside<'_>,
+    mut work: Pin<&mut impl Future<Output = Result<Said, Failure>>>,
+) -> Result<Said, Failure> {
+    inside.stop();
+    while inside.is_running() {
+        inside.kill().await;
+        if let Ok(done) = tokio::time::timeout(CANCEL_AGAIN, &mut work).await {
+            return done.and_then(|_| Err(inside::stopped()));
+        }
+    }
+    Err(inside::stopped())
+}
+
+/// Returns when the session is no longer active.
+async fn over(session: &OpenSession) {
+    let mut watch = session.watch();
+    while session.status().await == Status::Active {
+        if watch.changed().await.is_err() {
+            return;
+        }
     }
 }
 

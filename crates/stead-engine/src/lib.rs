@@ -10,6 +10,7 @@ mod audit;
 mod bundle;
 mod claim;
 mod clock;
+mod collect;
 pub mod content;
 mod digests;
 mod ended;

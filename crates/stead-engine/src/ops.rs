@@ -32,6 +32,7 @@ mod run;
 mod session;
 mod snapshot;
 mod sync_content;
+mod usage;
 
 pub use agent_type::{agent_type, agent_types, create_agent_type, delete_agent_type, set_workspace_config};
 pub use audit::audit;
@@ -69,3 +70,4 @@ pub use session::{SessionList, SessionPage, session, session_counts, sessions, w
 pub use snapshot::{create_snapshot, restore_snapshot, snapshots};
 pub(crate) use sync_content::read as read_sync;
 pub use sync_content::{SyncRequest, apply_content, sync_content};
+pub use usage::{SessionUsage, Usage, session_usage, usage};

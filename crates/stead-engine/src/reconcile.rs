@@ -120,7 +120,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 let (tree, checkout) = repository::tree(engine, session, &action).await?.unzip();
                 let order = ActionOrder { action, env, bundle, tree, now: at };
                 let mut performed = workspace.perform(order).await.map_err(|error| error.to_failure())?;
-                performed.report.checkout = checkout;
+                repository::complete(&mut performed.report, checkout);
                 Ok(performed)
             };
             let performed = tokio::select! {

@@ -7,15 +7,17 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use stead_core::capability::FileHome;
-use stead_core::event::{CheckoutReport, Failure};
+use stead_core::event::{CheckoutReport, Failure, StepReport};
 use stead_core::plan::Action;
+use stead_core::settled::ResolvedCommit;
 use stead_core::spec::RepositorySpec;
 use stead_core::{Outcome, SessionId};
-use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Source, Watch};
-use stead_providers::{LayerKey, Note, ProviderError, TreeSource};
+use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Source, Target, Watch};
+use stead_providers::{LayerKey, ProviderError, TreeSource};
 use tokio::runtime::Handle;
 
 use crate::engine::Engine;
+use crate::failpoint::pause;
 use crate::open_session::OpenSession;
 
 /// The tree of a `clone_repository`, ready to be put into a workspace; `None` for every other action.
@@ -32,9 +34,11 @@ pub(crate) async fn tree(
     let mirrors = mirrors(engine)?;
     let source = source(&spec);
     let watcher = Watcher::of(engine, session.id());
-    let resolved = mirrors.resolve(&source, &watcher).await.map_err(|error| failure(&error))?;
-    let mut warnings: Vec<Failure> =
-        resolved.warnings.iter().map(|(code, message)| Failure::new(code, message.clone())).collect();
+    let settled = current.and_then(|session| session.workspace.as_ref()?.resolved.clone());
+    let target = settle(session, mirrors, &source, settled, &watcher).await?;
+    pause("repository.fetch").await;
+    let resolved = mirrors.bring(&source, target, &watcher).await.map_err(|error| failure(&error))?;
+    let mut warnings = Vec::new();
     let checkout = mirrors.checkout(&source, &resolved);
     let provider = current.and_then(|session| session.workspace.as_ref()?.provider);
     let home =
@@ -55,6 +59,26 @@ pub(crate) async fn tree(
     Ok(Some((source_of(checkout, part), report)))
 }
 
+/// The commit the session begins with: the one that is written down, or the one that is now.
+async fn settle(
+    session: &OpenSession,
+    mirrors: &Mirrors,
+    source: &Source,
+    settled: Option<ResolvedCommit>,
+    watcher: &Watcher,
+) -> Result<Target, Failure> {
+    if let Some(ResolvedCommit { commit, branch, default_branch }) = settled {
+        return Ok(Target { commit, branch, default_branch });
+    }
+    let target = mirrors.name(source, watcher).await.map_err(|error| failure(&error))?;
+    let Target { commit, branch, default_branch } = target.clone();
+    // Before anything is fetched: after a crash the same commit is brought, wherever the branch is by then.
+    let resolved = Outcome::RepositoryResolved(ResolvedCommit { commit, branch, default_branch });
+    let recorded = session.record(resolved).await;
+    recorded.map_err(|error| Failure::new("git_failed", format!("the commit could not be recorded: {error}")))?;
+    Ok(target)
+}
+
 /// How much of a checkout a workspace takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -67,13 +91,30 @@ fn source_of(checkout: Checkout, part: Part) -> TreeSource {
     let runtime = Handle::current();
     TreeSource::new(key, move |into: &Path| {
         let refused = |failure| ProviderError::Source(failure);
-        runtime.block_on(checkout.write(into)).map_err(|error| refused(failure(&error)))?;
+        let written = runtime.block_on(checkout.write(into)).map_err(|error| refused(failure(&error)))?;
         if part == Part::Files {
             let removed = std::fs::remove_dir_all(into.join(".git"));
             removed.map_err(|error| refused(Failure::new("git_failed", error.to_string())))?;
         }
-        Ok(Note::Null)
+        // Told again whenever the layer is used.
+        let left_out = written.left_out.into_iter().map(|(code, message)| Failure::new(&code, message)).collect();
+        let report = StepReport { checkout: Some(noted(left_out)), ..StepReport::default() };
+        serde_json::to_value(report).map_err(|error| refused(Failure::new("git_failed", error.to_string())))
     })
+}
+
+/// A report of which only the warnings are known.
+fn noted(warnings: Vec<Failure>) -> CheckoutReport {
+    CheckoutReport { commit: String::new(), branch: None, fetched: false, warnings }
+}
+
+/// What a layer's note says was left out, now in the report of the session that uses it.
+pub(crate) fn complete(report: &mut StepReport, checkout: Option<CheckoutReport>) {
+    let left_out = report.checkout.take().map(|noted| noted.warnings).unwrap_or_default();
+    report.checkout = checkout.map(|checkout| {
+        let warnings = left_out.into_iter().chain(checkout.warnings).collect();
+        CheckoutReport { warnings, ..checkout }
+    });
 }
 
 pub(crate) fn mirrors(engine: &Engine) -> Result<&Mirrors, Failure> {

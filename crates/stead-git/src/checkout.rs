@@ -37,7 +37,8 @@ pub struct Checkout {
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    pub files: u64,
+    /// What it does not hold although somebody may look for it, in words, each with a code.
+    pub left_out: Vec<(String, String)>,
 }
 
 impl Checkout {
@@ -49,7 +50,7 @@ impl Checkout {
     pub fn key(&self) -> String {
         let Resolved { commit, branch, default_branch, depth, .. } = &self.resolved;
         let author = &self.mirrors.settings().author;
-        let parts = format!("1\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
+        let parts = format!("2\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
         format!("git-{}-{}", &commit[..12], &blake3::hash(parts.as_bytes()).to_hex()[..32])
     }
 
@@ -64,10 +65,10 @@ impl Checkout {
         let git = git.setting("checkout.workers=0").setting("checkout.thresholdForParallelism=200");
         git.args(["read-tree", "--reset", "-u", &self.resolved.commit]).local("check out the commit", limit).await?;
         let (tree, index_path) = (into.to_owned(), git_dir.join("index"));
-        let settled = tokio::task::spawn_blocking(move || index::settle(&tree, &index_path, seconds)).await;
+        let settle = move || Ok(index::settle(&tree, &index_path, seconds)?.warnings(&tree));
         let interrupted = || Err(std::io::Error::other("the work was interrupted"));
-        let files = settled.unwrap_or_else(|_| interrupted()).map_err(disk(&git_dir))?;
-        Ok(Written { files })
+        let settled = tokio::task::spawn_blocking(settle).await.unwrap_or_else(|_| interrupted());
+        Ok(Written { left_out: settled.map_err(disk(&git_dir))? })
     }
 
     fn skeleton(&self, git_dir: &Path) -> Result<(), GitError> {

@@ -39,6 +39,16 @@ pub struct Accepted {
 pub struct ForPush {
     pub branch: GitRef,
     pub force: bool,
+    pub onto: Onto,
+}
+
+/// What the remote must have under the branch's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Onto {
+    /// Anything the commits follow.
+    Whatever,
+    /// Nothing: if somebody else was quicker, the push is refused.
+    Nothing,
 }
 
 const SHORT: Duration = Duration::from_secs(120);
@@ -74,17 +84,6 @@ impl Mirrors {
     /// The settings of a repository that is begun in a workspace.
     pub fn config(&self, source: &Source, resolved: &Resolved) -> String {
         config(&source.url, resolved.branch.as_deref(), &self.settings().author)
-    }
-
-    /// Commits the mirror has on a branch, for an agent's pack to leave out.
-    pub fn tips(&self, source: &Source, branch: &GitRef) -> Vec<String> {
-        let path = self.place(&source.url).join("refs/heads").join(branch.as_str());
-        fs::read_to_string(path)
-            .ok()
-            .map(|text| text.trim().to_owned())
-            .filter(|text| is_commit(text))
-            .into_iter()
-            .collect()
     }
 
     /// Judges a pack that an agent sent, for the sake of one commit in it.
@@ -126,16 +125,11 @@ impl Mirrors {
         let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
         let force = if order.force { "+" } else { "" };
         let refspec = format!("{force}{}:refs/heads/{}", accepted.commit, order.branch);
+        let absent = format!("--force-with-lease=refs/heads/{}:", order.branch);
         let pushed = remote.talk("push", Purpose::Push, watch, |git| {
-            accepted.git(git).args([
-                "push",
-                "--porcelain",
-                "--progress",
-                "--no-verify",
-                "--end-of-options",
-                remote.url(),
-                &refspec,
-            ])
+            let git = accepted.git(git).args(["push", "--porcelain", "--progress", "--no-verify"]);
+            let git = if order.onto == Onto::Nothing { git.arg(&absent) } else { git };
+            git.args(["--end-of-options", remote.url(), &refspec])
         });
         let answer = pushed.await.map_err(|error| match error {
             GitError::Failed { reason, .. } => GitError::PushRefused { reason },

@@ -13,15 +13,18 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, openat, utimensat};
 use sha1::{Digest, Sha1};
 
+use crate::left_out::Telling;
+
 /// Fixed fields, before the path.
 const HEAD: usize = 62;
 
-/// Gives every file of the checkout this time, in seconds, and the index with it. Returns how many files there are.
-pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result<u64> {
+/// Gives every file of the checkout this time, in seconds, and the index with it. Returns what in it tells of more.
+pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result<Telling> {
     let mut bytes = fs::read(index)?;
     let stamp = u32::try_from(seconds).map_err(|_| malformed())?;
     let root = openat(CWD, work_tree, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let count = entries(&mut bytes, |fixed, path| {
+    let mut telling = Telling::default();
+    entries(&mut bytes, |fixed, path| {
         for field in fixed[..16].chunks_exact_mut(8) {
             field[..4].copy_from_slice(&stamp.to_be_bytes());
             field[4..].fill(0);
@@ -30,6 +33,7 @@ pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result
         fixed[16..24].fill(0);
         fixed[28..36].fill(0);
         let is_submodule = fixed[24..28] == 0o160_000_u32.to_be_bytes();
+        telling.look(path, is_submodule);
         if is_submodule { Ok(()) } else { touch(&root, path, seconds) }
     })?;
     let body = bytes.len() - 20;
@@ -38,11 +42,11 @@ pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result
     let new = index.with_extension("new");
     fs::write(&new, bytes)?;
     fs::rename(new, index)?;
-    Ok(count)
+    Ok(telling)
 }
 
 /// Hands over each entry's fixed fields and path.
-fn entries(bytes: &mut [u8], mut each: impl FnMut(&mut [u8], &[u8]) -> io::Result<()>) -> io::Result<u64> {
+fn entries(bytes: &mut [u8], mut each: impl FnMut(&mut [u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
     let word =
         |bytes: &[u8], at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
     let known = bytes.starts_with(b"DIRC") && word(bytes, 4) == Some(2) && bytes.len() >= 32;
@@ -56,7 +60,7 @@ fn entries(bytes: &mut [u8], mut each: impl FnMut(&mut [u8], &[u8]) -> io::Resul
         // Padded with one to eight zeros to a multiple of eight.
         at += (HEAD + length + 8) & !7;
     }
-    Ok(u64::from(count))
+    Ok(())
 }
 
 fn touch(root: &OwnedFd, path: &[u8], seconds: i64) -> io::Result<()> {

@@ -9,20 +9,25 @@
 //! file of ours, a log or an error ([`credential`]).
 
 mod checkout;
+mod collect;
 mod command;
 mod credential;
 mod error;
 mod exchange;
 mod index;
+mod left_out;
 mod mirror;
 mod network;
 mod progress;
 mod refs;
+mod resolve;
 
 pub use checkout::{Author, Checkout, Written};
+pub use collect::{MirrorUse, Retention};
 pub use credential::{Credential, Secret};
 pub use error::GitError;
-pub use exchange::{Accepted, ForPush, Pack};
+pub use exchange::{Accepted, ForPush, Onto, Pack};
 pub use mirror::{Mirrors, Resolved, Settings, Source};
 pub use network::{Loan, LoanRefused, Purpose, Watch};
 pub use progress::Progress;
+pub use refs::Target;

@@ -23,7 +23,7 @@ use crate::command::Git;
 use crate::credential::Credential;
 use crate::error::{GitError, disk};
 use crate::network::{Purpose, Remote, Watch};
-use crate::refs::{self, Target};
+use crate::refs::Target;
 
 /// What the operator set.
 #[derive(Debug, Clone)]
@@ -108,8 +108,6 @@ pub struct Resolved {
     /// The branch to work on; `None` if a tag or a commit was asked for.
     pub branch: Option<String>,
     pub default_branch: Option<String>,
-    /// What the checkout will not hold, in words, each with a code.
-    pub warnings: Vec<(String, String)>,
     /// Whether this took a transfer.
     pub fetched: bool,
     pub(crate) mirror: PathBuf,
@@ -123,7 +121,7 @@ pub(crate) enum Depth {
 }
 
 impl Depth {
-    fn of(depth: Option<u64>) -> Self {
+    pub(crate) fn of(depth: Option<u64>) -> Self {
         // What git itself takes for "all of it".
         depth.filter(|depth| *depth < 0x7fff_ffff).map_or(Self::Whole, Self::Commits)
     }
@@ -160,7 +158,19 @@ struct Inner {
 
 /// What was learned of a mirror's remote, and when.
 #[derive(Default)]
-struct Known(HashMap<Option<String>, (Instant, Target)>);
+pub(crate) struct Known(HashMap<Option<String>, (Instant, Target)>);
+
+impl Known {
+    /// What a reference stood for a moment ago, or at any time since somebody asked.
+    pub(crate) fn get(&self, reference: Option<&GitRef>, asked: Instant, fresh: Duration) -> Option<Target> {
+        let (at, target) = self.0.get(&reference.map(ToString::to_string))?;
+        (*at >= asked || at.elapsed() < fresh).then(|| target.clone())
+    }
+
+    pub(crate) fn learn(&mut self, reference: Option<&GitRef>, target: Target) {
+        self.0.insert(reference.map(ToString::to_string), (Instant::now(), target));
+    }
+}
 
 impl Mirrors {
     /// Makes the directory if it is not there.
@@ -173,7 +183,7 @@ impl Mirrors {
         // Of a run that was killed.
         for left in fs::read_dir(home).map_err(disk(home))?.flatten() {
             let name = left.file_name().to_string_lossy().into_owned();
-            if name.starts_with("lend") || name.starts_with("quarantine") {
+            if ["lend", "quarantine", "gone"].iter().any(|left| name.starts_with(left)) {
                 let _ = fs::remove_dir_all(left.path());
             }
         }
@@ -200,44 +210,37 @@ impl Mirrors {
         self.home().join(format!("{}.git", &hash[..32]))
     }
 
-    /// Names the commit that is wanted, and makes sure that the mirror has it.
-    pub async fn resolve(&self, source: &Source, watch: &dyn Watch) -> Result<Resolved, GitError> {
-        // Before anything of it is made.
-        source.gate.judge(&source.url)?;
-        let mirror = self.place(&source.url);
-        let mut turn = self.turn(&mirror).await?;
-        self.prepare(&mirror, &source.url).await?;
-        let wanted = Depth::of(source.depth.or(self.settings().depth));
-        let target = self.target(source, &mut turn, watch).await?;
-        let fetched = !has(&mirror, &target.commit, wanted);
-        let depth = if fetched { self.fetch(&mirror, source, &target, wanted, watch).await? } else { wanted };
-        let warnings = self.notes(&mirror, &target.commit).await?;
-        let Target { commit, branch, default_branch } = target;
-        Ok(Resolved { commit, branch, default_branch, warnings, fetched, mirror, depth })
-    }
-
-    /// The branch the remote itself takes for its main one.
-    pub async fn default_branch(&self, source: &Source, watch: &dyn Watch) -> Result<Option<String>, GitError> {
-        let source = Source { reference: None, ..source.clone() };
-        let mut turn = self.turn(&self.place(&source.url)).await?;
-        Ok(self.target(&source, &mut turn, watch).await?.default_branch)
-    }
-
     /// Writes a commit that was resolved into directories.
     pub fn checkout(&self, source: &Source, resolved: &Resolved) -> Checkout {
         Checkout::new(self.clone(), source.url.clone(), resolved.clone())
     }
 
+    fn known(&self, mirror: &Path) -> Arc<AsyncMutex<Known>> {
+        // Only whole entries are inserted: a panic elsewhere cannot leave the map half changed.
+        let mut busy = self.0.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.entry(mirror.to_owned()).or_default().clone()
+    }
+
+    /// Whether somebody in this process has the turn.
+    pub(crate) fn is_busy(&self, mirror: &Path) -> bool {
+        self.known(mirror).try_lock().is_err()
+    }
+
+    /// The turn, if nobody has it.
+    pub(crate) fn free_turn(&self, mirror: &Path) -> Result<Option<Turn>, GitError> {
+        let Ok(known) = self.known(mirror).try_lock_owned() else { return Ok(None) };
+        let lock = lock_file(mirror)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Turn { known, _lock: lock })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(disk(mirror)(error.into())),
+        }
+    }
+
     /// One at a time per mirror, in this process and on this host.
     pub(crate) async fn turn(&self, mirror: &Path) -> Result<Turn, GitError> {
-        let known = {
-            // Only whole entries are inserted: a panic elsewhere cannot leave the map half changed.
-            let mut busy = self.0.busy.lock().unwrap_or_else(PoisonError::into_inner);
-            busy.entry(mirror.to_owned()).or_default().clone()
-        };
-        let known = known.lock_owned().await;
-        let path = mirror.with_extension("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(disk(&path))?;
+        let known = self.known(mirror).lock_owned().await;
+        let (path, lock) = (mirror.with_extension("lock"), lock_file(mirror)?);
         let locked =
             tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockExclusive).map(|()| lock)).await;
         let interrupted = || Err(rustix::io::Errno::INTR);
@@ -245,7 +248,7 @@ impl Mirrors {
         Ok(Turn { known, _lock: lock })
     }
 
-    async fn prepare(&self, mirror: &Path, url: &RepositoryUrl) -> Result<(), GitError> {
+    pub(crate) async fn prepare(&self, mirror: &Path, url: &RepositoryUrl) -> Result<(), GitError> {
         if mirror.join("HEAD").exists() {
             return Ok(());
         }
@@ -265,29 +268,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// What the reference stands for now, or stood for a moment ago.
-    async fn target(&self, source: &Source, turn: &mut Turn, watch: &dyn Watch) -> Result<Target, GitError> {
-        let reference = source.reference.as_ref();
-        if let Some(commit) = reference.map(GitRef::as_str).filter(|text| refs::is_commit(text)) {
-            return Ok(Target { commit: commit.to_owned(), branch: None, default_branch: None });
-        }
-        let key = reference.map(ToString::to_string);
-        if let Some((at, target)) = turn.known.0.get(&key)
-            && at.elapsed() < self.settings().fresh
-        {
-            return Ok(target.clone());
-        }
-        let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
-        let patterns = refs::patterns(reference);
-        let listing = remote.talk("list the repository's branches", Purpose::Fetch, watch, |git| {
-            git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(&patterns)
-        });
-        let target = refs::choose(&String::from_utf8_lossy(&listing.await?), reference)?;
-        turn.known.0.insert(key, (Instant::now(), target.clone()));
-        Ok(target)
-    }
-
-    async fn fetch(
+    pub(crate) async fn fetch(
         &self,
         mirror: &Path,
         source: &Source,
@@ -330,56 +311,12 @@ impl Mirrors {
         }
         Ok(depth)
     }
-
-    /// What the checkout of a commit will not hold, found out once.
-    async fn notes(&self, mirror: &Path, commit: &str) -> Result<Vec<(String, String)>, GitError> {
-        let note = mirror.join("notes").join(format!("{commit}.warnings"));
-        if let Ok(text) = fs::read_to_string(&note) {
-            return Ok(text
-                .lines()
-                .filter_map(|line| line.split_once('\t'))
-                .map(|(code, words)| (code.to_owned(), words.to_owned()))
-                .collect());
-        }
-        let mut warnings = Vec::new();
-        let short = Duration::from_secs(60);
-        let modules = self.git().on(mirror).args(["cat-file", "blob", &format!("{commit}:.gitmodules")]);
-        if let Ok(modules) = modules.local("look for submodules", short).await {
-            let text = String::from_utf8_lossy(&modules).into_owned();
-            let paths = text
-                .lines()
-                .filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='))
-                .map(str::trim);
-            warnings
-                .push(("submodules_left_out".to_owned(), format!("submodules are not checked out: {}", shown(paths))));
-        }
-        let lfs = self.git().on(mirror).args([
-            "grep",
-            "-l",
-            "-e",
-            "filter=lfs",
-            commit,
-            "--",
-            ".gitattributes",
-            "*/.gitattributes",
-        ]);
-        if let Ok(found) = lfs.local("look for large files", short).await {
-            let text = String::from_utf8_lossy(&found).into_owned();
-            let files = text.lines().filter_map(|line| line.split_once(':')).map(|(_, path)| path);
-            let words = format!("Git LFS files are left as pointers (named in {})", shown(files));
-            warnings.push(("lfs_left_out".to_owned(), words));
-        }
-        let text: String = warnings.iter().map(|(code, words)| format!("{code}\t{words}\n")).collect();
-        fs::write(&note, text).map_err(disk(&note))?;
-        Ok(warnings)
-    }
 }
 
-/// The first few names, harmless to show, and how many more there are.
-fn shown<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| name.chars().filter(|c| !c.is_control()).take(100).collect()).collect();
-    let first = names.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > 10 { format!("{first} and {} more", names.len() - 10) } else { first }
+/// Beside the mirror, not in it: it stays when the mirror goes, so that nobody locks a file that is no longer the one.
+fn lock_file(mirror: &Path) -> Result<File, GitError> {
+    let path = mirror.with_extension("lock");
+    File::options().create(true).truncate(false).write(true).open(&path).map_err(disk(&path))
 }
 
 /// The names of a mirror's packs, without their endings.
@@ -389,7 +326,7 @@ fn packs(mirror: &Path) -> Vec<String> {
 }
 
 /// Whether a mirror has a commit with at least this much of its history. Marks are written by the fetch itself, once it is complete.
-fn has(mirror: &Path, commit: &str, wanted: Depth) -> bool {
+pub(crate) fn has(mirror: &Path, commit: &str, wanted: Depth) -> bool {
     let marks = fs::read_dir(mirror.join("refs/stead")).into_iter().flatten().flatten();
     marks
         .filter(|entry| entry.file_name().to_str().and_then(Depth::read).is_some_and(|depth| depth >= wanted))
@@ -408,7 +345,7 @@ fn missing(error: GitError, target: &Target) -> GitError {
 
 /// The right to change a mirror.
 pub(crate) struct Turn {
-    known: OwnedMutexGuard<Known>,
+    pub(crate) known: OwnedMutexGuard<Known>,
     _lock: File,
 }
 

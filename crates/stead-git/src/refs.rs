@@ -6,11 +6,11 @@ use crate::error::GitError;
 
 /// A commit, by its whole name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) commit: String,
+pub struct Target {
+    pub commit: String,
     /// The branch it was found under; `None` for a tag or a commit.
-    pub(crate) branch: Option<String>,
-    pub(crate) default_branch: Option<String>,
+    pub branch: Option<String>,
+    pub default_branch: Option<String>,
 }
 
 pub(crate) fn is_commit(text: &str) -> bool {

@@ -9,6 +9,7 @@ mod home;
 mod lineage;
 mod place;
 mod ready;
+mod usage;
 mod workspaces;
 
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use stead_core::registry::Side;
 use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::images::Images;
-use crate::layers::LayerStore;
-use crate::provider::{AdoptOrder, Health, Provider};
+use crate::layers::{LayerStore, Usage as SharedUsage};
+use crate::provider::{AdoptOrder, Health, Provider, WorkspaceUsage};
 use crate::workspace::Workspace;
 use home::NativeHome;
 pub use place::NativeConfig;
@@ -148,5 +149,15 @@ impl Provider for NativeProvider {
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         let workspaces = self.workspaces.clone();
         off_thread(move || workspaces.list()).await
+    }
+
+    async fn usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
+        let workspaces = self.workspaces.clone();
+        off_thread(move || workspaces.usage(workspace)).await
+    }
+
+    async fn shared_usage(&self) -> Result<Option<SharedUsage>, ProviderError> {
+        let layers = self.workspaces.layers.clone();
+        off_thread(move || layers.usage().map(Some)).await
     }
 }

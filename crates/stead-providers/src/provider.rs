@@ -11,6 +11,7 @@ use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
 use stead_fs::Digest;
 
 use crate::error::ProviderError;
+use crate::layers::Usage;
 use crate::workspace::Workspace;
 
 /// Whether a provider can be asked for workspaces now.
@@ -41,6 +42,16 @@ pub enum Mark {
     PutBack(SnapshotId),
     /// Provisioning was over.
     Began,
+}
+
+/// What a workspace takes on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct WorkspaceUsage {
+    /// For itself alone.
+    pub own_bytes: u64,
+    /// Of layers that others may stand on too.
+    pub shared_bytes: u64,
+    pub shared_layers: u64,
 }
 
 /// What a provider is told when a server takes up a session again.
@@ -103,6 +114,16 @@ pub trait Provider: Send + Sync {
 
     /// Every workspace of this server's that exists now, whoever remembers it.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
+
+    /// What a workspace takes on this host's disk; `None` where nobody can tell.
+    async fn usage(&self, _workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
+        Ok(None)
+    }
+
+    /// What its workspaces share; `None` where they share nothing.
+    async fn shared_usage(&self) -> Result<Option<Usage>, ProviderError> {
+        Ok(None)
+    }
 }
 
 /// The providers of one server.

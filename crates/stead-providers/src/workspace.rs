@@ -221,6 +221,9 @@ pub trait Workspace: Send + Sync {
     /// Runs git inside the box. `Gone` where there is no box to run it in.
     async fn git(&self, order: GitOrder) -> Result<GitRan, ProviderError>;
 
+    /// Ends a git that [`Workspace::git`] runs, by the name its order gave it, so that the method returns. One that is not there is left alone.
+    async fn kill_git(&self, _exec: &str) {}
+
     /// Ends a call that runs a command, with every process of it, so that [`Workspace::call`] returns. A call that is not there, is over or ends by itself
     /// soon (the file tools) is left alone.
     async fn cancel(&self, _call: CallId) {}

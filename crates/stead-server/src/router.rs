@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::routes::{
     agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, images, platform, pool,
-    projects, prompts, providers, runs, sessions, snapshots, tools,
+    projects, prompts, providers, runs, sessions, snapshots, tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, request_log};
 
@@ -39,11 +39,13 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(pool::list))
         .routes(routes!(images::list))
         .routes(routes!(images::show, images::import, images::remove))
+        .routes(routes!(usage::show))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::plan))
         .routes(routes!(sessions::show, sessions::close))
         .routes(routes!(events::read, events::create))
         .routes(routes!(sessions::state))
+        .routes(routes!(usage::of_session))
         .routes(routes!(sessions::replay))
         .routes(routes!(sessions::replay_against))
         .routes(routes!(sessions::journal))

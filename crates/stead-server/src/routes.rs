@@ -22,3 +22,4 @@ pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;
 pub(crate) mod tools;
+pub(crate) mod usage;

@@ -250,7 +250,19 @@ impl Client {
 
 /// Paths that stand for `/api/v1/…`, so that tests read like the contract.
 fn is_api(path: &str) -> bool {
-    ["/projects", "/platform", "/providers", "/tools", "/pool", "/images", "/audit", "/blobs", "/content", "/schemas"]
-        .iter()
-        .any(|prefix| path.starts_with(prefix))
+    [
+        "/projects",
+        "/platform",
+        "/providers",
+        "/tools",
+        "/pool",
+        "/images",
+        "/audit",
+        "/blobs",
+        "/content",
+        "/schemas",
+        "/usage",
+    ]
+    .iter()
+    .any(|prefix| path.starts_with(prefix))
 }

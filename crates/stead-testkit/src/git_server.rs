@@ -29,6 +29,8 @@ pub struct GitRequest {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
+    /// Whether it is the one of a fetch that gets the objects.
+    pub wants_pack: bool,
 }
 
 #[derive(Default)]
@@ -84,9 +86,8 @@ impl GitServer {
     }
 
     /// How many packs were asked for.
-    pub fn fetches(&self) -> usize {
-        let is_fetch = |request: &&GitRequest| request.method == "POST" && request.path.ends_with("git-upload-pack");
-        self.requests().iter().filter(is_fetch).count()
+    pub fn packs(&self) -> usize {
+        self.requests().iter().filter(|request| request.wants_pack).count()
     }
 
     pub fn path(&self, repository: &str) -> PathBuf {
@@ -169,18 +170,17 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
     let headers = read_headers(&mut reader)?;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let authorization = headers.get("authorization").cloned();
-    let (fault, refused) = {
+    let (number, fault, refused) = {
         let mut behaviour = behaviour.lock().unwrap();
-        let request =
-            GitRequest { method: method.clone(), path: path.to_owned(), authorization: authorization.clone() };
-        behaviour.requests.push(request);
+        let (method, path, authorization) = (method.clone(), path.to_owned(), authorization.clone());
+        behaviour.requests.push(GitRequest { method, path, authorization: authorization.clone(), wants_pack: false });
         let allowed =
             behaviour.auth.as_ref().map(|(user, password)| format!("Basic {}", base64(&format!("{user}:{password}"))));
         let fault = behaviour.fault.clone();
         if let Fault::Busy(left) = &mut behaviour.fault {
             *left = left.saturating_sub(1);
         }
-        (fault, allowed.is_some_and(|allowed| authorization.as_ref() != Some(&allowed)))
+        (behaviour.requests.len() - 1, fault, allowed.is_some_and(|allowed| authorization.as_ref() != Some(&allowed)))
     };
     match fault {
         Fault::Redirect(base) => {
@@ -214,12 +214,20 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
         write!(stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     let body = read_body(&mut reader, &headers)?;
+    if wants_pack(&headers, &body) {
+        behaviour.lock().unwrap().requests[number].wants_pack = true;
+    }
     let output = backend(root, &method, path, query, &headers, &body)?;
     let end = match fault {
         Fault::Cut(bytes) => bytes.min(output.len()),
         _ => output.len(),
     };
     stream.write_all(&output[..end])
+}
+
+/// A question of a fetch and not of a listing, in the protocol's second version. Git packs only long ones, which have many haves.
+fn wants_pack(headers: &HashMap<String, String>, body: &[u8]) -> bool {
+    headers.contains_key("content-encoding") || body.windows(13).any(|window| window == b"command=fetch")
 }
 
 fn read_headers(reader: &mut impl BufRead) -> std::io::Result<HashMap<String, String>> {

@@ -41,6 +41,7 @@ mod token;
 mod tool;
 mod tools;
 mod up;
+mod usage;
 mod verify;
 mod version;
 
@@ -130,6 +131,8 @@ pub(crate) enum Command {
     Providers(providers::Providers),
     /// List the workspaces kept ready
     Pool(pool::Pool),
+    /// Show what takes how much of the server's disk
+    Usage(usage::Usage),
     /// Show or make tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -185,6 +188,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Audit(command) => command.run(&context),
         Command::Providers(command) => command.run(&context),
         Command::Pool(command) => command.run(&context),
+        Command::Usage(command) => command.run(&context),
         Command::Token(command) => command.run(&context),
         Command::Doctor(command) => command.run(&context),
         Command::Openapi(command) => command.run(&context),

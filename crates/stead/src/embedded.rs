@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::Timestamp;
 use stead_engine::{Engine, Settings};
-use stead_git::Mirrors;
+use stead_git::{Mirrors, Retention};
 use stead_providers::{
     Images, LayerStore, MemoryProvider, NativeConfig, NativeProvider, PodmanConfig, PodmanProvider, Providers,
 };
@@ -63,7 +63,7 @@ impl Server {
         let settings = config.server()?;
         let podman = config.podman()?;
         let database = config.database()?;
-        let git = config.git()?;
+        let (git, retention) = (config.git()?, config.mirror_retention()?);
         let home = config.home.clone();
         home.create()?;
         let lock = home.lock()?;
@@ -84,7 +84,8 @@ impl Server {
             let images = Arc::new(images.map_err(|error| Failure::from_error(&error))?);
             let providers = providers(&store, &home, podman, (layers, images.clone())).await?;
             let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
-            let engine = Engine::start(store, providers, engine_settings(&settings, mirrors, images)).await;
+            let engine =
+                Engine::start(store, providers, engine_settings(&settings, (mirrors, retention), images)).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
         })?;
         let address = listener.local_addr().map_err(|error| Failure::new("cannot tell the address").because(&error))?;
@@ -189,13 +190,18 @@ fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-fn engine_settings(settings: &ServerSettings, mirrors: Mirrors, images: Arc<Images>) -> Settings {
+fn engine_settings(
+    settings: &ServerSettings,
+    (mirrors, mirror_retention): (Mirrors, Retention),
+    images: Arc<Images>,
+) -> Settings {
     Settings {
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
         max_sessions: settings.max_sessions,
         mirrors: Some(mirrors),
         images: Some(images),
+        mirror_retention,
         // This program again, also after its file was replaced.
         parsers: stead_digest::Parsers::Worker("/proc/self/exe".into()),
         ..Settings::default()

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 pub(crate) use event::{event_row, event_table, events};
 pub(crate) use plan::plan;
-pub(crate) use session::{session, sessions};
+pub(crate) use session::{session, session_usage, sessions};
 pub(crate) use tool::tool_answer;
 
 use crate::client::Listing;
@@ -46,6 +46,21 @@ pub(crate) fn short_moment(value: &Value) -> String {
     text.get(5..16).unwrap_or(&text).to_owned()
 }
 
+/// A size as people say it.
+pub(crate) fn bytes(count: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut size, mut unit) = (count as f64, 0);
+    while size >= 1024.0 && unit + 1 < units.len() {
+        (size, unit) = (size / 1024.0, unit + 1);
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{size:.1} {}", units[unit]) }
+}
+
+/// A time as people say it.
+pub(crate) fn duration(millis: u64) -> String {
+    if millis < 1_000 { format!("{millis} ms") } else { format!("{:.1} s", millis as f64 / 1_000.0) }
+}
+
 /// At most this many characters, with a sign that there were more.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -78,5 +93,8 @@ mod tests {
         assert_eq!(short_moment(&json!(null)), "–");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");
+        let sizes = [0, 1023, 1024, 1_572_864, u64::MAX].map(bytes);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "16777216.0 TiB"]);
+        assert_eq!([7, 1_500, 61_000].map(duration), ["7 ms", "1.5 s", "61.0 s"]);
     }
 }

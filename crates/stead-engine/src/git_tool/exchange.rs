@@ -1,12 +1,16 @@
 //! Between a workspace's repository and its remote, by way of the mirror.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use serde_json::json;
+use stead_core::Outcome;
 use stead_core::event::Failure;
+use stead_core::git_push::AtRemote;
 use stead_core::repository::GitRef;
+use stead_core::settled::{PushedBranch, ResolvedCommit};
 use stead_core::spec::RepositorySpec;
-use stead_git::{ForPush, Mirrors, Resolved, Source};
+use stead_git::{ForPush, Mirrors, Onto, Resolved, Source};
 
 use super::Said;
 use super::inside::Inside;
@@ -22,6 +26,9 @@ pub(super) struct Exchange<'a> {
     /// The commit and the branch the session began with.
     base: Option<String>,
     began_on: Option<String>,
+    /// Branches it has made at the remote.
+    branches: BTreeSet<String>,
+    session: OpenSession,
 }
 
 impl<'a> Exchange<'a> {
@@ -39,9 +46,13 @@ impl<'a> Exchange<'a> {
         let checkout = current.and_then(|session| session.workspace.as_ref()?.report.checkout.clone());
         let (base, began_on) = checkout.map(|checkout| (checkout.commit, checkout.branch)).unzip();
         // Checked out later, the branch it began on is the one it was to have.
-        let began_on = began_on.flatten().or_else(|| spec.reference.as_ref().map(ToString::to_string));
-        let watcher = Watcher::of(engine, session.id());
-        Ok(Some(Self { inside, mirrors: mirrors(engine)?, watcher, spec, base, began_on }))
+        let settled = current.and_then(|session| session.workspace.as_ref()?.resolved.clone());
+        let began_on = began_on.flatten().or_else(|| settled?.branch);
+        let began_on = began_on.or_else(|| spec.reference.as_ref().map(ToString::to_string));
+        let branches = current.and_then(|session| Some(session.workspace.as_ref()?.branches.clone()));
+        let (branches, watcher) = (branches.unwrap_or_default(), Watcher::of(engine, session.id()));
+        let (mirrors, session) = (mirrors(engine)?, session.clone());
+        Ok(Some(Self { inside, mirrors, watcher, spec, base, began_on, branches, session }))
     }
 
     fn source(&self, branch: Option<GitRef>) -> Source {
@@ -132,6 +143,11 @@ impl<'a> Exchange<'a> {
         }
         let source = self.source(None);
         let resolved = self.resolve(&source).await?;
+        let Resolved { commit, branch, default_branch, .. } = resolved.clone();
+        let settled = Outcome::RepositoryResolved(ResolvedCommit { commit, branch, default_branch });
+        // Which branch it begins on is what it may push to; one it has begun on already stays.
+        let recorded = self.session.record(settled).await;
+        recorded.map_err(|error| Failure::new("git_failed", format!("the commit could not be recorded: {error}")))?;
         self.bring(&source, &resolved).await?;
         let checkout = match &resolved.branch {
             Some(branch) => {
@@ -173,7 +189,7 @@ impl<'a> Exchange<'a> {
     pub(super) async fn push(&self, from: Option<GitRef>, to: Option<GitRef>, force: bool) -> Result<Said, Failure> {
         let from = self.branch(from).await?;
         let to = to.unwrap_or_else(|| from.clone());
-        self.may_push(&to, force).await?;
+        let onto = self.may_push(&to, force).await?;
         let commit = format!("{from}^{{commit}}");
         let commit = self.inside.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit], "").await?;
         let none = || Failure::new("git_ref_missing", format!("the workspace has no branch '{from}'"));
@@ -181,9 +197,10 @@ impl<'a> Exchange<'a> {
         let pack = self.pack(&commit).await?;
         let source = self.source(None);
         let accepted = self.mirrors.accept(&source, &commit, pack).await.map_err(|error| failure(&error))?;
-        let order = ForPush { branch: to.clone(), force };
+        let order = ForPush { branch: to.clone(), force, onto };
         let pushed = self.mirrors.push(&source, accepted, &order, &self.watcher).await;
         let output = pushed.map_err(|error| failure(&error))?;
+        self.record(&to, &commit, onto, force).await?;
         let name = format!("refs/remotes/origin/{to}");
         // Only a note in the workspace: the push has happened.
         let _ = self.inside.ask(&["update-ref", "-m", "push", &name, &commit], "").await;
@@ -196,25 +213,36 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    async fn may_push(&self, branch: &GitRef, force: bool) -> Result<(), Failure> {
+    /// The remote has it, and so must the journal: it says which branches are the session's own.
+    async fn record(&self, branch: &GitRef, commit: &str, onto: Onto, forced: bool) -> Result<(), Failure> {
+        let call = self.inside.call().parse();
+        let call = call.map_err(|_| Failure::new("git_failed", "the call has no name"))?;
+        let (branch, commit, made) = (branch.to_string(), commit.to_owned(), onto == Onto::Nothing);
+        let pushed = Outcome::BranchPushed(PushedBranch { call, branch, commit, made, forced });
+        let recorded = self.session.record_surely(pushed).await;
+        recorded.map(drop).map_err(|error| Failure::new("git_failed", format!("it was pushed, but: {error}")))
+    }
+
+    async fn may_push(&self, branch: &GitRef, force: bool) -> Result<Onto, Failure> {
         let refused = |message: String| Err(Failure::new("git_push_refused", message));
         if force && !self.spec.push.allow_force_push {
             return refused("this agent type may not force a push (git.allow_force_push)".to_owned());
         }
-        let began_on = self.began_on.as_deref();
-        if self.spec.push.allows(branch.as_str(), began_on, None) {
-            return Ok(());
+        let allows = |there| self.spec.push.allows(branch.as_str(), self.began_on.as_deref(), there);
+        if allows(AtRemote::Others) || (self.branches.contains(branch.as_str()) && allows(AtRemote::Own)) {
+            return Ok(Onto::Whatever);
         }
-        let default = match self.spec.push.push_branches {
-            Some(_) => None,
-            None => {
-                self.mirrors.default_branch(&self.source(None), &self.watcher).await.map_err(|error| failure(&error))?
-            }
-        };
-        if self.spec.push.allows(branch.as_str(), began_on, default.as_deref()) {
-            return Ok(());
+        if !allows(AtRemote::Nothing) {
+            return refused(format!("this agent type may not push to '{branch}' (git.push_branches)"));
         }
-        refused(format!("this agent type may not push to '{branch}' (git.push_branches)"))
+        let there = self.mirrors.has_branch(&self.source(None), branch, &self.watcher).await;
+        if there.map_err(|error| failure(&error))? {
+            return refused(format!(
+                "the remote has a branch '{branch}' that this session neither began on nor made; \
+                 push to a new one, or let the agent type's git.push_branches name it"
+            ));
+        }
+        Ok(Onto::Nothing)
     }
 
     /// Everything the commit has that the mirror may not have.

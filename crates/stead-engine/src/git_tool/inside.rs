@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use stead_core::Timestamp;
@@ -22,17 +23,60 @@ pub(super) struct Inside<'a> {
     output_bytes: u64,
     now: Timestamp,
     number: AtomicU64,
+    /// The git that runs in the box now.
+    running: Mutex<Option<String>>,
+    stopped: AtomicBool,
+}
+
+/// What a call answers that is over before its end.
+pub(super) fn stopped() -> Failure {
+    Failure::new("cancelled", "the call was cancelled; of a push that was under way only the remote knows")
 }
 
 impl<'a> Inside<'a> {
     pub(super) fn new(workspace: &'a dyn Workspace, order: &ToolOrder) -> Self {
         let (call, output_bytes) = (order.call.to_string(), order.limits.output_bytes);
-        Self { workspace, call, output_bytes, now: order.now, number: AtomicU64::new(0) }
+        let (running, stopped) = (Mutex::default(), AtomicBool::new(false));
+        Self { workspace, call, output_bytes, now: order.now, number: AtomicU64::new(0), running, stopped }
+    }
+
+    pub(super) fn call(&self) -> &str {
+        &self.call
+    }
+
+    /// No further git begins.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.current().is_some()
+    }
+
+    pub(super) async fn kill(&self) {
+        if let Some(exec) = self.current() {
+            self.workspace.kill_git(&exec).await;
+        }
+    }
+
+    fn current(&self) -> Option<String> {
+        // Set as a whole: a panic elsewhere leaves it whole.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_current(&self, exec: Option<String>) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = exec;
     }
 
     async fn git(&self, args: Vec<String>, input: Vec<u8>, output_bytes: u64) -> Result<GitRan, Failure> {
         let exec = format!("{}_{}", self.call, self.number.fetch_add(1, Ordering::Relaxed));
+        self.set_current(Some(exec.clone()));
+        if self.stopped.load(Ordering::SeqCst) {
+            self.set_current(None);
+            return Err(stopped());
+        }
         let ran = self.workspace.git(GitOrder { exec, args, input, timeout_ms: TIMEOUT_MS, output_bytes }).await;
+        self.set_current(None);
         ran.map_err(|error| match error {
             ProviderError::Unsupported { provider, .. } => {
                 let message = format!("Tool 'git' needs a box, and a {provider} workspace has none.");

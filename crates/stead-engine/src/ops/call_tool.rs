@@ -93,7 +93,9 @@ pub(super) async fn perform(
     let order =
         ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator: engine.settings().evaluator.clone() };
     let ToolDone { answer, done } = match session.workspace() {
-        Some(workspace) if tool == ToolName::Git => git_tool::call(engine, session, &*workspace, order).await,
+        Some(workspace) if tool == ToolName::Git => {
+            git_tool::call(engine, session, &*workspace, order, cancelled).await
+        }
         Some(workspace) => call_or_cancel(&*workspace, order, cancelled).await,
         None => vanished(),
     };

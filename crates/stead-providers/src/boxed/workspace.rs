@@ -356,6 +356,12 @@ impl Workspace for BoxedWorkspace {
         ran.unwrap_or(Err(ProviderError::Interrupted))
     }
 
+    async fn kill_git(&self, exec: &str) {
+        let exec = exec.to_owned();
+        // One that is not there has ended, or the box has: either way nothing of it runs.
+        let _ = self.with(move |inner| inner.home.connect()?.kill(&exec)).await;
+    }
+
     async fn call(&self, order: ToolOrder) -> ToolDone {
         self.call_tool(order).await
     }

@@ -41,6 +41,15 @@ pub struct Usage {
 impl LayerStore {
     /// Removes layers that nobody holds and that are not worth keeping; gives how many.
     pub fn collect(&self, retention: Retention) -> Result<usize, ProviderError> {
+        let mut collected = 0;
+        for (key, _) in self.unneeded(retention)? {
+            collected += usize::from(self.remove_unheld(&key)?);
+        }
+        Ok(collected)
+    }
+
+    /// Layers that nobody holds and that are not worth keeping, with what each takes.
+    pub fn unneeded(&self, retention: Retention) -> Result<Vec<(LayerKey, u64)>, ProviderError> {
         let now = SystemTime::now();
         let mut unheld = Vec::new();
         for key in self.list()? {
@@ -53,15 +62,15 @@ impl LayerStore {
         }
         unheld.sort();
         let mut kept_bytes: u64 = unheld.iter().map(|(_, bytes, _)| bytes).sum();
-        let mut collected = 0;
+        let mut unneeded = Vec::new();
         for (used, bytes, key) in unheld {
             let old = now.duration_since(used).unwrap_or_default() >= retention.unused;
-            if (old || kept_bytes > retention.bytes) && self.remove_unheld(&key)? {
-                collected += 1;
+            if old || kept_bytes > retention.bytes {
                 kept_bytes -= bytes;
+                unneeded.push((key, bytes));
             }
         }
-        Ok(collected)
+        Ok(unneeded)
     }
 
     /// Removes one layer if nobody holds it; one that is not there is fine.

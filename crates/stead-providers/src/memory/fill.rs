@@ -32,16 +32,16 @@ pub(super) async fn bundle(mut files: MemoryFs, bundle: File, digest: Option<Str
 }
 
 /// Reads a tree in, over what is there. It is written to a directory first, whoever writes it.
-pub(super) async fn tree(mut files: MemoryFs, source: TreeSource, now: Timestamp) -> Result<MemoryFs, ProviderError> {
-    let read = off_thread(move || {
+pub(super) async fn tree(mut files: MemoryFs, source: TreeSource, now: Timestamp) -> Filled {
+    off_thread(move || {
         let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
         let scratch = Scratch::new(std::env::temp_dir()).directory().map_err(spool)?;
-        (source.write)(scratch.path())?;
+        let note = (source.write)(scratch.path())?;
         let disk = DiskFs::open(scratch.path()).map_err(spool)?;
         stead_fs::lay(&disk, &mut files, now.millis()).map_err(|source| ProviderError::Files { source })?;
-        Ok((files, StepReport::default()))
-    });
-    Ok(read.await?.0)
+        Ok((files, serde_json::from_value(note).unwrap_or_default()))
+    })
+    .await
 }
 
 async fn off_thread(work: impl FnOnce() -> Filled + Send + 'static) -> Filled {

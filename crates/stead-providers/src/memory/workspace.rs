@@ -104,7 +104,7 @@ impl Workspace for MemoryWorkspace {
         let mut files = current.files.clone();
         let (action, tree) = (order.action, order.tree);
         if let Some(tree) = tree {
-            let files = fill::tree(files, tree, now).await?;
+            let (files, report) = fill::tree(files, tree, now).await?;
             let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
             return Ok(Performed { done: stage(current, files, changes), report });
         }

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use crate::schema;
 use crate::wire::content::ContentSnapshot;
+use crate::wire::provisioning::Provisioning;
 use crate::wire::workspace::Workspace;
 
 #[derive(Serialize, ToSchema)]
@@ -29,6 +30,9 @@ pub(crate) struct Session {
     warnings: Vec<Notice>,
     #[schema(required = true)]
     workspace: Option<Workspace>,
+    /// Where the time went until the workspace was ready, or no provider was left; `null` without a workspace to make.
+    #[schema(required = true)]
+    provisioning: Option<Provisioning>,
     content: Content,
     #[schema(value_type = schema::Task)]
     task: Task,
@@ -106,6 +110,7 @@ impl Session {
         let State { seq, session } = state;
         let session = session.ok_or(OpError::NotFound { what: "session", id: String::new() })?;
         let workspace = Workspace::of(&session);
+        let provisioning = session.workspace.as_ref().map(|workspace| Provisioning::of(&workspace.timeline));
         let spec = *session.spec;
         Ok(Self {
             id: session.id,
@@ -115,6 +120,7 @@ impl Session {
             degraded: session.degraded,
             warnings: session.warnings.into_iter().map(|w| Notice { code: w.code, message: w.message }).collect(),
             workspace,
+            provisioning,
             content: Content::of(&session.content),
             task: spec.task,
             metadata: spec.metadata,

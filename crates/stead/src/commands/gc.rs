@@ -1,23 +1,35 @@
-//! `stead gc`: removes blobs nothing refers to, straight from the home and without a server.
+//! `stead gc`: removes blobs nothing refers to, and layers and mirrors no live session needs, straight from the home and without a server.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
+use stead_core::Event;
+use stead_core::repository::RepositoryUrl;
+use stead_git::{MirrorUse, Mirrors};
+use stead_providers::{LayerKey, LayerStore};
 use stead_store::{Store, StoredBlob};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
+use crate::render;
 
-/// Removes stored bytes that no session, snapshot, agent type or other document refers to. The server must be stopped.
+/// Removes stored bytes that no session, snapshot, agent type or other document refers to, and checkouts and mirrors of repositories that no live session
+/// needs. The server must be stopped.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Gc {
     /// Say what would go, and remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// Leave alone what was put in the last HOURS: somebody may be about to use it
+    /// Leave alone what was put or used in the last HOURS: somebody may be about to use it
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     grace: u32,
+}
+
+struct Garbage {
+    blobs: Vec<StoredBlob>,
+    layers: Vec<(LayerKey, u64)>,
+    mirrors: Vec<MirrorUse>,
 }
 
 impl Gc {
@@ -32,21 +44,24 @@ impl Gc {
         let _lock = home.lock()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
-        let garbage = runtime.block_on(async {
+        let (blobs, repositories) = runtime.block_on(async {
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
             let collected = self.collect(&store).await;
             store.close().await;
             collected
         })?;
-        self.report(context, &garbage)
+        let layers = self.layers(context)?;
+        let mirrors = self.mirrors(context, &repositories)?;
+        self.report(context, &Garbage { blobs, layers, mirrors })
     }
 
-    async fn collect(&self, store: &Store) -> Result<Vec<StoredBlob>, Failure> {
+    /// The garbage, and the repositories of live sessions.
+    async fn collect(&self, store: &Store) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
         let ownership = store.own().await.map_err(|error| Failure::from_error(&error))?;
         let ownership = ownership.ok_or_else(|| {
             Failure::new("a Stead server works on this database").hint("stop it first: it may be about to use a blob")
         })?;
-        let before = SystemTime::now() - Duration::from_secs(u64::from(self.grace) * 3600);
+        let before = SystemTime::now() - self.grace();
         let found = store.unreferenced_blobs(&ownership, before).await;
         let garbage = found.map_err(|error| Failure::from_error(&error))?;
         if !self.dry_run {
@@ -54,19 +69,73 @@ impl Gc {
                 store.blobs().remove(&blob.digest).await.map_err(|error| Failure::from_error(&error))?;
             }
         }
-        Ok(garbage)
+        Ok((garbage, repositories(store).await?))
     }
 
-    fn report(&self, context: &Context, garbage: &[StoredBlob]) -> Result<(), Failure> {
-        let out = &context.out;
-        let bytes: u64 = garbage.iter().map(|blob| blob.len).sum();
-        let list: Vec<_> = garbage.iter().map(|blob| json!({"digest": blob.digest, "bytes": blob.len})).collect();
-        out.either(&json!({"removed": !self.dry_run, "blobs": list, "bytes": bytes}), || {
-            for blob in garbage {
+    fn layers(&self, context: &Context) -> Result<Vec<(LayerKey, u64)>, Failure> {
+        let failed = |error| Failure::from_error(&error);
+        let layers = LayerStore::open(context.config.home.path().join("layers")).map_err(failed)?;
+        let retention = stead_providers::Retention { unused: self.grace(), bytes: u64::MAX };
+        let unneeded = layers.unneeded(retention).map_err(failed)?;
+        if !self.dry_run {
+            layers.collect(retention).map_err(failed)?;
+        }
+        Ok(unneeded)
+    }
+
+    fn mirrors(&self, context: &Context, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, Failure> {
+        let failed = |error| Failure::from_error(&error);
+        let mirrors = Mirrors::open(context.config.git()?).map_err(failed)?;
+        let retention = stead_git::Retention { unused: self.grace(), bytes: u64::MAX, grace: Duration::ZERO };
+        match self.dry_run {
+            true => mirrors.unneeded(retention, held).map_err(failed),
+            false => mirrors.collect(retention, held).map_err(failed),
+        }
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_secs(u64::from(self.grace) * 3600)
+    }
+
+    fn report(&self, context: &Context, garbage: &Garbage) -> Result<(), Failure> {
+        let (out, Garbage { blobs, layers, mirrors }) = (&context.out, garbage);
+        let bytes: u64 = blobs.iter().map(|blob| blob.len).sum();
+        let told = json!({
+            "removed": !self.dry_run,
+            "blobs": blobs.iter().map(|blob| json!({"digest": blob.digest, "bytes": blob.len})).collect::<Vec<_>>(),
+            "bytes": bytes,
+            "layers": layers.iter().map(|(key, bytes)| json!({"key": key.as_str(), "bytes": bytes})).collect::<Vec<_>>(),
+            "mirrors": mirrors.iter().map(|mirror| json!({"url": mirror.url, "bytes": mirror.bytes})).collect::<Vec<_>>(),
+        });
+        out.either(&told, || {
+            for blob in blobs {
                 out.line(&format!("{} {} bytes", blob.digest, blob.len))?;
             }
+            for (key, bytes) in layers {
+                out.line(&format!("layer {key} {}", render::bytes(*bytes)))?;
+            }
+            for mirror in mirrors {
+                out.line(&format!("mirror of {} {}", mirror.url, render::bytes(mirror.bytes)))?;
+            }
             let done = if self.dry_run { "would go" } else { "removed" };
-            out.marked(Mark::Good, &format!("{} blobs {done}, {bytes} bytes", garbage.len()))
+            out.marked(Mark::Good, &format!("{} blobs {done}, {bytes} bytes", blobs.len()))?;
+            let shared = layers.iter().map(|(_, bytes)| bytes).chain(mirrors.iter().map(|mirror| &mirror.bytes)).sum();
+            let counted = format!("{} layers and {} mirrors {done}", layers.len(), mirrors.len());
+            out.marked(Mark::Good, &format!("{counted}, {}", render::bytes(shared)))
         })
     }
+}
+
+/// The repositories live sessions work on, by the first event of each.
+async fn repositories(store: &Store) -> Result<Vec<RepositoryUrl>, Failure> {
+    let failed = |error| Failure::from_error(&error);
+    let mut repositories = Vec::new();
+    for session in store.live_sessions().await.map_err(failed)? {
+        let first = store.events(session.id, 0, 1).await.map_err(failed)?;
+        let born = first.first().and_then(|stored| serde_json::from_str(&stored.payload).ok());
+        if let Some(Event::SessionCreated { spec, .. }) = born {
+            repositories.extend(spec.workspace.and_then(|workspace| workspace.repository).map(|found| found.url));
+        }
+    }
+    Ok(repositories)
 }

@@ -84,7 +84,11 @@ impl SessionCommand {
             Self::Ls(ls) => ls.run(context),
             Self::Show { id } => {
                 let session = client.get(&format!("/sessions/{}", segment(id)))?;
-                out.either(&session, || render::session(out, &session))
+                out.either(&session, || {
+                    render::session(out, &session)?;
+                    let usage = client.get(&format!("/sessions/{}/usage", segment(id)))?;
+                    render::session_usage(out, &usage)
+                })
             }
             Self::Close { id } => {
                 let answer = client.delete(&format!("/sessions/{}", segment(id)))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use stead_core::quantity::ByteSize;
-use stead_git::{Author, Credential, Secret, Settings};
+use stead_git::{Author, Credential, Retention, Secret, Settings};
 
 use super::Config;
 use crate::failure::Failure;
@@ -22,6 +22,10 @@ pub(super) struct GitTable {
     /// How many commits a checkout has; 0 is the whole history.
     depth: Option<u64>,
     max_transfer: Option<String>,
+    /// How long a mirror is kept that no live session needs.
+    keep_seconds: Option<u64>,
+    /// How much such mirrors take together at most.
+    keep_bytes: Option<String>,
     known_hosts_file: Option<PathBuf>,
     author_name: Option<String>,
     author_email: Option<String>,
@@ -69,10 +73,7 @@ impl Config {
             settings.depth = Some(depth).filter(|depth| *depth > 0);
         }
         if let Some(text) = &table.max_transfer {
-            let size: Result<ByteSize, _> = text.parse();
-            let place = self.file_path().display();
-            settings.most_bytes =
-                size.map_err(|error| Failure::new(format!("{place}: git.max_transfer: {error}")))?.bytes();
+            settings.most_bytes = self.git_size("max_transfer", text)?;
         }
         if let Some(path) = &table.known_hosts_file {
             settings.known_hosts = path.clone();
@@ -88,6 +89,27 @@ impl Config {
             settings.credentials.extend(read_credentials(Path::new(&setting.value))?);
         }
         Ok(settings)
+    }
+}
+
+impl Config {
+    fn git_size(&self, name: &str, text: &str) -> Result<u64, Failure> {
+        let size: Result<ByteSize, _> = text.parse();
+        let place = self.file_path().display();
+        Ok(size.map_err(|error| Failure::new(format!("{place}: git.{name}: {error}")))?.bytes())
+    }
+
+    /// What is kept of mirrors that no live session needs.
+    pub(crate) fn mirror_retention(&self) -> Result<Retention, Failure> {
+        let mut retention = Retention::default();
+        if let Some(seconds) = self.git.keep_seconds {
+            retention.unused = Duration::from_secs(seconds);
+            retention.grace = retention.grace.min(retention.unused);
+        }
+        if let Some(text) = &self.git.keep_bytes {
+            retention.bytes = self.git_size("keep_bytes", text)?;
+        }
+        Ok(retention)
     }
 }
 

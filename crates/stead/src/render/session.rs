@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{cell, moment, short_moment};
+use super::{bytes, cell, duration, moment, short_moment};
 use crate::failure::Failure;
 use crate::output::{Mark, Output, Table};
 
@@ -38,6 +38,7 @@ pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
     workspace(&mut table, &session["workspace"]);
     optional(&mut table, "token", &session["token"]);
     out.table(&table)?;
+    provisioning(out, &session["provisioning"])?;
     for warning in session["warnings"].as_array().into_iter().flatten() {
         out.marked(Mark::Warned, &format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])))?;
     }
@@ -46,6 +47,43 @@ pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
         out.marked(Mark::Bad, &format!("{}: {}", cell(&failure["code"]), cell(&failure["message"])))?;
     }
     Ok(())
+}
+
+/// Where the time went until the workspace was ready.
+fn provisioning(out: &Output, provisioning: &Value) -> Result<(), Failure> {
+    let steps = provisioning["steps"].as_array().map_or(&[][..], Vec::as_slice);
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let total = duration(provisioning["duration_ms"].as_u64().unwrap_or(0));
+    out.heading(&format!("\nProvisioning took {total}"))?;
+    let attempts = steps.iter().filter_map(|step| step["attempt"].as_u64()).max().unwrap_or(1);
+    let mut table = Table::new(&["step", "took"]);
+    for step in steps {
+        let name = match attempts {
+            1 => cell(&step["name"]),
+            _ => format!("{} ({}, attempt {})", cell(&step["name"]), cell(&step["provider"]), cell(&step["attempt"])),
+        };
+        let progress = &step["progress"];
+        let took = match (step["duration_ms"].as_u64(), step["failure"]["code"].as_str()) {
+            (Some(ms), None) => duration(ms),
+            (Some(ms), Some(code)) => format!("{}, then {code}", duration(ms)),
+            (None, _) if progress.is_null() => "so far".to_owned(),
+            (None, _) => format!("{} {}% {}", cell(&progress["stage"]), progress["percent"], cell(&progress["detail"])),
+        };
+        table.row(&[&name, &took]);
+    }
+    out.table(&table)
+}
+
+/// What its workspace takes on the server's disk, if it has one and somebody can tell.
+pub(crate) fn session_usage(out: &Output, usage: &Value) -> Result<(), Failure> {
+    let (Some(own), Some(shared)) = (usage["own_bytes"].as_u64(), usage["shared_bytes"].as_u64()) else {
+        return Ok(());
+    };
+    let mut table = Table::of_fields();
+    table.row(&["disk", &format!("{} of its own, {} shared", bytes(own), bytes(shared))]);
+    out.table(&table)
 }
 
 fn workspace(table: &mut Table, workspace: &Value) {

@@ -190,3 +190,46 @@ fn changes_are_applied_to_a_host_directory_on_request_only() {
     assert!(!project.join("gone.txt").exists());
     assert_eq!(run(home, &["apply", id, "--to", "/nowhere/at/all"]).code, Some(1));
 }
+
+#[test]
+fn f13_what_no_patch_can_hold_is_added_whole_and_never_written_over_blindly() {
+    let server = kit::server();
+    let home = server.home();
+    let outer = tempfile::tempdir().unwrap();
+    let project = outer.path().join("project");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join("old.bin"), b"\0old").unwrap();
+    fs::write(project.join("edit.txt"), "one\n").unwrap();
+    let root = project.to_str().unwrap();
+    server.client().put("/platform", json!({"allowed_host_roots": [root]})).expect(200);
+    let mounts = json!([{"host_path": root, "mount_path": "/"}]);
+    server.agent_type("m", json!({"enabled": true, "provider": "memory", "mounts": mounts}));
+    let session = server.session(json!({"agent_type": "m"}));
+    let id = session["id"].as_str().unwrap();
+    let put = |path: &str, bytes: &[u8]| {
+        let path = format!("/sessions/{id}/files/{path}?mkdir=1");
+        let reply = server.client().bytes("PUT", &path, &[], bytes).reply();
+        assert!([200, 201].contains(&reply.status), "{}", reply.text);
+    };
+    server.tool(&session, "edit", json!({"path": "edit.txt", "old_string": "one", "new_string": "two"}));
+    put("deep/new.bin", b"\0new");
+    // Where the new file would go, somebody has put a link that leads out.
+    std::os::unix::fs::symlink(outer.path(), project.join("deep")).unwrap();
+    let refused = run(home, &["apply", id, "--to", root]);
+    assert!(refused.code == Some(1) && refused.err.contains("deep/new.bin"), "{}", refused.err);
+    assert!(!outer.path().join("new.bin").exists());
+    assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "one\n", "all of it or nothing");
+    fs::remove_file(project.join("deep")).unwrap();
+    run(home, &["apply", id, "--to", root]).ok();
+    assert_eq!(fs::read(project.join("deep/new.bin")).unwrap(), b"\0new");
+    assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "two\n");
+
+    // One that is there already: nobody here can tell whether it is what the session began with.
+    fs::write(project.join("edit.txt"), "one\n").unwrap();
+    fs::remove_dir_all(project.join("deep")).unwrap();
+    put("old.bin", b"\0changed");
+    let refused = run(home, &["apply", id, "--to", root]);
+    assert!(refused.code == Some(1) && refused.err.contains("old.bin"), "{}", refused.err);
+    assert_eq!(fs::read(project.join("old.bin")).unwrap(), b"\0old");
+    assert!(!project.join("deep").exists() && fs::read_to_string(project.join("edit.txt")).unwrap() == "one\n");
+}

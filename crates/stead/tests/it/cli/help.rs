@@ -70,6 +70,7 @@ const COMMANDS: &[&str] = &[
     "replay",
     "verify",
     "gc",
+    "usage",
     "mcp",
     "mcp install",
     "audit",

@@ -113,6 +113,13 @@ pub(super) fn normal(text: &str, home: &Path) -> String {
             Some(bare) => (bare, &word[bare.len()..]),
             None => (word, ""),
         };
+        let unit = after.strip_prefix(" ms").or(after.strip_prefix(" s"));
+        let unit = unit.filter(|more| more.is_empty() || more.starts_with('\n'));
+        if let (Some(more), true) = (unit, word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')) {
+            shown.push_str("TIME");
+            rest = more;
+            continue;
+        }
         shown.push_str(&name_of(word));
         shown.push_str(tail);
         rest = after;
@@ -143,10 +150,9 @@ fn name_of(word: &str) -> String {
 
 #[test]
 fn what_differs_is_named() {
-    let text =
-        "at 2026-11-15 09:30:00 (09:30:00.123) http://127.0.0.1:4711: ses_01m7gpj79zefqvayz8yajwcrf1, 12 events.";
+    let text = "at 2026-11-15 09:30:00 (09:30:00.123) http://127.0.0.1:4711: ses_01m7gpj79zefqvayz8yajwcrf1, 12 events.\ntook 12 ms\n1.5 s\n";
     assert_eq!(
         normal(text, Path::new("/nowhere")),
-        "at yyyy-mm-dd hh:mm:ss (hh:mm:ss.mmm) http://127.0.0.1:PORT: SES, 12 events."
+        "at yyyy-mm-dd hh:mm:ss (hh:mm:ss.mmm) http://127.0.0.1:PORT: SES, 12 events.\ntook TIME\nTIME\n"
     );
 }

@@ -17,6 +17,7 @@ mod git;
 mod hostile;
 mod idempotency;
 mod images;
+mod mount_policy;
 mod mounts;
 mod native;
 mod podman;
@@ -26,6 +27,7 @@ mod postgres;
 mod sessions;
 mod snapshots;
 mod tools;
+mod usage;
 
 pub(crate) use native::build_init;
 

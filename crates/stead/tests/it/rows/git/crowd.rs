@@ -23,6 +23,9 @@ fn one_fetch_for_a_crowd() {
             assert_eq!(session["status"], "active", "{session}");
         }
     });
-    // ls-refs and the pack itself, once.
-    assert!(git.fetches() <= 3, "{} requests for packs", git.fetches());
+    // One asked what the branch stands for, one fetched, one wrote the checkout; everybody else waited for them.
+    assert_eq!(git.packs(), 1, "{:?}", git.requests());
+    let usage = server.client().get("/usage").expect(200);
+    assert_eq!((&usage["layers"]["count"], usage["mirrors"].as_array().unwrap().len()), (&json!(1), 1), "{usage}");
+    assert_eq!(usage["workspaces"].as_array().unwrap().len(), sessions);
 }

@@ -4,6 +4,7 @@ mod clone;
 mod credentials;
 mod crowd;
 mod hostile;
+mod recovery;
 mod remote;
 mod ssh;
 mod tool;

@@ -1,6 +1,9 @@
 //! G7 and G8: the `git` tool.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
+use stead_testkit::Fault;
 
 use super::{active, agent, git, git_ok, git_server, sh};
 
@@ -67,6 +70,32 @@ fn g7_where_a_push_may_go_is_the_agent_types_word() {
     let elsewhere = git(&server, &session, "push", &[&git_host.url("other"), "feature"]);
     assert_eq!(elsewhere["error"]["code"], "invalid_argument", "{elsewhere}");
     assert_eq!(repository.remote("main"), main);
+    // Without a list: its own branch, and branches that nobody had before it made them.
+    repository.git(&["push", "-q", "origin", "main:release"]);
+    let theirs = git(&server, &session, "push", &["feature:release"]);
+    assert_eq!(theirs["error"]["code"], "git_push_refused", "{theirs}");
+    assert!(theirs["message"].as_str().unwrap().contains("push_branches"), "{theirs}");
+    assert_eq!(repository.remote("release"), main);
+    for text in ["one", "two"] {
+        sh(&server, &session, &format!("echo {text} > c; git add c"));
+        git_ok(&server, &session, "commit", &["-m", text]);
+        git_ok(&server, &session, "push", &["feature:mine"]);
+    }
+    assert_eq!(repository.remote("mine"), sh(&server, &session, "git rev-parse HEAD"));
+    git_ok(&server, &session, "push", &[]);
+    let pushes = server.client().get("/audit?type=branch_pushed&limit=100").expect(200);
+    let mut told: Vec<(&str, bool)> = pushes["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["detail"]["branch"].as_str().unwrap(), entry["detail"]["made"].as_bool().unwrap()))
+        .collect();
+    told.sort_unstable();
+    assert_eq!(told, [("feature", false), ("mine", false), ("mine", true)], "{pushes}");
+    // Another session did not make it.
+    let other = active(&server, json!({"repository_url": git_host.url("app"), "branch": "feature"}));
+    let refused = git(&server, &other, "push", &["feature:mine"]);
+    assert_eq!(refused["error"]["code"], "git_push_refused", "{refused}");
     server
         .client()
         .put(
@@ -79,6 +108,93 @@ fn g7_where_a_push_may_go_is_the_agent_types_word() {
     assert_eq!(refused["error"]["code"], "git_push_refused", "{refused}");
     git_ok(&server, &session, "push", &["feature:agent/one"]);
     assert_eq!(repository.remote("agent/one"), repository.remote("feature"));
+    // An empty list is none at all.
+    let none = json!({"enabled": true, "provider": "native", "git": {"push_branches": []}});
+    server.client().put("/agent-types/g/workspace-config", none).expect(200);
+    let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "feature"}));
+    for branch in ["feature", "feature:new"] {
+        let refused = git(&server, &session, "push", &[branch]);
+        assert_eq!(refused["error"]["code"], "git_push_refused", "{refused}");
+    }
+}
+
+/// The server's gits that have this in their words.
+fn gits_with(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let words = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    words.map(|words| String::from_utf8_lossy(&words).into_owned()).filter(|words| words.contains(word)).count()
+}
+
+/// Waits until it is so.
+#[track_caller]
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_call_whose_session_ends_leaves_no_git_behind() {
+    let (server, git_host) = git_server();
+    git_host.repository("app", &[("a", "1\n")]);
+    agent(&server, json!({}));
+    let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
+    git_host.fault(Fault::Silent);
+    std::thread::scope(|scope| {
+        let path = format!("/sessions/{}/tools/git", session["id"].as_str().unwrap());
+        let client = server.client();
+        let called = scope.spawn(move || client.post(&path, json!({"command": "fetch", "args": ["other"]})));
+        until("git asks the remote", || gits_with(&git_host.host()) > 0);
+        server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
+        // Its record may still have come before the session's end.
+        let reply = called.join().unwrap();
+        let cancelled = reply.status == 200 && reply.json()["error"]["code"] == "cancelled";
+        assert!(cancelled || reply.status == 409, "{}", reply.text);
+        until("a git is left", || gits_with(&git_host.host()) == 0);
+    });
+}
+
+#[test]
+fn a_call_that_is_cancelled_leaves_no_git_behind() {
+    let (server, git_host) = git_server();
+    git_host.repository("app", &[("a", "1\n")]);
+    agent(&server, json!({}));
+    let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
+    let id = session["id"].as_str().unwrap();
+    let token = server.client().get(&format!("/sessions/{id}/token")).expect(200)["token"].as_str().unwrap().to_owned();
+    // An agent over MCP: the one who can cancel.
+    let say = |mcp: Option<&str>, message: serde_json::Value| {
+        let client = server.client().with_token(&token);
+        let mcp = mcp.unwrap_or_default().to_owned();
+        move || {
+            let mut headers = vec![("accept", "application/json, text/event-stream")];
+            headers.extend((!mcp.is_empty()).then_some(("mcp-session-id", mcp.as_str())));
+            client.try_send("POST", "/mcp", &headers, Some(message.to_string()))
+        }
+    };
+    let hello =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let begun = say(None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}))().unwrap();
+    let mcp = begun.header("mcp-session-id").unwrap().to_owned();
+    say(Some(&mcp), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))().unwrap();
+    git_host.fault(Fault::Silent);
+    let call = json!({"name": "git", "arguments": {"command": "fetch", "args": ["other"]}});
+    let call = say(Some(&mcp), json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
+    // Nobody need answer a request that was cancelled: this ends with the server at the latest.
+    std::thread::spawn(call);
+    until("git asks the remote", || gits_with(&git_host.host()) > 0);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    say(Some(&mcp), cancel)().unwrap();
+    until("a git is left", || gits_with(&git_host.host()) == 0);
+    let path = format!("/sessions/{id}/events?limit=500");
+    until("its record", || {
+        let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
+        let finished =
+            page["items"].as_array().unwrap().iter().filter(|event| event["type"] == "ToolCallFinished").last();
+        finished.is_some_and(|event| event["answer"]["error"]["code"] == "cancelled")
+    });
 }
 
 #[test]

@@ -1,0 +1,227 @@
+//! From a repository to a workspace: cached and cold, beside git's own ways to a work tree; and `git status` in it.
+//!
+//! Ours is a session over HTTP, journalled, from the request until it is active with its box running. A peer is one git command.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::Effort;
+use crate::git_server::{GitServer, git};
+use crate::http::Caller;
+use crate::server::Server;
+use crate::table::{Table, percentile};
+use crate::tree::SourceTree;
+
+const SOURCES: usize = 20_000;
+
+pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
+    let (few, many) = match effort {
+        Effort::Quick => (3, 10),
+        Effort::Full => (7, 30),
+    };
+    let (server, remote) = (Server::start()?, GitServer::start()?);
+    let caller = Caller::new(&server.url, &server.token);
+    let platform = json!({"allowed_git_hosts": [remote.host()]});
+    caller.json("PUT", "/api/v1/platform", Some(platform))?;
+    let workspace = json!({"enabled": true, "provider": "native", "require_workspace": true});
+    caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "git", "workspace": workspace})))?;
+    let described = {
+        let tree = SourceTree::copy(SOURCES)?;
+        remote.add("sources", sources(tree.path())?.into_iter())?;
+        tree.described()
+    };
+    for (name, files) in [("1k", 1_000), ("100k", 100_000)] {
+        remote.add(name, (0..files).map(small_file))?;
+    }
+    let bench = Bench { caller, remote, place: tempfile::tempdir()? };
+    bench.cold(few, &described, table)?;
+    bench.cached(few, many, &described, table)?;
+    bench.flat(many, table)?;
+    bench.status(many, table)
+}
+
+struct Bench {
+    caller: Caller,
+    remote: GitServer,
+    place: tempfile::TempDir,
+}
+
+impl Bench {
+    /// A session of a repository, until it is active; closed again after its time was taken.
+    fn provision(&self, url: &str) -> Result<f64> {
+        let (id, ms) = self.start(url)?;
+        self.caller.send("DELETE", &format!("/api/v1/sessions/{id}"), None)?;
+        Ok(ms)
+    }
+
+    fn start(&self, url: &str) -> Result<(String, f64)> {
+        let context = json!({"repository_url": url, "branch": "main"});
+        let body = json!({"agent_type": "git", "task": {"context": context}});
+        let begun = Instant::now();
+        let session = self.caller.json("POST", "/api/v1/sessions?wait=300", Some(body))?;
+        let ms = millis(begun);
+        ensure!(session["status"] == "active" && session["degraded"] == false, "no workspace: {session}");
+        Ok((session["id"].as_str().context("no id")?.to_owned(), ms))
+    }
+
+    /// A git command whose last word is a new directory, which goes again after its time was taken.
+    fn peer(&self, directory: &Path, args: &[&str]) -> Result<f64> {
+        let target = self.place.path().join("peer");
+        let name = target.to_str().context("a path that is no text")?;
+        let begun = Instant::now();
+        git(directory, &[args, &[name]].concat())?;
+        let ms = millis(begun);
+        std::fs::remove_dir_all(&target)?;
+        Ok(ms)
+    }
+
+    fn cold(&self, samples: usize, described: &str, table: &mut Table) -> Result<()> {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for sample in 0..samples {
+            let url = self.remote.url(&format!("cold{sample}"), "sources");
+            ours.push(self.provision(&url)?);
+            theirs.push(self.peer(self.place.path(), &["clone", "-q", "--depth", "1", &url])?);
+        }
+        let (ours, theirs) = (median(ours), median(theirs));
+        table.row(
+            &format!("first session of a repository ({described}), nothing cached"),
+            format!("p50 {ours:.0} ms"),
+            format!("git clone --depth 1 from the same server: p50 {theirs:.0} ms; {:.2}× the time", ours / theirs),
+            "≤ 1.3×",
+            json!({"p50_ms": ours, "clone_p50_ms": theirs}),
+        );
+        Ok(())
+    }
+
+    fn cached(&self, few: usize, many: usize, described: &str, table: &mut Table) -> Result<()> {
+        let url = self.remote.url("cached", "sources");
+        self.provision(&url)?;
+        let source = self.place.path().join("source");
+        let source_name = source.to_str().context("a path that is no text")?;
+        git(self.place.path(), &["clone", "-q", &url, source_name])?;
+        let (mut ours, mut clones, mut worktrees) = (Vec::new(), Vec::new(), Vec::new());
+        for sample in 0..many {
+            ours.push(self.provision(&url)?);
+            if sample < few {
+                clones.push(self.peer(self.place.path(), &["clone", "-q", "--local", "--shared", source_name])?);
+                worktrees.push(self.peer(&source, &["worktree", "add", "-q", "--force", "--detach"])?);
+            }
+        }
+        let (ours, clone, worktree) = (median(ours), median(clones), median(worktrees));
+        table.row(
+            &format!("session of a cached commit ({described})"),
+            format!("p50 {ours:.1} ms"),
+            format!(
+                "git clone --local --shared: {clone:.0} ms, {:.0}× the time; git worktree add: {worktree:.0} ms, {:.0}×",
+                clone / ours,
+                worktree / ours
+            ),
+            "≥ 20× faster",
+            json!({"p50_ms": ours, "clone_p50_ms": clone, "worktree_p50_ms": worktree}),
+        );
+        Ok(())
+    }
+
+    fn flat(&self, samples: usize, table: &mut Table) -> Result<()> {
+        let urls = ["1k", "100k"].map(|name| self.remote.url("flat", name));
+        let mut times = [Vec::new(), Vec::new()];
+        for url in &urls {
+            self.provision(url)?;
+        }
+        // In turn, so that what else the machine does is the same for both.
+        for _ in 0..samples {
+            for (url, times) in urls.iter().zip(&mut times) {
+                times.push(self.provision(url)?);
+            }
+        }
+        let [small, large] = times.map(median);
+        table.row(
+            "session of a cached commit of 100,000 files",
+            format!("p50 {large:.1} ms"),
+            format!("of 1,000 files: p50 {small:.1} ms; {:.2}× the time", large / small),
+            "≤ 1.5×",
+            json!({"large_p50_ms": large, "small_p50_ms": small}),
+        );
+        Ok(())
+    }
+
+    fn status(&self, samples: usize, table: &mut Table) -> Result<()> {
+        for (name, files) in [("sources", "20,000"), ("100k", "100,000")] {
+            let url = self.remote.url(if name == "100k" { "flat" } else { "cached" }, name);
+            let (id, _) = self.start(&url)?;
+            let plain = self.place.path().join(format!("plain-{name}"));
+            git(self.place.path(), &["clone", "-q", "--depth", "1", &url, plain.to_str().context("no text")?])?;
+            let (first, plain_first) = (self.status_in_box(&id)?, status_here(&plain)?);
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            for _ in 0..samples {
+                ours.push(self.status_in_box(&id)?);
+                theirs.push(status_here(&plain)?);
+            }
+            self.caller.send("DELETE", &format!("/api/v1/sessions/{id}"), None)?;
+            std::fs::remove_dir_all(&plain)?;
+            let (ours, theirs) = (median(ours), median(theirs));
+            table.row(
+                &format!("git status in a box, {files} files, over HTTP"),
+                format!("p50 {ours:.1} ms; the first {first:.0} ms"),
+                format!(
+                    "in a plain checkout: p50 {theirs:.1} ms, {:.2}× the time; the first {plain_first:.0} ms, {:.2}×",
+                    ours / theirs,
+                    first / plain_first
+                ),
+                "≤ 1.3×",
+                json!({"p50_ms": ours, "first_ms": first, "plain_p50_ms": theirs, "plain_first_ms": plain_first}),
+            );
+        }
+        Ok(())
+    }
+
+    fn status_in_box(&self, session: &str) -> Result<f64> {
+        let body = json!({"argv": ["git", "status", "--porcelain"]});
+        let begun = Instant::now();
+        let answer: Value = self.caller.json("POST", &format!("/api/v1/sessions/{session}/execs"), Some(body))?;
+        let ms = millis(begun);
+        ensure!(answer["exit_code"] == 0 && answer["stdout"] == "", "not clean: {answer}");
+        Ok(ms)
+    }
+}
+
+fn status_here(directory: &Path) -> Result<f64> {
+    let begun = Instant::now();
+    git(directory, &["status", "--porcelain"])?;
+    Ok(millis(begun))
+}
+
+fn millis(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64() * 1000.0
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    percentile(&samples, 0.5)
+}
+
+fn small_file(number: u32) -> (String, Vec<u8>) {
+    (format!("d{}/f{number}.txt", number / 100), format!("file {number}\n").into_bytes())
+}
+
+fn sources(tree: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let (mut files, mut left) = (Vec::new(), vec![tree.to_owned()]);
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(&directory)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                left.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(tree)?.to_str().context("a name that is no text")?.to_owned();
+            // Quoting and repositories within are not what is measured here.
+            if !name.contains(['"', '\\', '\n', ' ']) && !name.contains(".git") {
+                files.push((name, std::fs::read(&path)?));
+            }
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,79 @@
+//! What everything takes on the disk.
+
+use stead_core::config::ProviderName;
+use stead_core::{SessionId, WorkspaceId};
+use stead_git::MirrorUse;
+use stead_providers::{Usage as LayerUsage, WorkspaceUsage};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+use crate::{collect, repository};
+
+/// The disk, by who takes it. What workspaces share is counted once.
+#[derive(Debug, Clone)]
+pub struct Usage {
+    pub workspaces: Vec<SessionUsage>,
+    pub layers: LayerUsage,
+    pub mirrors: Vec<MirrorUse>,
+    pub blobs: u64,
+    pub blob_bytes: u64,
+}
+
+/// A session's workspace, where somebody can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionUsage {
+    pub session: SessionId,
+    pub workspace: WorkspaceId,
+    pub provider: ProviderName,
+    pub disk: Option<WorkspaceUsage>,
+}
+
+pub async fn usage(engine: &Engine) -> Result<Usage, OpError> {
+    let mut workspaces = Vec::new();
+    for row in engine.store().live_sessions().await? {
+        match session_usage(engine, row.id).await {
+            Ok(usage) => workspaces.extend(usage),
+            // One that cannot be read must not hide the others.
+            Err(OpError::Corrupt { .. } | OpError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut layers = LayerUsage::default();
+    for provider in engine.providers().iter() {
+        if let Ok(Some(shared)) = provider.shared_usage().await {
+            layers.layers += shared.layers;
+            layers.bytes += shared.bytes;
+            layers.held_layers += shared.held_layers;
+            layers.held_bytes += shared.held_bytes;
+        }
+    }
+    let held = collect::held(engine).await?;
+    let mirrors = match repository::mirrors(engine) {
+        Ok(mirrors) => {
+            let mirrors = mirrors.clone();
+            let looked = tokio::task::spawn_blocking(move || mirrors.usage(&held).unwrap_or_default());
+            looked.await.unwrap_or_default()
+        }
+        Err(_) => Vec::new(),
+    };
+    let blobs = engine.store().blobs().list().await?;
+    let blob_bytes = blobs.iter().map(|blob| blob.len).sum();
+    Ok(Usage { workspaces, layers, mirrors, blobs: blobs.len() as u64, blob_bytes })
+}
+
+/// What one session's workspace takes; `None` if it holds none.
+pub async fn session_usage(engine: &Engine, id: SessionId) -> Result<Option<SessionUsage>, OpError> {
+    let state = OpenSession::open(engine, id).await?.state().await;
+    let Some(session) = &state.session else { return Ok(None) };
+    let held = session.workspace.as_ref().filter(|workspace| workspace.holds_something());
+    let (Some(provider), Some(spec)) = (held.and_then(|held| held.provider), session.workspace_spec()) else {
+        return Ok(None);
+    };
+    let disk = match engine.providers().get(provider) {
+        // A workspace that is just going has no size any more.
+        Ok(provider) => provider.usage(spec.id).await.unwrap_or_default(),
+        Err(_) => None,
+    };
+    Ok(Some(SessionUsage { session: id, workspace: spec.id, provider, disk }))
+}

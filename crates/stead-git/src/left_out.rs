@@ -1,0 +1,62 @@
+//! What a checkout does not hold although somebody may look for it: never silently missing, but named.
+
+use std::fs;
+use std::path::Path;
+
+/// A file that says more than this says it to nobody.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What in a checkout tells of something that is not in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Telling {
+    /// Paths of `.gitattributes` files.
+    pub(crate) attributes: Vec<String>,
+    /// Paths of commits of other repositories.
+    pub(crate) submodules: Vec<String>,
+}
+
+impl Telling {
+    /// Looks at one entry of the index.
+    pub(crate) fn look(&mut self, path: &[u8], is_submodule: bool) {
+        let text = || String::from_utf8_lossy(path).into_owned();
+        if is_submodule {
+            self.submodules.push(text());
+        } else if path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes") {
+            self.attributes.push(text());
+        }
+    }
+
+    /// In words, each with a code. The work tree is the server's own still: nobody changes it while this looks.
+    pub(crate) fn warnings(mut self, work_tree: &Path) -> Vec<(String, String)> {
+        let modules = plain_text(&work_tree.join(".gitmodules"));
+        let paths = modules.lines().filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='));
+        self.submodules.extend(paths.map(|path| path.trim().to_owned()));
+        self.submodules.sort_unstable();
+        self.submodules.dedup();
+        self.attributes.retain(|path| plain_text(&work_tree.join(path)).contains("filter=lfs"));
+        let mut warnings = Vec::new();
+        if !self.submodules.is_empty() {
+            let words = format!("submodules are not checked out: {}", shown(&self.submodules));
+            warnings.push(("submodules_left_out".to_owned(), words));
+        }
+        if !self.attributes.is_empty() {
+            let words = format!("Git LFS files are left as pointers (named in {})", shown(&self.attributes));
+            warnings.push(("lfs_left_out".to_owned(), words));
+        }
+        warnings
+    }
+}
+
+/// Nothing for what is no plain file: a link would lead out of the checkout.
+fn plain_text(path: &Path) -> String {
+    let plain = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MOST_BYTES);
+    let bytes = if plain { fs::read(path).unwrap_or_default() } else { Vec::new() };
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The first few names, harmless to show, and how many more there are.
+fn shown(names: &[String]) -> String {
+    let harmless = |name: &String| name.chars().filter(|c| !c.is_control()).take(100).collect::<String>();
+    let first = names.iter().take(10).map(harmless).collect::<Vec<_>>().join(", ");
+    if names.len() > 10 { format!("{first} and {} more", names.len() - 10) } else { first }
+}

@@ -1,0 +1,29 @@
+//! `/usage` and `/sessions/{id}/usage`
+
+use axum::Json as Answer;
+use axum::extract::State;
+use stead_engine::ops;
+
+use crate::app::App;
+use crate::path::SessionPath;
+use crate::problem::Problem;
+use crate::query::{Nothing, Query};
+use crate::schema;
+use crate::wire::usage::{Usage, WorkspaceUsage};
+
+/// Tells what workspaces, layers, mirrors and blobs take on the disk.
+#[utoipa::path(get, path = "/usage", tag = "providers", operation_id = "usage", responses((status = 200, body = Usage)))]
+pub(crate) async fn show(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<Usage>, Problem> {
+    Ok(Answer(ops::usage(&app.engine).await?.into()))
+}
+
+/// Tells what a session's workspace takes on the disk; `null` if it holds none.
+#[utoipa::path(get, path = "/sessions/{id}/usage", tag = "sessions", operation_id = "session_usage",
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = Option<WorkspaceUsage>)))]
+pub(crate) async fn of_session(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    _: Query<Nothing>,
+) -> Result<Answer<Option<WorkspaceUsage>>, Problem> {
+    Ok(Answer(ops::session_usage(&app.engine, id).await?.map(WorkspaceUsage::from)))
+}
