@@ -43,7 +43,7 @@ const CHORES: &[Chore] = &[
     Chore { name: "tidy", about: "check sizes, names, dependency direction, documents", run: tidy::run },
     Chore { name: "deny", about: "check licences, banned crates and sources with cargo-deny", run: deny::run },
     Chore { name: "eval-worker", about: "build the Python worker of the eval tool", run: eval_worker::run },
-    Chore { name: "openapi", about: "rewrite docs/api/openapi.json from the code", run: openapi::run },
+    Chore { name: "openapi", about: "rewrite docs/api/openapi.json and reference.md from the code", run: openapi::run },
     Chore { name: "crash", about: "kill -9 the server under load [--kills N] [--seed S]", run: crash::run },
     Chore { name: "fuzz", about: "run the fuzz targets [--seconds N] [TARGET]…", run: fuzz::run },
     Chore { name: "bench", about: "run the benchmarks [ARGS…]", run: bench::run },

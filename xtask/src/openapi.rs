@@ -1,46 +1,49 @@
 //! `cargo xtask openapi`: the API document is generated from the code and committed, so that a change of the outside
-//! is a change a reviewer sees. The `openapi` step of the tests only compares.
+//! is a change a reviewer sees; and with it the page people read. The `openapi` step of the tests only compares.
 
-use std::path::PathBuf;
+mod reference;
 
 use anyhow::{Context, Result, bail};
 
 use crate::process::{cargo, command, output, root, run as run_command};
 use crate::server;
 
-fn committed() -> PathBuf {
-    root().join("docs/api/openapi.json")
-}
+const DOCUMENT: &str = "docs/api/openapi.json";
+const REFERENCE: &str = "docs/api/reference.md";
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     if !args.is_empty() {
         bail!("usage: cargo xtask openapi");
     }
-    run_command(cargo().args(["build", "--package", "stead"]))?;
-    let document = generated()?;
-    let file = committed();
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder)?;
+    // As the tests build it: with the features of the whole workspace, so that nothing is compiled twice.
+    run_command(cargo().args(["build", "--workspace", "--bins"]))?;
+    for (name, text) in generated()? {
+        let file = root().join(name);
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&file, &text)?;
+        println!("wrote {} ({} lines)", file.display(), text.lines().count());
     }
-    std::fs::write(&file, &document)?;
-    println!("wrote {} ({} lines)", file.display(), document.lines().count());
     Ok(())
 }
 
 pub(crate) fn check() -> Result<()> {
-    let generated = generated()?;
-    let committed = std::fs::read_to_string(committed())
-        .context("cannot read docs/api/openapi.json; write it with `cargo xtask openapi`")?;
-    match first_difference(&committed, &generated) {
-        None => Ok(()),
-        Some(difference) => bail!("docs/api/openapi.json is out of date; run `cargo xtask openapi`\n{difference}"),
+    for (name, generated) in generated()? {
+        let committed = std::fs::read_to_string(root().join(name))
+            .with_context(|| format!("cannot read {name}; write it with `cargo xtask openapi`"))?;
+        if let Some(difference) = first_difference(&committed, &generated) {
+            bail!("{name} is out of date; run `cargo xtask openapi`\n{difference}");
+        }
     }
+    Ok(())
 }
 
-fn generated() -> Result<String> {
+/// Each file and what belongs into it.
+fn generated() -> Result<[(&'static str, String); 2]> {
     let text = output(command(server::binary()?).arg("openapi"))?;
-    serde_json::from_str::<serde_json::Value>(&text).context("`stead openapi` did not print JSON")?;
-    Ok(text)
+    let document = serde_json::from_str(&text).context("`stead openapi` did not print JSON")?;
+    Ok([(REFERENCE, reference::page(&document)), (DOCUMENT, text)])
 }
 
 fn first_difference(committed: &str, generated: &str) -> Option<String> {

@@ -20,8 +20,9 @@ Exit codes: 0 ok, 1 refused or failed, 2 usage";
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
+    /// None at all asks what to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, clap::Args)]

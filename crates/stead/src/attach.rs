@@ -63,14 +63,22 @@ pub(crate) fn run(
     stay(client, session, &exec, mode, show)
 }
 
+/// Comes back to a command that runs on a terminal: that is as large as this one from here on.
+pub(crate) fn come_back(client: Arc<Client>, session: &str, exec: &str) -> Result<Ended, Failure> {
+    let (rows, columns) = raw_terminal::size();
+    client.post(&format!("{}/resize", exec_path(session, exec)), &json!({"rows": rows, "columns": columns}))?;
+    stay(client, session, exec, Mode::Terminal, Show::Live)
+}
+
 /// Stays with a command that runs.
-pub(crate) fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) -> Result<Ended, Failure> {
+fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) -> Result<Ended, Failure> {
     let path = exec_path(session, exec);
     let detached = Arc::new(AtomicBool::new(false));
     let _raw = if mode == Mode::Terminal { RawTerminal::take()? } else { None };
     signals(client.clone(), path.clone(), mode)?;
     if mode == Mode::Terminal || !std::io::stdin().is_terminal() {
-        feed(client.clone(), path, mode, detached.clone());
+        let back = format!("stead shell {session} --attach {exec}");
+        feed(client.clone(), path, mode, detached.clone(), back);
     }
     let mut finished = Value::Null;
     let followed = follow_exec(&client, session, exec, |news| {
@@ -113,7 +121,7 @@ pub(crate) fn exit(exec: &Value) -> Result<(), Failure> {
 }
 
 /// Sends what we read to the command, and its end.
-fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>) {
+fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>, back: String) {
     std::thread::spawn(move || {
         let mut buffer = [0; 32 << 10];
         let mut stdin = std::io::stdin().lock();
@@ -130,7 +138,8 @@ fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>
                 // Whatever the terminal shows next wakes the reader; a signal that changes nothing makes it so.
                 let _ = client.post(&format!("{path}/signal"), &json!({"signal": "WINCH"}));
                 raw_terminal::restore();
-                output::raw(Channel::Error, b"\r\ndetached; the command goes on\r\n").ok();
+                let told = format!("\r\ndetached; the command goes on. To come back: {back}\r\n");
+                output::raw(Channel::Error, told.as_bytes()).ok();
                 #[expect(
                     clippy::exit,
                     reason = "the reader waits for output that may never come; the terminal is restored"

@@ -13,7 +13,7 @@ use ureq::Agent;
 use ureq::http::{Request, Response, StatusCode, header};
 
 pub(crate) use exec::{ExecNews, exec_path, follow_exec, stdin_body};
-pub(crate) use follow::follow;
+pub(crate) use follow::{follow, watch};
 pub(crate) use problem::Problem;
 
 use crate::config::{Endpoint, is_loopback};
@@ -52,7 +52,7 @@ pub(crate) enum ClientError {
     Refused(Box<Problem>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Client {
     agent: Agent,
     url: String,

@@ -18,6 +18,7 @@ mod exec;
 mod export;
 mod gc;
 mod image;
+mod man;
 mod mcp;
 mod openapi;
 mod place;
@@ -36,6 +37,8 @@ mod session;
 mod shell;
 mod snapshot;
 mod state;
+mod status;
+mod stop;
 mod sync;
 mod token;
 mod tool;
@@ -44,10 +47,12 @@ mod up;
 mod usage;
 mod verify;
 mod version;
+mod welcome;
 
 use crate::args::Args;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::suggest::meant;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -55,6 +60,8 @@ pub(crate) enum Command {
     Up(up::Up),
     /// Run the server in the foreground
     Serve(serve::Serve),
+    /// Stop the server of this home, and wait until it has ended
+    Stop(stop::Stop),
     /// Run one command in a workspace of its own, and show what it changed
     Run(run::Run),
     /// Create, list, show and close sessions
@@ -136,12 +143,16 @@ pub(crate) enum Command {
     /// Show or make tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Check this machine and installation
+    /// Show which server this is about, and how it is
+    Status(status::Status),
+    /// Say what works on this machine, what does not, and what to do about it
     Doctor(doctor::Doctor),
     /// Print the API's OpenAPI document
     Openapi(openapi::Openapi),
     /// Print a shell's completion script
     Completions(completions::Completions),
+    /// Print the manual page, or write one for every command
+    Man(man::Man),
     /// Print the version
     Version(version::Version),
 }
@@ -149,51 +160,59 @@ pub(crate) enum Command {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let Args { global, command } = args;
     let mut flags = global.flags();
-    flags.listen = command.listen();
+    flags.listen = command.as_ref().and_then(Command::listen);
     let context = Context::new(global.form(), &flags)?;
+    let Some(command) = command else { return welcome::run(&context) };
+    dispatch(command, &context).map_err(|failure| meant(&context, failure))
+}
+
+fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
-        Command::Up(command) => command.run(&context),
-        Command::Serve(command) => command.run(&context),
-        Command::Run(command) => command.run(&context),
-        Command::Exec(command) => command.run(&context),
-        Command::Shell(command) => command.run(&context),
-        Command::Session(command) => command.run(&context),
-        Command::Events(command) => command.run(&context),
-        Command::Tool(command) => command.run(&context),
-        Command::Tools(command) => command.run(&context),
-        Command::Eval(command) => command.run(&context),
-        Command::Cp(command) => command.run(&context),
-        Command::Diff(command) => command.run(&context),
-        Command::Apply(command) => command.run(&context),
-        Command::Export(command) => command.run(&context),
-        Command::Snapshot(command) => command.run(&context),
-        Command::Restore(command) => command.run(&context),
-        Command::Mcp(command) => command.run(&context),
-        Command::Digest(command) => command.run(&context),
-        Command::Prompt(command) => command.run(&context),
-        Command::Blob(command) => command.run(&context),
-        Command::Image(command) => command.run(&context),
-        Command::Plan(command) => command.run(&context),
-        Command::AgentType(command) => command.run(&context),
-        Command::Project(command) => command.run(&context),
-        Command::Platform(command) => command.run(&context),
-        Command::Content(command) => command.run(&context),
-        Command::Sync(command) => command.run(&context),
-        Command::ApplyContent(command) => command.run(&context),
-        Command::Runs(command) => command.run(&context),
-        Command::State(command) => command.run(&context),
-        Command::Replay(command) => command.run(&context),
-        Command::Verify(command) => command.run(&context),
-        Command::Gc(command) => command.run(&context),
-        Command::Audit(command) => command.run(&context),
-        Command::Providers(command) => command.run(&context),
-        Command::Pool(command) => command.run(&context),
-        Command::Usage(command) => command.run(&context),
-        Command::Token(command) => command.run(&context),
-        Command::Doctor(command) => command.run(&context),
-        Command::Openapi(command) => command.run(&context),
-        Command::Completions(command) => command.run(&context),
-        Command::Version(command) => command.run(&context),
+        Command::Up(command) => command.run(context),
+        Command::Serve(command) => command.run(context),
+        Command::Stop(command) => command.run(context),
+        Command::Run(command) => command.run(context),
+        Command::Exec(command) => command.run(context),
+        Command::Shell(command) => command.run(context),
+        Command::Session(command) => command.run(context),
+        Command::Events(command) => command.run(context),
+        Command::Tool(command) => command.run(context),
+        Command::Tools(command) => command.run(context),
+        Command::Eval(command) => command.run(context),
+        Command::Cp(command) => command.run(context),
+        Command::Diff(command) => command.run(context),
+        Command::Apply(command) => command.run(context),
+        Command::Export(command) => command.run(context),
+        Command::Snapshot(command) => command.run(context),
+        Command::Restore(command) => command.run(context),
+        Command::Mcp(command) => command.run(context),
+        Command::Digest(command) => command.run(context),
+        Command::Prompt(command) => command.run(context),
+        Command::Blob(command) => command.run(context),
+        Command::Image(command) => command.run(context),
+        Command::Plan(command) => command.run(context),
+        Command::AgentType(command) => command.run(context),
+        Command::Project(command) => command.run(context),
+        Command::Platform(command) => command.run(context),
+        Command::Content(command) => command.run(context),
+        Command::Sync(command) => command.run(context),
+        Command::ApplyContent(command) => command.run(context),
+        Command::Runs(command) => command.run(context),
+        Command::State(command) => command.run(context),
+        Command::Replay(command) => command.run(context),
+        Command::Verify(command) => command.run(context),
+        Command::Gc(command) => command.run(context),
+        Command::Audit(command) => command.run(context),
+        Command::Providers(command) => command.run(context),
+        Command::Pool(command) => command.run(context),
+        Command::Usage(command) => command.run(context),
+        Command::Token(command) => command.run(context),
+        Command::Status(command) => command.run(context),
+        Command::Doctor(command) => command.run(context),
+        Command::Openapi(command) => command.run(context),
+        Command::Completions(command) => command.run(context),
+        Command::Man(command) => command.run(context),
+        Command::Version(command) => command.run(context),
     }
 }
 

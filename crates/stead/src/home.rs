@@ -120,6 +120,11 @@ impl Home {
         }
     }
 
+    /// Whether a server, or a command that needs the home for itself, has it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        Lock::is_held(self)
+    }
+
     /// The server that runs on this home, if one does.
     pub(crate) fn running(&self) -> Result<Option<RunningServer>, Failure> {
         if !Lock::is_held(self) {

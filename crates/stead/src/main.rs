@@ -16,9 +16,12 @@ mod home;
 mod json_input;
 mod logging;
 mod output;
+mod progress;
+mod provisioning;
 mod render;
 mod secret;
 mod session_request;
+mod suggest;
 
 use std::process::ExitCode;
 

@@ -71,6 +71,12 @@ impl Output {
         self.terminal
     }
 
+    /// Whether a person looks at standard error while something goes on.
+    pub(crate) fn is_watched(&self) -> bool {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        self.form == Form::Human && !dumb && io::stderr().is_terminal()
+    }
+
     pub(crate) fn is_json(&self) -> bool {
         self.form == Form::Json
     }
@@ -112,6 +118,16 @@ impl Output {
         // Not through anstream, which would take escape sequences out of a file's content.
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| Failure::from_output(&error))
+    }
+
+    /// A patch: as it is into a pipe, in colours on a terminal.
+    pub(crate) fn patch(&self, text: &str) -> Result<(), Failure> {
+        if self.terminal { self.put(&coloured(text)) } else { self.content(text) }
+    }
+
+    /// A patch beside a result that is somebody else's.
+    pub(crate) fn patch_aside(&self, text: &str) {
+        say(&coloured(text));
     }
 
     pub(crate) fn json(&self, value: &Value) -> Result<(), Failure> {
@@ -177,6 +193,23 @@ pub(crate) fn usage(error: &clap::Error) {
 /// Stderr is for people; if it cannot be written, there is nobody to tell.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Line by line, as git paints them.
+fn coloured(patch: &str) -> String {
+    let mut in_hunk = false;
+    let painted = patch.trim_end_matches('\n').split('\n').map(|line| {
+        in_hunk = line.starts_with("@@") || (in_hunk && !line.starts_with("diff --git "));
+        let style = match line.as_bytes().first() {
+            _ if line.starts_with("@@") => HINT,
+            Some(b'+') if in_hunk => GOOD,
+            Some(b'-') if in_hunk => BAD,
+            _ if in_hunk => return line_of(line),
+            _ => BOLD,
+        };
+        paint(style, &line_of(line))
+    });
+    painted.collect::<Vec<_>>().join("\n")
 }
 
 fn paint(style: Style, text: &str) -> String {

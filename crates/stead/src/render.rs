@@ -70,6 +70,11 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     format!("{kept}…")
 }
 
+/// A number and what it counts.
+pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
+}
+
 /// Says so when a list has more than was asked for.
 pub(crate) fn note_more(out: &Output, listing: &Listing) {
     if listing.next_cursor.is_some() {

@@ -45,5 +45,7 @@ pub(super) fn restore() {
 /// Rows and columns.
 pub(super) fn size() -> (u16, u16) {
     let size = tcgetwinsize(std::io::stdin()).or_else(|_| tcgetwinsize(std::io::stdout()));
-    size.map_or((24, 80), |size| (size.ws_row.max(1), size.ws_col.max(1)))
+    // A serial line and some recorders say 0 for what they do not know.
+    let known = |number: u16, usual: u16| if number == 0 { usual } else { number };
+    size.map_or((24, 80), |size| (known(size.ws_row, 24), known(size.ws_col, 80)))
 }

@@ -62,6 +62,19 @@ pub(crate) fn follow(
     }
 }
 
+/// Gives every event to `take` for as long as one connection lasts, and says nothing if it does not: only for what may be missed.
+pub(crate) fn watch(client: &Client, session: &str, take: impl Fn(&Value)) {
+    let path = format!("/sessions/{}/events?after=0", segment(session));
+    if let Ok(stream) = client.stream(&path) {
+        let told = |event: &Value| {
+            take(event);
+            Ok(())
+        };
+        // It cannot fail: what it is given to cannot.
+        let _ = read(stream, &mut 0, &mut { told });
+    }
+}
+
 struct Outage {
     since: Instant,
     pause: Duration,

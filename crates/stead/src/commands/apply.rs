@@ -17,7 +17,7 @@ use crate::client::{Client, ClientError, segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
-use crate::render::cell;
+use crate::render::{cell, counted};
 
 /// Applies what changed since the session began to a directory of this machine.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,9 @@ impl Apply {
         let told = json!({"changed": diff["changed"], "applied": !self.check});
         context.out.either(&told, || {
             let what = if self.check { "would change" } else { "changed" };
-            context.out.marked(Mark::Good, &format!("{what} {changed} files in {}", self.to.display()))
+            context
+                .out
+                .marked(Mark::Good, &format!("{what} {} in {}", counted(changed, "file", "files"), self.to.display()))
         })
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::progress::Progress;
 use crate::render::cell;
 
 #[derive(Debug, clap::Subcommand)]
@@ -20,13 +21,16 @@ pub(crate) enum BlobCommand {
 impl BlobCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let Self::Put { file } = self;
-        let mut content: Box<dyn Read> = if file.as_os_str() == "-" {
-            Box::new(std::io::stdin())
+        let (content, length): (Box<dyn Read>, Option<u64>) = if file.as_os_str() == "-" {
+            (Box::new(std::io::stdin()), None)
         } else {
             let unreadable = |error| Failure::new(format!("cannot read {}", file.display())).because(&error);
-            Box::new(File::open(file).map_err(unreadable)?)
+            let opened = File::open(file).map_err(unreadable)?;
+            let length = opened.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+            (Box::new(opened), length)
         };
-        let stored = context.client()?.upload("POST", "/blobs", &mut *content)?;
+        let sending = Progress::sending(&context.out, &format!("sending {}", file.display()), length);
+        let stored = context.client()?.upload("POST", "/blobs", &mut sending.of(content))?;
         context.out.either(&stored, || context.out.line(&cell(&stored["digest"])))
     }
 }

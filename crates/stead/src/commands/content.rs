@@ -12,7 +12,7 @@ use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Mark, Table};
-use crate::render::cell;
+use crate::render::{cell, counted, moment};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ContentCommand {
@@ -114,9 +114,10 @@ fn ls(context: &Context, name: Option<&str>) -> Result<(), Failure> {
     out.either(&answer, || {
         let mut table = Table::new(&["name", "version", "files", "bytes", "valid", "pushed by", "at"]);
         for row in &rows {
-            let shown =
-                ["name", "version", "files", "bytes", "valid", "pushed_by", "created_at"].map(|key| cell(&row[key]));
-            table.row(&shown.each_ref().map(String::as_str));
+            let shown = ["name", "version", "files", "bytes", "valid", "pushed_by"].map(|key| cell(&row[key]));
+            let at = moment(&row["created_at"]);
+            let cells: Vec<&str> = shown.iter().chain([&at]).map(String::as_str).collect();
+            table.row(&cells);
         }
         out.table(&table)
     })
@@ -164,7 +165,11 @@ fn validate(context: &Context, directory: &std::path::Path) -> Result<(), Failur
     })?;
     match faults.len() {
         0 => Ok(()),
-        count => Err(Failure::new(format!("{} is not valid content: {count} faults", directory.display()))
-            .hint("GET /api/v1/schemas and docs/spec/content.md say what each file holds")),
+        count => Err(Failure::new(format!(
+            "{} is not valid content: {}",
+            directory.display(),
+            counted(count, "fault", "faults")
+        ))
+        .hint("GET /api/v1/schemas and docs/spec/content.md say what each file holds")),
     }
 }

@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::progress::Progress;
 use place::Place;
 
 /// Copies into or out of a session's workspace.
@@ -38,8 +39,8 @@ impl Cp {
             }
             (from @ (Place::Local(_) | Place::Standard), Place::Remote { session, path }) => {
                 let placed = match (from, self.recursive) {
-                    (Place::Local(local), true) => directory::send(&client, local, session, path)?,
-                    (from, _) => send(&client, from, session, path)?,
+                    (Place::Local(local), true) => directory::send(out, &client, local, session, path)?,
+                    (from, _) => send(out, &client, from, session, path)?,
                 };
                 out.either(&placed, || Ok(()))
             }
@@ -56,18 +57,20 @@ impl Cp {
     }
 }
 
-fn send(client: &Client, from: &Place, session: &str, path: &str) -> Result<Value, Failure> {
-    let (mut content, name): (Box<dyn Read>, Option<String>) = match from {
+fn send(out: &Output, client: &Client, from: &Place, session: &str, path: &str) -> Result<Value, Failure> {
+    let (content, name, length): (Box<dyn Read>, Option<String>, Option<u64>) = match from {
         Place::Local(local) => {
             let unreadable = |error| Failure::new(format!("cannot read {}", local.display())).because(&error);
             let file = File::open(local).map_err(unreadable)?;
-            if file.metadata().map_err(unreadable)?.is_dir() {
+            let found = file.metadata().map_err(unreadable)?;
+            if found.is_dir() {
                 let sentence = format!("{} is a directory", local.display());
                 return Err(Failure::new(sentence).hint("-r copies a directory with all that is in it"));
             }
-            (Box::new(file), local.file_name().map(|name| name.to_string_lossy().into_owned()))
+            let name = local.file_name().map(|name| name.to_string_lossy().into_owned());
+            (Box::new(file), name, found.is_file().then_some(found.len()))
         }
-        _ => (Box::new(io::stdin()), None),
+        _ => (Box::new(io::stdin()), None, None),
     };
     // Into a directory, under its own name: as cp does.
     let path = match name {
@@ -79,7 +82,8 @@ fn send(client: &Client, from: &Place, session: &str, path: &str) -> Result<Valu
             Failure::usage("say which file standard input is to become").hint("stead cp - SESSION:path/to/file")
         );
     }
-    Ok(client.upload("PUT", &format!("{}?mkdir=1", place::files(session, &path)), &mut *content)?)
+    let mut content = Progress::sending(out, &format!("sending {path}"), length).of(content);
+    Ok(client.upload("PUT", &format!("{}?mkdir=1", place::files(session, &path)), &mut content)?)
 }
 
 fn fetch(client: &Client, out: &Output, session: &str, path: &str, to: &Place) -> Result<(), Failure> {

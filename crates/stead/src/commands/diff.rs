@@ -27,7 +27,7 @@ impl Diff {
                 context.out.note(&format!("{} is binary or very large: the patch does not hold it", cell(path)));
             }
             let patch = diff["patch"].as_str().unwrap_or_default();
-            if patch.is_empty() { Ok(()) } else { context.out.content(patch) }
+            if patch.is_empty() { Ok(()) } else { context.out.patch(patch) }
         })
     }
 }

@@ -1,13 +1,20 @@
-//! `stead doctor`: everything that could be wrong here, one by one, with what to do.
+//! `stead doctor`: what works here, what does not, and what to do about it, section by section.
 //!
-//! It only looks, but for native boxes: each thing they need of the kernel is tried with a box that is thrown away. What it says of other
-//! programs is information for the providers that will need them, not a verdict.
+//! It only looks, but for native boxes and the evaluator: what they need of this machine is tried, and thrown away. A ✗ is something that keeps this
+//! installation or its default provider from working, and only that makes the exit code 1; what only other providers or tools miss is a !.
 
 mod boxes;
+mod evaluation;
 mod installation;
 mod machine;
+mod podman;
+mod repositories;
+mod room;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use stead_core::config::ProviderName;
+
+pub(super) use boxes::native_works;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -24,6 +31,15 @@ struct Finding {
     advice: Option<String>,
 }
 
+/// Whether somebody relies on what is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// The default provider: without it nothing works.
+    Default,
+    /// Agent types that ask for it.
+    Optional,
+}
+
 impl Finding {
     fn good(what: &'static str, detail: impl Into<String>) -> Self {
         Self { mark: Mark::Good, what, detail: detail.into(), advice: None }
@@ -38,6 +54,14 @@ impl Finding {
         Self { mark: Mark::Warned, ..Self::bad(what, detail, advice) }
     }
 
+    /// Does not work: bad if it is needed.
+    fn missing(need: Need, what: &'static str, detail: impl Into<String>, advice: impl Into<String>) -> Self {
+        match need {
+            Need::Default => Self::bad(what, detail, advice),
+            Need::Optional => Self::warned(what, detail, advice),
+        }
+    }
+
     /// Neither good nor bad: a fact.
     fn known(what: &'static str, detail: impl Into<String>) -> Self {
         Self { mark: Mark::Known, what, detail: detail.into(), advice: None }
@@ -49,23 +73,28 @@ impl Finding {
     }
 }
 
+struct Section {
+    name: &'static str,
+    findings: Vec<Finding>,
+}
+
+impl Section {
+    /// The worst of its findings.
+    fn mark(&self) -> Mark {
+        let has = |mark| self.findings.iter().any(|finding| finding.mark == mark);
+        [Mark::Bad, Mark::Warned, Mark::Good].into_iter().find(|mark| has(*mark)).unwrap_or(Mark::Known)
+    }
+}
+
 impl Doctor {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let findings: Vec<Finding> = {
-            let installation = installation::look(context).into_iter();
-            installation.chain(boxes::look()).chain(machine::look()).collect()
-        };
-        let out = &context.out;
-        out.either(&to_json(&findings), || {
-            for finding in &findings {
-                out.marked(finding.mark, &format!("{}: {}", finding.what, finding.detail))?;
-                if let Some(advice) = &finding.advice {
-                    out.line(&format!("    {advice}"))?;
-                }
-            }
-            Ok(())
-        })?;
-        match findings.iter().filter(|finding| finding.mark == Mark::Bad).count() {
+        // Settings that cannot be read are a finding below.
+        let default = context.config.server().map_or(ProviderName::Native, |settings| settings.default_provider);
+        let sections = look(context, default);
+        let works = works(default, &sections);
+        context.out.either(&to_json(default, works, &sections), || show(context, default, works, &sections))?;
+        let bad = sections.iter().flat_map(|section| &section.findings).filter(|finding| finding.mark == Mark::Bad);
+        match bad.count() {
             0 => Ok(()),
             1 => Err(Failure::new("one check failed")),
             several => Err(Failure::new(format!("{several} checks failed"))),
@@ -73,18 +102,71 @@ impl Doctor {
     }
 }
 
-fn to_json(findings: &[Finding]) -> serde_json::Value {
-    let items: Vec<_> = findings
-        .iter()
-        .map(|finding| {
-            let verdict = match finding.mark {
-                Mark::Good => "ok",
-                Mark::Bad => "failed",
-                Mark::Warned => "warning",
-                Mark::Known => "info",
-            };
-            json!({"check": finding.what, "verdict": verdict, "detail": finding.detail, "advice": finding.advice})
+fn look(context: &Context, default: ProviderName) -> Vec<Section> {
+    let need = |provider| if provider == default { Need::Default } else { Need::Optional };
+    let section = |name, findings| Section { name, findings };
+    vec![
+        section("installation", installation::look(context)),
+        section("room", room::look(context)),
+        section("kernel", machine::look()),
+        section("native boxes", boxes::look(need(ProviderName::Native))),
+        section("podman", podman::look(context, need(ProviderName::Podman))),
+        section("repositories", repositories::look(context)),
+        section("evaluation", evaluation::look()),
+    ]
+}
+
+/// Whether sessions of agent types that name no provider get their workspace.
+fn works(default: ProviderName, sections: &[Section]) -> bool {
+    let section = match default {
+        ProviderName::Memory => return true,
+        ProviderName::Native => "native boxes",
+        ProviderName::Podman => "podman",
+        ProviderName::Kubernetes => return false,
+    };
+    sections.iter().any(|found| found.name == section && found.mark() != Mark::Bad)
+}
+
+fn show(context: &Context, default: ProviderName, works: bool, sections: &[Section]) -> Result<(), Failure> {
+    let out = &context.out;
+    for section in sections {
+        out.heading(section.name)?;
+        for finding in &section.findings {
+            out.marked(finding.mark, &format!("{}: {}", finding.what, finding.detail))?;
+            if let Some(advice) = &finding.advice {
+                out.line(&format!("    {advice}"))?;
+            }
+        }
+        out.line("")?;
+    }
+    match works {
+        true => out.marked(Mark::Good, &format!("the default provider, {default}, works here")),
+        false => {
+            out.marked(Mark::Bad, &format!("the default provider, {default}, does not work here"))?;
+            out.line("    set WORKSPACE_DEFAULT_PROVIDER to one that does, or do what is said above")
+        }
+    }
+}
+
+fn to_json(default: ProviderName, works: bool, sections: &[Section]) -> Value {
+    let checks = sections.iter().flat_map(|section| {
+        section.findings.iter().map(|finding| {
+            json!({"section": section.name, "check": finding.what, "verdict": verdict(finding.mark),
+                "detail": finding.detail, "advice": finding.advice})
         })
-        .collect();
-    json!({"checks": items})
+    });
+    let verdicts = sections.iter().map(|section| json!({"section": section.name, "verdict": verdict(section.mark())}));
+    json!({
+        "default_provider": default.as_str(), "default_provider_works": works,
+        "sections": verdicts.collect::<Vec<_>>(), "checks": checks.collect::<Vec<_>>(),
+    })
+}
+
+fn verdict(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Good => "ok",
+        Mark::Bad => "failed",
+        Mark::Warned => "warning",
+        Mark::Known => "info",
+    }
 }

@@ -12,7 +12,7 @@ use stead_store::{Store, StoredBlob};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
-use crate::render;
+use crate::render::{self, counted};
 
 /// Removes stored bytes that no session, snapshot, agent type or other document refers to, and checkouts and mirrors of repositories that no live session
 /// needs. The server must be stopped.
@@ -118,10 +118,11 @@ impl Gc {
                 out.line(&format!("mirror of {} {}", mirror.url, render::bytes(mirror.bytes)))?;
             }
             let done = if self.dry_run { "would go" } else { "removed" };
-            out.marked(Mark::Good, &format!("{} blobs {done}, {bytes} bytes", blobs.len()))?;
+            out.marked(Mark::Good, &format!("{} {done}, {bytes} bytes", counted(blobs.len(), "blob", "blobs")))?;
             let shared = layers.iter().map(|(_, bytes)| bytes).chain(mirrors.iter().map(|mirror| &mirror.bytes)).sum();
-            let counted = format!("{} layers and {} mirrors {done}", layers.len(), mirrors.len());
-            out.marked(Mark::Good, &format!("{counted}, {}", render::bytes(shared)))
+            let (layers, mirrors) =
+                (counted(layers.len(), "layer", "layers"), counted(mirrors.len(), "mirror", "mirrors"));
+            out.marked(Mark::Good, &format!("{layers} and {mirrors} {done}, {}", render::bytes(shared)))
         })
     }
 }

@@ -10,9 +10,10 @@ use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Mark, Table};
-use crate::render::cell;
+use crate::progress::Progress;
+use crate::render::{cell, moment};
 
-const COLUMNS: [&str; 5] = ["name", "digest", "files", "bytes", "imported_at"];
+const COLUMNS: [&str; 4] = ["name", "digest", "files", "bytes"];
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ImageCommand {
@@ -50,9 +51,18 @@ impl ImageCommand {
 fn import(context: &Context, source: &Path, name: &str) -> Result<(), Failure> {
     let unreadable = |error| Failure::new(format!("cannot read {}", source.display())).because(&error);
     let is_directory = std::fs::metadata(source).map_err(unreadable)?.is_dir();
-    let mut archive = if is_directory { packed(source)? } else { File::open(source).map_err(unreadable)? };
-    let imported = context.client()?.upload("PUT", &format!("/images/{}", segment(name)), &mut archive)?;
     let out = &context.out;
+    let archive = if is_directory {
+        let packing = Progress::working(out, &format!("packing {}", source.display()));
+        let packed = packed(source);
+        packing.end();
+        packed?
+    } else {
+        File::open(source).map_err(unreadable)?
+    };
+    let length = archive.metadata().ok().map(|metadata| metadata.len());
+    let mut archive = Progress::sending(out, &format!("sending {name}"), length).of(archive);
+    let imported = context.client()?.upload("PUT", &format!("/images/{}", segment(name)), &mut archive)?;
     out.either(&imported, || match out.is_terminal() {
         false => out.line(&cell(&imported["digest"])),
         true => {
@@ -86,10 +96,11 @@ fn ls(context: &Context) -> Result<(), Failure> {
             context.out.note("no images were imported");
             return Ok(());
         }
-        let mut table = Table::new(&COLUMNS);
+        let mut table = Table::new(&[&COLUMNS[..], &["imported"]].concat());
         for image in &items {
-            let cells = COLUMNS.map(|name| cell(&image[name]));
-            table.row(&cells.each_ref().map(String::as_str));
+            let (shown, imported) = (COLUMNS.map(|name| cell(&image[name])), moment(&image["imported_at"]));
+            let cells: Vec<&str> = shown.iter().chain([&imported]).map(String::as_str).collect();
+            table.row(&cells);
         }
         context.out.table(&table)
     })

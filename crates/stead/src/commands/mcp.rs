@@ -45,7 +45,7 @@ impl Mcp {
     }
 
     fn in_own_session(&self, context: &Context, client: &Client) -> Result<(), Failure> {
-        let (session, _) = self.place.open(client)?;
+        let (session, _) = self.place.open(&context.out, client)?;
         let id = cell(&session["id"]);
         let done = place::ready(&session).and_then(|()| carry::carry(&client.endpoint(), &id));
         if self.keep {

@@ -18,6 +18,9 @@ use crate::context::Context;
 use crate::embedded::{OnSignal, Server, WhenTaken};
 use crate::failure::Failure;
 use crate::logging;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::provisioning::create_session;
 
 /// Provisioning may clone, unpack and set up.
 const PROVISION: Duration = Duration::from_secs(300);
@@ -58,30 +61,33 @@ pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result
 
 impl Place {
     /// A session of its own, and what the directory was when it was sent.
-    pub(super) fn open(&self, client: &Client) -> Result<(Value, Option<Base>), Failure> {
-        let (policy, base) = self.policy(client)?;
+    pub(super) fn open(&self, out: &Output, client: &Client) -> Result<(Value, Option<Base>), Failure> {
+        let (policy, base) = self.policy(out, client)?;
         let agent_type = match &self.agent_type {
             Some(agent_type) => agent_type.clone(),
             None => self.ensure_agent_type(client)?,
         };
         let body = json!({"agent_type": agent_type, "task": {"workspace_policy": policy}});
         let key = uuid::Uuid::now_v7().to_string();
-        let session = client.create(&format!("/sessions?wait={}", PROVISION.as_secs()), &body, &key, PROVISION)?;
+        let session = create_session(out, client, &body, &key, PROVISION)?;
         Ok((session, base))
     }
 
     /// What the workspace begins with.
-    fn policy(&self, client: &Client) -> Result<(Value, Option<Base>), Failure> {
+    fn policy(&self, out: &Output, client: &Client) -> Result<(Value, Option<Base>), Failure> {
         if let Some(url) = &self.repo {
             return Ok((json!({"type": "git", "url": url}), None));
         }
         if let Some(dir) = &self.dir {
-            let (mut tar, base) = Base::read(dir)?;
-            return Ok((bundle(client, &mut tar)?, Some(base)));
+            let packing = Progress::working(out, &format!("packing {}", dir.display()));
+            let read = Base::read(dir);
+            packing.end();
+            let (tar, base) = read?;
+            return Ok((bundle(out, client, tar, dir)?, Some(base)));
         }
         if let Some(path) = &self.bundle {
             let unreadable = |error| Failure::new(format!("cannot read {}", path.display())).because(&error);
-            return Ok((bundle(client, &mut File::open(path).map_err(unreadable)?)?, None));
+            return Ok((bundle(out, client, File::open(path).map_err(unreadable)?, path)?, None));
         }
         Ok((json!("empty"), None))
     }
@@ -119,8 +125,10 @@ pub(super) fn ready(session: &Value) -> Result<(), Failure> {
     Err(Failure::new(format!("the workspace could not be made: {why}")).hint("see stead doctor"))
 }
 
-fn bundle(client: &Client, archive: &mut File) -> Result<Value, Failure> {
-    let stored = client.upload("POST", "/blobs", archive)?;
+fn bundle(out: &Output, client: &Client, archive: File, of: &Path) -> Result<Value, Failure> {
+    let length = archive.metadata().ok().map(|metadata| metadata.len());
+    let sending = Progress::sending(out, &format!("sending {}", of.display()), length);
+    let stored = client.upload("POST", "/blobs", &mut sending.of(archive))?;
     Ok(json!({"type": "bundle", "source": {"blob": stored["digest"]}}))
 }
 

@@ -12,7 +12,7 @@ use crate::attach::{self, Ended, Mode, Show};
 use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::render::cell;
+use crate::render::{cell, counted};
 
 /// Runs one command in a workspace of its own, and shows what it changed.
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ impl Run {
 
     fn with(&self, context: &Context, client: Client) -> Result<(), Failure> {
         let client = Arc::new(client);
-        let (session, base) = self.place.open(&client)?;
+        let (session, base) = self.place.open(&context.out, &client)?;
         let id = cell(&session["id"]);
         let done = self.in_session(context, &client, &session, base);
         if self.keep {
@@ -80,7 +80,8 @@ impl Run {
             tell(context, &diff);
             let count = diff["changed"].as_array().map_or(0, Vec::len);
             if applied && count > 0 {
-                context.out.note(&format!("{count} changes are in the directory now"));
+                let changes = counted(count, "change is", "changes are");
+                context.out.note(&format!("{changes} in the directory now"));
             } else if self.apply && !succeeded {
                 context.out.note("the command failed: nothing was applied");
             }
@@ -97,6 +98,6 @@ fn tell(context: &Context, diff: &Value) {
     }
     let patch = diff["patch"].as_str().unwrap_or_default();
     if !patch.is_empty() {
-        context.out.aside(patch);
+        context.out.patch_aside(patch);
     }
 }

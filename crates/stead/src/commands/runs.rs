@@ -111,9 +111,10 @@ impl RunsCommand {
                 out.either(&runs, || {
                     let mut table = Table::new(&["run", "status", "steps", "provider", "model", "started"]);
                     for run in runs["items"].as_array().into_iter().flatten() {
-                        let shown =
-                            ["id", "status", "steps", "provider", "model", "started_at"].map(|key| cell(&run[key]));
-                        table.row(&shown.each_ref().map(String::as_str));
+                        let shown = ["id", "status", "steps", "provider", "model"].map(|key| cell(&run[key]));
+                        let started = render::moment(&run["started_at"]);
+                        let cells: Vec<&str> = shown.iter().chain([&started]).map(String::as_str).collect();
+                        table.row(&cells);
                     }
                     out.table(&table)
                 })

@@ -10,6 +10,7 @@ use super::token;
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::provisioning::create_session;
 use crate::render;
 use crate::session_request::SessionRequest;
 
@@ -118,9 +119,8 @@ impl SessionCommand {
 impl Create {
     fn run(&self, context: &Context) -> Result<(), Failure> {
         let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-        let path = format!("/sessions?wait={}", self.wait);
-        let wait = Duration::from_secs(self.wait);
-        let session = context.client()?.create(&path, &self.request.body()?, &key, wait)?;
+        let (client, body, wait) = (context.client()?, self.request.body()?, Duration::from_secs(self.wait));
+        let session = create_session(&context.out, &client, &body, &key, wait)?;
         // In a pipe only the id: `SESSION=$(stead session create …)` is what a script wants, and a token is nobody's by accident.
         context.out.either(&session, || match context.out.is_terminal() {
             true => render::session(&context.out, &session),

@@ -28,7 +28,7 @@ impl Shell {
         }
         let client = Arc::new(context.client()?);
         let ended = match &self.attach {
-            Some(exec) => attach::stay(client, &self.session, exec, Mode::Terminal, Show::Live)?,
+            Some(exec) => attach::come_back(client, &self.session, exec)?,
             None => {
                 let argv = [self.shell.clone(), "-i".to_owned()];
                 attach::run(client, &self.session, &argv, Mode::Terminal, Show::Live)?

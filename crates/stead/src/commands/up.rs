@@ -2,8 +2,10 @@
 
 mod demo;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use stead_core::config::ProviderName;
 
+use super::doctor;
 use crate::client::{Client, ClientError};
 use crate::config::Endpoint;
 use crate::context::Context;
@@ -66,25 +68,46 @@ impl Up {
 
 /// Declares the example agent type, unless it is there: whatever somebody made of it stays.
 fn ensure_example(context: &Context, client: &Client) -> Result<(), Failure> {
-    let declaration = json!({
-        "id": EXAMPLE,
-        "name": "Example",
-        "description": "A workspace in memory with the file tools; made by `stead up`.",
-        "workspace": {
-            "enabled": true,
-            "provider": "memory",
-            "workspace_policy": "empty",
-            "tools": ["ls", "read", "write", "edit", "glob", "grep", "rm"],
-        },
-    });
     match client.get(&format!("/agent-types/{EXAMPLE}")) {
         Ok(_) => say(context, Mark::Known, "the agent type `example` is there"),
         Err(ClientError::Refused(problem)) if problem.status == 404 => {
+            let (declaration, mark, said) = match example_provider(context) {
+                Ok(provider) => (declaration(provider), Mark::Good, format!("workspaces by {provider}")),
+                Err(why) => {
+                    let said = format!("workspaces in memory, without commands, because {why} (see `stead doctor`)");
+                    (declaration(ProviderName::Memory), Mark::Warned, said)
+                }
+            };
             client.post("/agent-types", &declaration)?;
-            say(context, Mark::Good, "declared the agent type `example`: a workspace in memory with the file tools")
+            say(context, mark, &format!("declared the agent type `example`: {said}"))
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The default provider, if it is one that runs commands and works here; else why not.
+fn example_provider(context: &Context) -> Result<ProviderName, String> {
+    match context.config.server().map(|settings| settings.default_provider) {
+        Ok(ProviderName::Native) => match doctor::native_works() {
+            Ok(()) => Ok(ProviderName::Native),
+            Err(why) => Err(format!("no native box can be made here: {why}")),
+        },
+        Ok(provider) => Ok(provider),
+        Err(failure) => Err(failure.sentence),
+    }
+}
+
+fn declaration(provider: ProviderName) -> Value {
+    let mut tools = vec!["ls", "read", "write", "edit", "glob", "grep", "rm", "eval"];
+    if provider != ProviderName::Memory {
+        tools.extend(["bash", "python"]);
+    }
+    json!({
+        "id": EXAMPLE,
+        "name": "Example",
+        "description": "An empty workspace to try things in; made by `stead up`.",
+        "workspace": { "enabled": true, "provider": provider.as_str(), "workspace_policy": "empty", "tools": tools },
+    })
 }
 
 /// A line for a person; a machine gets its JSON at the end.

@@ -52,7 +52,22 @@ fn what(event: &Value) -> String {
         "WarningRaised" => format!("{}: {}", cell(&event["code"]), cell(&event["message"])),
         "ToolCallStarted" => format!("{} {}", cell(&event["tool"]), cell(&event["arguments"])),
         "ToolCallFinished" => cell(&event["answer"]["message"]),
-        "ToolCallRefused" => cell(&event["message"]),
+        "ToolCallRefused" | "DigestRefused" => cell(&event["message"]),
+        "InitStepProgress" => {
+            let (percent, detail) = (cell(&event["percent"]), event["detail"].as_str().unwrap_or_default());
+            format!("{} {percent} % {detail}", cell(&event["stage"]))
+        }
+        "CredentialUsed" => {
+            format!("{} for {}, to {}", cell(&event["kind"]), cell(&event["host"]), cell(&event["purpose"]))
+        }
+        "FileOperationStarted" => format!("{}, by {}", operation(&event["operation"]), actor(&event["actor"])),
+        "FileOperationFinished" => ended(event),
+        "ExecStarted" => format!("{}, by {}", command(&event["spec"]), actor(&event["actor"])),
+        "ExecFinished" => format!("exit code {}", cell(&event["exit"]["exit_code"])),
+        "ExecFailed" => cell(&event["failure"]["message"]),
+        "ExecInterrupted" | "FileOperationInterrupted" => cell(&event["reason"]),
+        "WorkspaceShared" => format!("with {}", cell(&event["with"])),
+        "DigestSet" | "DigestCleared" => format!("{}, by {}", cell(&event["section_key"]), actor(&event["actor"])),
         "CloseRequested" => format!("{}, by {}", cell(&event["reason"]), actor(&event["actor"])),
         "ProvisionInterrupted" | "ToolCallInterrupted" | "RemovalFailed" | "WorkspaceLost" => cell(&event["reason"]),
         "WorkspaceCreated" | "SessionActivated" | "WorkspaceRemoved" | "WorkspaceAdopted" | "SessionClosed" => {
@@ -61,6 +76,29 @@ fn what(event: &Value) -> String {
         _ => rest(event),
     };
     shortened(&text, WIDTH)
+}
+
+/// How a change of files ended.
+fn ended(event: &Value) -> String {
+    match event["failure"]["message"].as_str() {
+        Some(message) => format!("failed: {message}"),
+        None => format!("in {} ms", cell(&event["duration_ms"])),
+    }
+}
+
+/// A change of files: its name and what it is about.
+fn operation(operation: &Value) -> String {
+    let about = ["path", "name", "snapshot"].into_iter().find(|name| operation[*name].is_string());
+    let about = about.map(|name| format!(" {}", cell(&operation[name]))).unwrap_or_default();
+    format!("{}{about}", cell(&operation["operation"]))
+}
+
+/// What was run, as somebody would have typed it.
+fn command(spec: &Value) -> String {
+    match spec["argv"].as_array() {
+        Some(words) => words.iter().map(cell).collect::<Vec<_>>().join(" "),
+        None => cell(&spec["command"]),
+    }
 }
 
 /// An event newer than this program: its own fields as they are.

@@ -36,7 +36,6 @@ pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
     table.row(&["expires", &moment(&session["expires_at"])]);
     optional(&mut table, "closed because", &session["close_reason"]);
     workspace(&mut table, &session["workspace"]);
-    optional(&mut table, "token", &session["token"]);
     out.table(&table)?;
     provisioning(out, &session["provisioning"])?;
     for warning in session["warnings"].as_array().into_iter().flatten() {

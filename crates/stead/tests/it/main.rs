@@ -1,4 +1,5 @@
 //! Black-box tests of the binary.
 
 mod cli;
+mod guides;
 mod rows;

@@ -11,15 +11,22 @@ use stead_fs::{DiskFs, WorkspacePath};
 use super::place;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress::Progress;
 
-pub(super) fn send(client: &Client, local: &Path, session: &str, path: &str) -> Result<Value, Failure> {
+pub(super) fn send(out: &Output, client: &Client, local: &Path, session: &str, path: &str) -> Result<Value, Failure> {
     let unreadable =
         |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", local.display())).because(error);
     let tree = DiskFs::open(local).map_err(|error| unreadable(&error))?;
     let mut spool = spool()?;
-    archive::export_tar(&tree, &WorkspacePath::root(), &mut spool).map_err(|error| unreadable(&error))?;
+    let packing = Progress::working(out, &format!("packing {}", local.display()));
+    let packed = archive::export_tar(&tree, &WorkspacePath::root(), &mut spool);
+    packing.end();
+    packed.map_err(|error| unreadable(&error))?;
     spool.rewind().map_err(|error| unreadable(&error))?;
-    Ok(client.upload("PUT", &format!("{}?format=tar", place::files(session, path)), &mut spool)?)
+    let length = spool.metadata().ok().map(|metadata| metadata.len());
+    let mut content = Progress::sending(out, &format!("sending {}", local.display()), length).of(spool);
+    Ok(client.upload("PUT", &format!("{}?format=tar", place::files(session, path)), &mut content)?)
 }
 
 pub(super) fn fetch(client: &Client, session: &str, path: &str, local: &Path) -> Result<(), Failure> {

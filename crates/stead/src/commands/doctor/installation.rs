@@ -99,6 +99,9 @@ fn token(context: &Context) -> Finding {
 }
 
 fn server(context: &Context) -> Vec<Finding> {
+    if !context.config.has_known_server() {
+        return vec![Finding::known("server", "none runs on this home; `stead up` starts one")];
+    }
     let client = match context.client() {
         Ok(client) => client,
         Err(failure) => return vec![Finding::from_failure("server", failure)],

@@ -1,4 +1,4 @@
-//! Facts about the kernel and the programs here, for the providers that build on them.
+//! Facts about the kernel here, for the providers that build on it, and how to ask a program about itself.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,9 +6,7 @@ use std::process::{Command, Stdio};
 use super::Finding;
 
 pub(super) fn look() -> Vec<Finding> {
-    let mut findings = vec![kernel(), user_namespaces(), overlayfs(), landlock(), cgroups()];
-    findings.extend(["git", "podman", "psql"].map(program));
-    findings
+    vec![kernel(), user_namespaces(), overlayfs(), landlock(), cgroups()]
 }
 
 fn read(path: &str) -> Option<String> {
@@ -61,10 +59,15 @@ fn cgroups() -> Finding {
     Finding::known("cgroups", detail)
 }
 
-fn program(name: &'static str) -> Finding {
-    let output = Command::new(name).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let version = output.ok().filter(|output| output.status.success());
-    let version = version.and_then(|output| String::from_utf8(output.stdout).ok());
-    let line = version.as_deref().and_then(|text| text.lines().next()).unwrap_or("not installed");
-    Finding::known(name, line)
+/// A program's first word about itself, wherever it says it.
+pub(super) fn version(name: &str, flag: &str) -> Option<String> {
+    let output = Command::new(name).arg(flag).stdin(Stdio::null()).output().ok()?;
+    let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let said = String::from_utf8(said).ok().filter(|_| output.status.success())?;
+    said.lines().next().map(str::to_owned)
+}
+
+pub(super) fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }

@@ -109,13 +109,13 @@ impl Tour<'_> {
     }
 
     fn call_refused(&self) -> Result<(), Failure> {
-        self.command(&format!("tool call {} bash --arg command=id", self.session))?;
-        match self.client.post(&self.path("/tools/bash"), &json!({"command": "id"})) {
+        self.command(&format!("tool call {} git --arg command=push", self.session))?;
+        match self.client.post(&self.path("/tools/git"), &json!({"command": "push"})) {
             Err(ClientError::Refused(problem)) if problem.code == "tool_not_enabled" => {
                 say(self.context, Mark::Bad, &format!("refused with {}: {problem}", problem.status))
             }
             Err(error) => Err(error.into()),
-            Ok(_) => Err(Failure::new("bash was not refused: somebody has given it to the agent type `example`")
+            Ok(_) => Err(Failure::new("git was not refused: somebody has given it to the agent type `example`")
                 .hint("`stead agent-type get example` shows it")),
         }
     }

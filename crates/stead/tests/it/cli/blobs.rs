@@ -38,7 +38,7 @@ fn garbage_goes_and_what_a_session_holds_stays() {
     assert_eq!((&dry["removed"], &dry["bytes"]), (&Value::Bool(false), &70_000.into()), "{dry}");
     assert_eq!(blob_files(server.home()).len(), 2);
     let removed = run(server.home(), &["gc", "--grace", "0"]).ok();
-    assert!(removed.contains("✓ 1 blobs removed, 70000 bytes\n"), "{removed}");
+    assert!(removed.contains("✓ 1 blob removed, 70000 bytes\n"), "{removed}");
     assert_eq!(blob_files(server.home()).len(), 1);
 
     server.restart(None);

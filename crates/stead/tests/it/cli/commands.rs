@@ -65,9 +65,52 @@ fn every_answer_has_a_json_form() {
     let server = kit::server();
     let home = server.home();
     let id = kit::session(&server);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.txt").display().to_string();
+    std::fs::write(&file, "one").unwrap();
+    let target = format!("{id}:in/");
+    let settings = folder.path().join("settings.json").display().to_string();
+    let (out, pages) =
+        (folder.path().join("out").display().to_string(), folder.path().join("man").display().to_string());
+    std::fs::create_dir(&out).unwrap();
+    let content = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/content-bot/content");
     for args in [
         &["session", "ls"][..],
         &["session", "show", &id],
+        &["cp", &file, &target],
+        &["blob", "put", &file],
+        &["diff", &id],
+        &["apply", &id, "--to", &out],
+        &["snapshot", &id],
+        &["snapshot", &id, "--list"],
+        &["session", "clone", &id],
+        &["digest", &id],
+        &["prompt", &id],
+        &["eval", "6 * 7"],
+        &["agent-type", "get", "coder"],
+        &["agent-type", "set", "coder", "--data", r#"{"enabled": true, "provider": "memory"}"#],
+        &[
+            "agent-type",
+            "create",
+            "--data",
+            r#"{"id": "keeper", "workspace": {"enabled": true, "provider": "memory"}, "content": {"workspace": "notes"}}"#,
+        ],
+        &["project", "set", "web", "--data", "{}"],
+        &["project", "get", "web"],
+        &["platform", "set", "--data", "{}"],
+        &["platform", "get"],
+        &["content", "validate", content],
+        &["content", "push", content, "--name", "notes"],
+        &["content", "ls"],
+        &["content", "diff", "notes"],
+        &["session", "create", "-a", "keeper", "--content", "notes", "--idempotency-key", "k"],
+        &["status"],
+        &["version"],
+        &["openapi"],
+        &["man", "--dir", &pages],
+        &["image", "ls"],
+        &["usage"],
+        &["mcp", "install", "zed", "--file", &settings],
         &["session", "token", &id],
         &["events", &id],
         &["session", "events", &id, "--after", "2"],

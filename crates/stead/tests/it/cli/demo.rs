@@ -1,14 +1,21 @@
 //! The first two minutes.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::kit::{self, run};
+use super::kit::{self, Ran, run};
+use crate::rows::build_init;
+
+/// `stead up …` where the default is memory: what the machine can do is not told then.
+fn up(home: &Path, args: &[&str]) -> Ran {
+    kit::finish(kit::stead(home).arg("up").args(args).env("WORKSPACE_DEFAULT_PROVIDER", "memory"))
+}
 
 /// Without the one number that differs: how long the session took.
-fn told(ran: &kit::Ran, home: &std::path::Path) -> String {
+fn told(ran: &Ran, home: &Path) -> String {
     let shown = ran.shown(home);
     let lines = shown.lines().map(|line| match (line.find("is active after "), line.find(" ms: ")) {
         (Some(from), Some(to)) => format!("{}is active after N{}", &line[..from], &line[to..]),
@@ -20,11 +27,11 @@ fn told(ran: &kit::Ran, home: &std::path::Path) -> String {
 #[test]
 fn the_demo_tells_the_whole_story_and_ends() {
     let home = tempfile::tempdir().unwrap();
-    let ran = run(home.path(), &["up", "--demo", "--listen", "127.0.0.1:0"]);
-    insta::assert_snapshot!(told(&ran, home.path()));
+    let ran = up(home.path(), &["--demo", "--listen", "127.0.0.1:0"]);
+    insta::assert_snapshot!(format!("$ stead up --demo\n{}", told(&ran, home.path())));
     assert!(!home.path().join("server.json").exists());
     // Again, on the same home: the agent type is there, everything else is new.
-    let again = run(home.path(), &["up", "--demo", "--listen", "127.0.0.1:0"]).ok();
+    let again = up(home.path(), &["--demo", "--listen", "127.0.0.1:0"]).ok();
     assert!(again.contains("· the agent type `example` is there"), "{again}");
     let verified = run(home.path(), &["verify", "--json"]).json();
     assert_eq!(verified["sessions"], 2);
@@ -33,7 +40,7 @@ fn the_demo_tells_the_whole_story_and_ends() {
 #[test]
 fn the_demo_has_a_json_form() {
     let home = tempfile::tempdir().unwrap();
-    let value = run(home.path(), &["up", "--demo", "--json", "--listen", "127.0.0.1:0"]).json();
+    let value = up(home.path(), &["--demo", "--json", "--listen", "127.0.0.1:0"]).json();
     assert_eq!(value["replay"]["identical"], true, "{value}");
     assert!(value["session"].as_str().unwrap().starts_with("ses_"), "{value}");
 }
@@ -41,8 +48,9 @@ fn the_demo_has_a_json_form() {
 #[test]
 fn up_stays_until_it_is_told_to_stop_and_shares_its_server() {
     let home = tempfile::tempdir().unwrap();
-    let mut up = kit::stead(home.path())
+    let mut server = kit::stead(home.path())
         .args(["up", "--listen", "127.0.0.1:0"])
+        .env("WORKSPACE_DEFAULT_PROVIDER", "memory")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -52,12 +60,12 @@ fn up_stays_until_it_is_told_to_stop_and_shares_its_server() {
         assert!(Instant::now() < deadline, "the example agent type did not appear");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let demo = run(home.path(), &["up", "--demo"]).ok();
+    let demo = up(home.path(), &["--demo"]).ok();
     assert!(demo.contains("a server already runs on this home"), "{demo}");
     assert!(demo.contains("✓ 15 events replayed"), "{demo}");
     run(home.path(), &["session", "ls"]).ok();
-    kit::signal(&up, Signal::INT);
-    assert_eq!(kit::wait(&mut up), Some(0));
+    kit::signal(&server, Signal::INT);
+    assert_eq!(kit::wait(&mut server), Some(0));
     assert!(!home.path().join("server.json").exists());
 }
 
@@ -67,6 +75,31 @@ fn up_takes_another_port_when_its_own_is_taken() {
     // If this fails, somebody outside of these tests has it, which is as good.
     let _taken = std::net::TcpListener::bind("127.0.0.1:7717");
     let home = tempfile::tempdir().unwrap();
-    let value = run(home.path(), &["up", "--demo", "--json"]).json();
+    let value = up(home.path(), &["--demo", "--json"]).json();
     assert_ne!(value["url"], "http://127.0.0.1:7717");
+}
+
+#[test]
+fn the_example_runs_commands_where_this_machine_can() {
+    build_init();
+    let home = tempfile::tempdir().unwrap();
+    let told = run(home.path(), &["up", "--demo", "--listen", "127.0.0.1:0"]).ok();
+    assert!(told.contains("✓ declared the agent type `example`: workspaces by native\n"), "{told}");
+    assert!(told.contains("provider native\n"), "{told}");
+}
+
+/// Without the program inside every box there is none; the first start says so and goes on.
+#[test]
+fn the_example_is_in_memory_where_it_cannot_and_says_why() {
+    let place = tempfile::tempdir().unwrap();
+    let alone = place.path().join("stead");
+    std::fs::copy(kit::BINARY, &alone).unwrap();
+    let mut command = std::process::Command::new(&alone);
+    command.env_clear().env("STEAD_HOME", place.path().join("home")).stdin(Stdio::null());
+    let told = kit::finish(command.args(["up", "--demo", "--listen", "127.0.0.1:0"])).ok();
+    let why = format!(
+        "! declared the agent type `example`: workspaces in memory, without commands, because no native box can be made here: there is no {}/stead-init",
+        place.path().display()
+    );
+    assert!(told.contains(&why) && told.contains("provider memory\n"), "{told}");
 }

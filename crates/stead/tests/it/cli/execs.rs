@@ -1,18 +1,14 @@
 //! `exec`, `shell` and `run`, with pipes and with a real terminal.
 
-use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::json;
 use stead_testkit::TestServer;
 
 use super::kit::{BINARY, finish, run, signal, stead, wait};
+use super::terminal::Terminal;
 use crate::rows::build_init;
 
 fn boxed() -> (TestServer, String) {
@@ -60,68 +56,58 @@ fn an_interrupt_is_the_commands() {
     assert_eq!(wait(&mut child), Some(9));
 }
 
-/// A terminal of our own.
-struct Terminal {
-    master: File,
-    slave: OwnedFd,
-    seen: String,
-}
-
-impl Terminal {
-    fn new() -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        unlockpt(&master).unwrap();
-        let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        rustix::io::ioctl_fionbio(&master, true).unwrap();
-        let terminal = Self { master: master.into(), slave, seen: String::new() };
-        terminal.resize(33, 101);
-        terminal
-    }
-
-    fn resize(&self, rows: u16, columns: u16) {
-        tcsetwinsize(&self.master, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    }
-
-    fn is_raw(&self) -> bool {
-        !tcgetattr(&self.slave).unwrap().local_modes.contains(LocalModes::ICANON)
-    }
-
-    /// Types, and waits until the screen shows this.
-    fn type_until(&mut self, text: &str, shown: &str) {
-        self.master.write_all(text.as_bytes()).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let mut buffer = [0; 4096];
-        while !self.seen.contains(shown) {
-            assert!(Instant::now() < deadline, "{shown:?} is not shown: {:?}", self.seen);
-            match self.master.read(&mut buffer) {
-                Ok(count) => self.seen += &String::from_utf8_lossy(&buffer[..count]),
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
-        }
-    }
-}
-
 #[test]
 fn a_shell_is_a_terminal_that_follows_this_one_and_gives_it_back() {
     let (server, session) = boxed();
     let mut terminal = Terminal::new();
-    let slave = || Stdio::from(terminal.slave.try_clone().unwrap());
-    let mut child = stead(server.home());
-    child.args(["shell", &session]).stdin(slave()).stdout(slave()).stderr(slave());
-    let mut child = child.spawn().unwrap();
+    let mut command = stead(server.home());
+    command.args(["shell", &session]);
+    let mut child = terminal.spawn(command);
     terminal.type_until("", "$ ");
     terminal.type_until("echo size $(stty size) $((40 + 2))\n", "size 33 101 42");
     assert!(terminal.is_raw());
     terminal.resize(50, 140);
     // Not its controlling terminal here, so the kernel does not tell it.
     signal(&child, rustix::process::Signal::WINCH);
-    std::thread::sleep(Duration::from_millis(500));
-    terminal.type_until("echo now $(stty size)\n", "now 50 140");
+    let wait_for_it = "until [ \"$(stty size)\" = '50 140' ]; do sleep 0.1; done; echo now it is $((100 + 40))\n";
+    terminal.type_until(wait_for_it, "now it is 140");
     terminal.type_until("exit 6\n", "exit");
-    assert_eq!(wait(&mut child), Some(6));
+    assert_eq!(terminal.until_end(&mut child), Some(6));
     assert!(!terminal.is_raw(), "the terminal is as it was");
     let refused = run(server.home(), &["shell", &session]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);
+}
+
+#[test]
+fn a_shell_is_left_and_found_again() {
+    let (server, session) = boxed();
+    let shell = |more: &[&str]| {
+        let mut command = stead(server.home());
+        command.args(["shell", &session]).args(more);
+        command
+    };
+    let mut terminal = Terminal::new();
+    let mut child = terminal.spawn(shell(&[]));
+    terminal.type_until("", "$ ");
+    terminal.type_until("kept=$((40 + 2)); echo set $kept\n", "set 42");
+    terminal.type_until("\u{1d}", "To come back: ");
+    assert_eq!(terminal.until_end(&mut child), Some(0));
+    assert!(!terminal.is_raw(), "the terminal is as it was");
+    let told = terminal.seen.rsplit("To come back: ").next().unwrap().trim().to_owned();
+    let exec = told.strip_prefix(&format!("stead shell {session} --attach ")).unwrap_or_else(|| panic!("{told}"));
+
+    // Another terminal, of another size: the same shell, with what was on its screen.
+    let mut other = Terminal::new();
+    other.resize(20, 60);
+    let mut child = other.spawn(shell(&["--attach", exec]));
+    other.type_until("", "set 42");
+    let wait_for_it = "until [ \"$(stty size)\" = '20 60' ]; do sleep 0.1; done; echo again $((kept + 1))\n";
+    other.type_until(wait_for_it, "again 43");
+    other.type_until("exit 3\n", "exit");
+    assert_eq!(other.until_end(&mut child), Some(3));
+    let mut late = Terminal::new();
+    let mut child = late.spawn(shell(&["--attach", exec]));
+    assert_eq!(late.until_end(&mut child), Some(1), "{}", late.seen);
 }
 
 #[test]
@@ -155,15 +141,17 @@ fn run_works_on_a_copy_and_applies_all_or_nothing() {
     assert_eq!(std::fs::read(dir.join("new")).unwrap(), [0, 255]);
     // Somebody else changed the binary meanwhile: nothing is applied.
     let watched = dir.join("image");
-    let slow = "echo three >> a.txt; printf '\\0\\7' > image; echo ready > ready; sleep 3";
-    std::thread::scope(|scope| {
-        let running = scope.spawn(|| go(&["--apply"], slow));
-        std::thread::sleep(Duration::from_millis(2_000));
-        std::fs::write(&watched, [9, 0, 9]).unwrap();
-        let ran = running.join().unwrap();
-        assert_eq!(ran.code, Some(1), "{}", ran.err);
-        assert!(ran.err.contains("image is not what the session began with"), "{}", ran.err);
-    });
+    let mut slow = stead(&home);
+    slow.args(["run", "--dir", root, "--apply", "--", "sh", "-c"]);
+    slow.arg("echo three >> a.txt; printf '\\0\\7' > image; echo ready; cat");
+    let mut slow = slow.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    slow.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+    std::fs::write(&watched, [9, 0, 9]).unwrap();
+    // Its standard input is closed by this, and so it ends.
+    let ran = slow.wait_with_output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("image is not what the session began with"), "{said}");
     assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\ntwo\n", "nothing half done");
     assert_eq!(leftovers(&dir), ["a.txt", "image", "new", "t"]);
     assert_eq!(go(&["--repo", "https://x/y"], "true").code, Some(2));

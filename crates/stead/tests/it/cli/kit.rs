@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
-pub(super) const BINARY: &str = env!("CARGO_BIN_EXE_stead");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_stead");
 
 /// What one run of the binary did.
 #[derive(Debug)]
@@ -93,6 +93,38 @@ pub(super) fn wait(child: &mut Child) -> Option<i32> {
     }
 }
 
+/// Waits for something that is bound to happen.
+#[track_caller]
+pub(super) fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !happened() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Every command and group of commands, as the program itself tells of them; the first is the program alone.
+pub(crate) fn commands() -> Vec<String> {
+    let mut found = vec![String::new()];
+    let mut next = 0;
+    while let Some(group) = found.get(next).cloned() {
+        next += 1;
+        let text = help(&group);
+        let Some((_, list)) = text.split_once("Commands:\n") else { continue };
+        // A description that goes on on the next line is further to the right.
+        let names = list.lines().take_while(|line| line.starts_with("  ")).filter(|line| !line.starts_with("   "));
+        let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+        found.extend(names.map(|name| format!("{group} {name}").trim().to_owned()));
+    }
+    found
+}
+
+/// What a command says of itself.
+pub(crate) fn help(command: &str) -> String {
+    let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+    run(Path::new("/nonexistent"), &args).ok()
+}
+
 pub(super) fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
@@ -125,16 +157,45 @@ pub(super) fn normal(text: &str, home: &Path) -> String {
         rest = after;
     }
     shown.push_str(rest);
+    without_durations(&shown)
+}
+
+/// How long something took is never the same.
+fn without_durations(text: &str) -> String {
+    let mut parts = text.split(" ms");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let bare = shown.trim_end_matches(|c: char| c.is_ascii_digit());
+        shown = if bare.len() < shown.len() { format!("{bare}N ms{part}") } else { format!("{shown} ms{part}") };
+    }
     shown
 }
 
 fn name_of(word: &str) -> String {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let prefixes = [("ses_", 30), ("ws_", 29), ("call_", 31), ("sst_", 95), ("stead_", 70), ("blake3:", 71)];
+    let prefixes = [
+        ("ses_", 30),
+        ("ws_", 29),
+        ("call_", 31),
+        ("sst_", 95),
+        ("stead_", 70),
+        ("blake3:", 71),
+        ("run_", 30),
+        ("snap_", 31),
+        ("exec_", 31),
+    ];
     for (prefix, length) in prefixes {
         if word.starts_with(prefix) && word.len() == length {
             return prefix.to_uppercase().trim_end_matches([':', '_']).to_owned();
         }
+    }
+    // A session with a path in it, as `cp` takes them.
+    if let Some((session, path)) = word.split_once(':').filter(|(session, _)| session.len() == 30) {
+        return format!("{}:{path}", name_of(session));
+    }
+    // A moment as the API gives it.
+    if word.len() == 24 && word.ends_with('Z') && word.get(10..11) == Some("T") {
+        return "yyyy-mm-ddThh:mm:ss.mmmZ".to_owned();
     }
     let mut parts = word.split([':', '.', '-']);
     let shape: Vec<usize> = parts.clone().map(str::len).collect();

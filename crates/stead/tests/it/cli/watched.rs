@@ -1,0 +1,124 @@
+//! What only a person on a terminal sees: how far something is, colours, tables that fit; and that nobody else does.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use stead_testkit::{GitServer, TestServer};
+
+use super::kit::{self, run, stead};
+use super::terminal::Terminal;
+
+const HIDDEN: [&str; 2] = ["\u{1b}[", "━"];
+
+fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = stead(home);
+    command.args(args);
+    command
+}
+
+/// Everything a command shows on a terminal, if it ends well.
+#[track_caller]
+fn shown(command: Command) -> String {
+    let mut terminal = Terminal::new();
+    let mut child = terminal.spawn(command);
+    assert_eq!(terminal.until_end(&mut child), Some(0), "{}", terminal.seen);
+    terminal.seen
+}
+
+/// The last thing on the terminal is what was printed: nothing of a bar is left.
+#[track_caller]
+fn cleared(seen: &str) {
+    let last = seen.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(!last.contains('━'), "{seen:?}");
+}
+
+#[test]
+fn a_large_file_is_sent_under_a_bar() {
+    let server = kit::server();
+    let (home, id) = (server.home(), kit::session(&server));
+    let folder = tempfile::tempdir().unwrap();
+    let (large, small) = (folder.path().join("large.bin"), folder.path().join("small.txt"));
+    std::fs::write(&large, vec![7; 8 << 20]).unwrap();
+    std::fs::write(&small, "small").unwrap();
+    let (large, small) = (large.to_str().unwrap(), small.to_str().unwrap());
+    let target = format!("{id}:in/");
+    for args in [&["cp", large, &target][..], &["blob", "put", large]] {
+        let seen = shown(command(home, args));
+        assert!(seen.contains("of 8.00 MiB"), "{seen:?}");
+        cleared(&seen);
+        for quiet in [run(home, args), run(home, &[args, &["--json"]].concat())] {
+            let both = format!("{}{}", quiet.out, quiet.err);
+            assert!(!HIDDEN.iter().any(|sign| both.contains(sign)), "{both:?}");
+        }
+    }
+    let seen = shown(command(home, &["--json", "cp", large, &target]));
+    assert_eq!(serde_json::from_str::<Value>(&seen).unwrap()["bytes"], 8 << 20, "{seen:?}");
+    assert_eq!(shown(command(home, &["cp", small, &target])), "");
+    let mut dumb = command(home, &["cp", large, &target]);
+    dumb.env("TERM", "dumb");
+    let mut terminal = Terminal::new();
+    let mut child = terminal.spawn_as(dumb);
+    assert_eq!((terminal.until_end(&mut child), terminal.seen.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_session_with_a_repository_shows_how_far_it_is() {
+    let git = GitServer::start();
+    git.repository("r.git", &[("a.txt", "one\n")]);
+    let server = TestServer::start(kit::BINARY);
+    server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
+    server.agent_type("g", json!({"enabled": true, "provider": "memory", "setup_commands": []}));
+    let home = server.home();
+    let args = ["session", "create", "-a", "g", "--repo", &git.url("r.git")];
+    let seen = shown(command(home, &args));
+    assert!(seen.contains("making the session"), "{seen:?}");
+    cleared(&seen);
+    let table = seen.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(table.contains("status") && table.contains("active"), "{table:?}");
+    let quiet = run(home, &args);
+    assert!(quiet.out.starts_with("ses_") && quiet.err.is_empty(), "{}{}", quiet.out, quiet.err);
+}
+
+#[test]
+fn a_patch_has_colours_unless_somebody_says_no() {
+    let server = kit::server();
+    let (home, id) = (server.home(), kit::session(&server));
+    server.client().bytes("PUT", &format!("/sessions/{id}/files/a.txt"), &[], b"one\n").reply();
+    let diff = ["diff", &id];
+    let seen = shown(command(home, &diff));
+    assert!(seen.contains("\u{1b}[32m+one\u{1b}[0m"), "{seen:?}");
+    let mut plain = command(home, &diff);
+    plain.env("NO_COLOR", "1");
+    let seen = shown(plain);
+    assert!(seen.contains("+one") && !seen.contains('\u{1b}'), "{seen:?}");
+    assert!(!run(home, &diff).ok().contains('\u{1b}'));
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let server = kit::server();
+    let (home, id) = (server.home(), kit::session(&server));
+    for args in [
+        &["session", "ls"][..],
+        &["session", "show", &id],
+        &["events", &id],
+        &["tools"],
+        &["providers"],
+        &["audit"],
+        &["agent-type", "ls"],
+        &["plan", "-a", "coder"],
+    ] {
+        let mut terminal = Terminal::new();
+        terminal.resize(40, 72);
+        let mut quiet = command(home, args);
+        quiet.env("NO_COLOR", "1");
+        let mut child = terminal.spawn(quiet);
+        assert_eq!(terminal.until_end(&mut child), Some(0), "{}", terminal.seen);
+        // Sentences are folded by the terminal itself.
+        for line in terminal.seen.replace('\r', "").lines().filter(|line| !line.starts_with(['!', '·', '✗', '✓']))
+        {
+            assert!(line.chars().count() <= 72, "{args:?}: {line}");
+        }
+    }
+}
