@@ -8,6 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// What [`Fault::Held`] keeps back.
+const LAST_BYTES: usize = 64;
+
 /// What the server does wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
@@ -22,6 +25,8 @@ pub enum Fault {
     Cut(usize),
     /// The first so many requests get a 503.
     Busy(usize),
+    /// Keeps the last bytes of a pack back for as long as this is its fault.
+    Held,
 }
 
 #[derive(Debug, Clone)]
@@ -199,7 +204,7 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
             std::thread::sleep(Duration::from_secs(120));
             return Ok(());
         }
-        Fault::None | Fault::Cut(_) | Fault::Busy(0) => {}
+        Fault::None | Fault::Cut(_) | Fault::Held | Fault::Busy(0) => {}
     }
     if refused {
         // A server that repeats what it was told: nothing of it may show anywhere.
@@ -214,12 +219,22 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
         write!(stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     let body = read_body(&mut reader, &headers)?;
-    if wants_pack(&headers, &body) {
+    let is_pack = wants_pack(&headers, &body);
+    if is_pack {
         behaviour.lock().unwrap().requests[number].wants_pack = true;
     }
     let output = backend(root, &method, path, query, &headers, &body)?;
     let end = match fault {
         Fault::Cut(bytes) => bytes.min(output.len()),
+        Fault::Held if is_pack => {
+            let (most, rest) = output.split_at(output.len().saturating_sub(LAST_BYTES));
+            stream.write_all(most)?;
+            // A test that fails never lets go: then this ends with its process.
+            while behaviour.lock().unwrap().fault == Fault::Held {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            return stream.write_all(rest);
+        }
         _ => output.len(),
     };
     stream.write_all(&output[..end])

@@ -25,7 +25,7 @@ pub(crate) fn meant(context: &Context, failure: Failure) -> Failure {
     });
     match told {
         Some(name) => {
-            let more = failure.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            let more = failure.hint.as_deref().map(|hint| format!(" {hint}")).unwrap_or_default();
             failure.hint(format!("did you mean {name}?{more}"))
         }
         None => failure,

@@ -62,7 +62,7 @@ impl AgentTypeCommand {
             }
             Self::Rm { id } => {
                 client.delete(&path(id))?;
-                out.either(&serde_json::Value::Null, || out.line(&format!("removed {id}")))
+                out.either(&serde_json::json!({"id": id, "removed": true}), || out.line(&format!("removed {id}")))
             }
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Exec {
     #[arg(short, long)]
     tty: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
 

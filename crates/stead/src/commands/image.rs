@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Seek as _;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use stead_fs::{DiskFs, WorkspacePath, archive};
 
 use crate::client::segment;
@@ -41,7 +42,8 @@ impl ImageCommand {
             Self::Import { source, name } => import(context, source, name),
             Self::Ls => ls(context),
             Self::Rm { name } => {
-                let gone = context.client()?.delete(&format!("/images/{}", segment(name)))?;
+                context.client()?.delete(&format!("/images/{}", segment(name)))?;
+                let gone = json!({"name": name, "removed": true});
                 context.out.either(&gone, || context.out.marked(Mark::Good, &format!("{name} is gone")))
             }
         }

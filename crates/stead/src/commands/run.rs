@@ -29,7 +29,7 @@ pub(crate) struct Run {
     #[arg(long)]
     keep: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
 

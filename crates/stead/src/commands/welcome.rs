@@ -7,7 +7,8 @@ use crate::failure::Failure;
 pub(crate) fn run(context: &Context) -> Result<(), Failure> {
     let (out, stead) = (&context.out, context.config.program());
     let running = context.config.home.running().ok().flatten();
-    out.aside("Stead: an isolated, governed, reproducible workspace for every agent session.\n");
+    out.aside("Stead: an isolated, governed, reproducible workspace for every agent session.");
+    out.aside("");
     let next: &[(&str, &str)] = match &running {
         Some(server) => {
             out.aside(&format!("A server runs at {}. For example:", server.url));
@@ -31,6 +32,7 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
     for (command, what) in next {
         out.aside(&format!("  {stead} {command:width$}  {what}"));
     }
-    out.aside(&format!("\n`{stead} --help` lists every command; `{stead} COMMAND --help` explains one."));
+    out.aside("");
+    out.aside(&format!("`{stead} --help` lists every command; `{stead} COMMAND --help` explains one."));
     Err(Failure::exit(2))
 }

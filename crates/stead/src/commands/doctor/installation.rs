@@ -8,6 +8,7 @@ use stead_store::Database;
 use super::Finding;
 use crate::commands::verify::{Blobs, verify};
 use crate::context::Context;
+use crate::render::counted;
 
 /// As many journals as a person is willing to wait for; `stead verify` checks all.
 const SAMPLE: u64 = 100;
@@ -69,7 +70,8 @@ fn database(context: &Context) -> Vec<Finding> {
         Ok(verdict) => verdict,
         Err(failure) => return vec![Finding::from_failure("database", failure)],
     };
-    let checked = format!("{} newest sessions, {} events", verdict.sessions, verdict.events);
+    let sessions = counted(usize::try_from(verdict.sessions).unwrap_or(usize::MAX), "session", "newest sessions");
+    let checked = format!("{sessions}, {} events", verdict.events);
     let journal = if verdict.broken.is_empty() && verdict.damaged.is_empty() {
         Finding::good("journals", format!("intact ({checked})"))
     } else {

@@ -168,8 +168,11 @@ pub(super) fn what_next(context: &Context, afterwards: Afterwards) -> Result<(),
     out.line("In another terminal:")?;
     out.command(&format!("{stead} session create --agent-type {EXAMPLE}"))?;
     out.command(&format!("{stead} tool call SESSION write --arg path=a.txt --arg content=hello"))?;
+    out.command(&format!("{stead} shell SESSION"))?;
     out.command(&format!("{stead} events SESSION --follow"))?;
     out.command(&format!("{stead} replay SESSION"))?;
+    out.line("One command on a copy of this directory, and what it changed:")?;
+    out.command(&format!("{stead} run --dir . -- ls"))?;
     out.line("Make an agent type of your own, and check this machine:")?;
     out.command(&format!("{stead} agent-type get {EXAMPLE} --workspace-config"))?;
     out.command(&format!("{stead} doctor"))

@@ -11,6 +11,7 @@ mod files;
 mod follow;
 mod help;
 mod images;
+mod json;
 pub(crate) mod kit;
 mod mistakes;
 mod offline;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use stead_testkit::{GitServer, TestServer};
+use stead_testkit::{Fault, GitServer, TestServer};
 
 use super::kit::{self, run, stead};
 use super::terminal::Terminal;
@@ -71,8 +71,16 @@ fn a_session_with_a_repository_shows_how_far_it_is() {
     server.agent_type("g", json!({"enabled": true, "provider": "memory", "setup_commands": []}));
     let home = server.home();
     let args = ["session", "create", "-a", "g", "--repo", &git.url("r.git")];
-    let seen = shown(command(home, &args));
-    assert!(seen.contains("making the session"), "{seen:?}");
+    git.fault(Fault::Held);
+    let mut terminal = Terminal::new();
+    let mut child = terminal.spawn(command(home, &args));
+    terminal.type_until("", "clone repository");
+    // Git's own word, how far it is, and what it says besides.
+    terminal.type_until("", " objects ");
+    terminal.type_until("", "% ");
+    git.fault(Fault::None);
+    assert_eq!(terminal.until_end(&mut child), Some(0), "{}", terminal.seen);
+    let seen = terminal.seen;
     cleared(&seen);
     let table = seen.rsplit("\u{1b}[2K").next().unwrap();
     assert!(table.contains("status") && table.contains("active"), "{table:?}");
