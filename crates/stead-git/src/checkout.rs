@@ -54,21 +54,19 @@ impl Checkout {
         format!("git-{}-{}", &commit[..12], &blake3::hash(parts.as_bytes()).to_hex()[..32])
     }
 
-    /// Writes it into an empty directory.
+    /// Writes it into an empty directory. Blocks now and then: not for a thread that others need.
     pub async fn write(&self, into: &Path) -> Result<Written, GitError> {
         let git_dir = into.join(".git");
         self.skeleton(&git_dir)?;
         self.objects(&git_dir).await?;
         let limit = self.mirrors.settings().timeout;
-        let seconds = self.time(&git_dir).await?;
         let git = self.mirrors.git().on(&git_dir).work_tree(into);
         let git = git.setting("checkout.workers=0").setting("checkout.thresholdForParallelism=200");
-        git.args(["read-tree", "--reset", "-u", &self.resolved.commit]).local("check out the commit", limit).await?;
-        let (tree, index_path) = (into.to_owned(), git_dir.join("index"));
-        let settle = move || Ok(index::settle(&tree, &index_path, seconds)?.warnings(&tree));
-        let interrupted = || Err(std::io::Error::other("the work was interrupted"));
-        let settled = tokio::task::spawn_blocking(settle).await.unwrap_or_else(|_| interrupted());
-        Ok(Written { left_out: settled.map_err(disk(&git_dir))? })
+        let git = git.args(["read-tree", "--reset", "-u", &self.resolved.commit]);
+        let (seconds, _) = tokio::try_join!(self.time(&git_dir), git.local("check out the commit", limit))?;
+        // On this thread, which is one for blocking work: all others of its kind may be waiting for this very checkout.
+        let settled = index::settle(into, &git_dir.join("index"), seconds).map_err(disk(&git_dir))?;
+        Ok(Written { left_out: settled.warnings(into) })
     }
 
     fn skeleton(&self, git_dir: &Path) -> Result<(), GitError> {

@@ -1,5 +1,7 @@
 //! Many sessions of one repository at once: one fetch, and all of them succeed.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::{agent, git_server};
@@ -16,7 +18,16 @@ fn one_fetch_for_a_crowd() {
     git.repository("app", &content);
     agent(&server, json!({}));
     let body = json!({"agent_type": "g", "task": {"context": {"repository_url": git.url("app"), "branch": "main"}}});
-    let ask = || server.client().post("/sessions?wait=120", body.clone()).expect(201);
+    let ask = || {
+        let mut session = server.client().post("/sessions?wait=300", body.clone()).expect(201);
+        let deadline = Instant::now() + Duration::from_secs(600);
+        while session["status"] == "provisioning" {
+            assert!(Instant::now() < deadline, "{session}");
+            std::thread::sleep(Duration::from_millis(500));
+            session = server.client().get(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(200);
+        }
+        session
+    };
     std::thread::scope(|scope| {
         let asked: Vec<_> = (0..sessions).map(|_| scope.spawn(ask)).collect();
         for session in asked.into_iter().map(|asked| asked.join().unwrap()) {

@@ -163,10 +163,10 @@ fn a_call_that_is_cancelled_leaves_no_git_behind() {
     agent(&server, json!({}));
     let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
     let id = session["id"].as_str().unwrap();
-    let token = server.client().get(&format!("/sessions/{id}/token")).expect(200)["token"].as_str().unwrap().to_owned();
+    let token = session["token"].as_str().unwrap();
     // An agent over MCP: the one who can cancel.
     let say = |mcp: Option<&str>, message: serde_json::Value| {
-        let client = server.client().with_token(&token);
+        let client = server.client().with_token(token);
         let mcp = mcp.unwrap_or_default().to_owned();
         move || {
             let mut headers = vec![("accept", "application/json, text/event-stream")];
