@@ -407,10 +407,8 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.step_running = false;
         }
         Event::RepositoryResolved(resolved) => workspace.resolved = Some(resolved.clone()),
-        Event::BranchPushed(pushed) => {
-            if pushed.made {
-                workspace.branches.insert(pushed.branch.clone());
-            }
+        Event::BranchPushed(pushed) if pushed.made => {
+            workspace.branches.insert(pushed.branch.clone());
         }
         Event::WorkspaceReady { .. } | Event::WorkspaceAdopted => workspace.status = WorkspaceStatus::Ready,
         Event::RemovalStarted { .. } => workspace.status = WorkspaceStatus::Removing,

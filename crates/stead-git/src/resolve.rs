@@ -54,7 +54,7 @@ impl Mirrors {
     /// Whether the remote has a branch now; asked each time.
     pub async fn has_branch(&self, source: &Source, branch: &GitRef, watch: &dyn Watch) -> Result<bool, GitError> {
         let name = format!("refs/heads/{branch}");
-        let listing = self.list(source, &[name.clone()], watch).await?;
+        let listing = self.list(source, std::slice::from_ref(&name), watch).await?;
         Ok(listing.lines().any(|line| line.split_once('\t').is_some_and(|(_, listed)| listed == name)))
     }
 
