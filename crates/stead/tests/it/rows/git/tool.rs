@@ -191,8 +191,7 @@ fn a_call_that_is_cancelled_leaves_no_git_behind() {
     let path = format!("/sessions/{id}/events?limit=500");
     until("its record", || {
         let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
-        let finished =
-            page["items"].as_array().unwrap().iter().filter(|event| event["type"] == "ToolCallFinished").last();
+        let finished = page["items"].as_array().unwrap().iter().rfind(|event| event["type"] == "ToolCallFinished");
         finished.is_some_and(|event| event["answer"]["error"]["code"] == "cancelled")
     });
 }
