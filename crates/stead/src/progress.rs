@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::{Output, line_of};
 
-/// Less than this is sent before anybody has read a word about it.
+/// Less than this is over before anybody has read a word about it.
 const WORTH_A_BAR: u64 = 1 << 20;
 const TICK: Duration = Duration::from_millis(100);
 
@@ -32,8 +32,8 @@ impl Progress {
         progress
     }
 
-    /// So many bytes are to be sent; `None` where nobody knows how many.
-    pub(crate) fn sending(out: &Output, what: &str, length: Option<u64>) -> Self {
+    /// So many bytes come or go; `None` where nobody knows how many.
+    pub(crate) fn bytes(out: &Output, what: &str, length: Option<u64>) -> Self {
         if length.is_some_and(|length| length < WORTH_A_BAR) {
             return Self::default();
         }
@@ -110,7 +110,7 @@ impl<R: Read> Read for Counted<R> {
         self.progress.with(|bar| {
             bar.inc(count as u64);
             if count == 0 {
-                // Sent; the other side hashes and stores.
+                // All of it; now it is hashed and stored, here or there.
                 bar.set_message("storing");
             }
         });

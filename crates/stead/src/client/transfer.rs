@@ -41,12 +41,16 @@ impl Client {
         }
         let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let is_listing = kind.is_some_and(|kind| kind.starts_with("application/json"));
-        Ok(Download { is_listing, reader: response.into_body().into_with_config().limit(u64::MAX).reader() })
+        let length = response.headers().get(header::CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        Ok(Download { is_listing, length, reader: response.into_body().into_with_config().limit(u64::MAX).reader() })
     }
 }
 
 pub(crate) struct Download {
     /// What was asked for is a directory, and this is what is in it.
     pub(crate) is_listing: bool,
+    /// How many bytes will come, where the server knows.
+    pub(crate) length: Option<u64>,
     pub(crate) reader: ureq::BodyReader<'static>,
 }

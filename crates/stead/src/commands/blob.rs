@@ -29,7 +29,7 @@ impl BlobCommand {
             let length = opened.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
             (Box::new(opened), length)
         };
-        let sending = Progress::sending(&context.out, &format!("sending {}", file.display()), length);
+        let sending = Progress::bytes(&context.out, &format!("sending {}", file.display()), length);
         let stored = context.client()?.upload("POST", "/blobs", &mut sending.of(content))?;
         context.out.either(&stored, || context.out.line(&cell(&stored["digest"])))
     }

@@ -46,7 +46,7 @@ impl Cp {
             }
             (Place::Remote { session, path }, to) => match (to, self.recursive) {
                 (Place::Local(local), true) => {
-                    directory::fetch(&client, session, path, local)?;
+                    directory::fetch(out, &client, session, path, local)?;
                     out.either(&json!({"path": local}), || Ok(()))
                 }
                 (to, _) => fetch(&client, out, session, path, to),
@@ -82,7 +82,7 @@ fn send(out: &Output, client: &Client, from: &Place, session: &str, path: &str) 
             Failure::usage("say which file standard input is to become").hint("stead cp - SESSION:path/to/file")
         );
     }
-    let mut content = Progress::sending(out, &format!("sending {path}"), length).of(content);
+    let mut content = Progress::bytes(out, &format!("sending {path}"), length).of(content);
     Ok(client.upload("PUT", &format!("{}?mkdir=1", place::files(session, &path)), &mut content)?)
 }
 
@@ -98,7 +98,8 @@ fn fetch(client: &Client, out: &Output, session: &str, path: &str, to: &Place) -
     };
     let name = Path::new(path).file_name().unwrap_or_default();
     let target = if local.is_dir() { local.join(name) } else { local.clone() };
-    let bytes = replace(&target, &mut download.reader)?;
+    let receiving = Progress::bytes(out, &format!("receiving {path}"), download.length);
+    let bytes = replace(&target, &mut receiving.of(download.reader))?;
     out.either(&json!({"path": target, "bytes": bytes}), || Ok(()))
 }
 

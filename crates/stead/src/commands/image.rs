@@ -63,7 +63,7 @@ fn import(context: &Context, source: &Path, name: &str) -> Result<(), Failure> {
         File::open(source).map_err(unreadable)?
     };
     let length = archive.metadata().ok().map(|metadata| metadata.len());
-    let mut archive = Progress::sending(out, &format!("sending {name}"), length).of(archive);
+    let mut archive = Progress::bytes(out, &format!("sending {name}"), length).of(archive);
     let imported = context.client()?.upload("PUT", &format!("/images/{}", segment(name)), &mut archive)?;
     out.either(&imported, || match out.is_terminal() {
         false => out.line(&cell(&imported["digest"])),

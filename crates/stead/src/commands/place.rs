@@ -127,7 +127,7 @@ pub(super) fn ready(session: &Value) -> Result<(), Failure> {
 
 fn bundle(out: &Output, client: &Client, archive: File, of: &Path) -> Result<Value, Failure> {
     let length = archive.metadata().ok().map(|metadata| metadata.len());
-    let sending = Progress::sending(out, &format!("sending {}", of.display()), length);
+    let sending = Progress::bytes(out, &format!("sending {}", of.display()), length);
     let stored = client.upload("POST", "/blobs", &mut sending.of(archive))?;
     Ok(json!({"type": "bundle", "source": {"blob": stored["digest"]}}))
 }

@@ -25,16 +25,17 @@ pub(super) fn send(out: &Output, client: &Client, local: &Path, session: &str, p
     packed.map_err(|error| unreadable(&error))?;
     spool.rewind().map_err(|error| unreadable(&error))?;
     let length = spool.metadata().ok().map(|metadata| metadata.len());
-    let mut content = Progress::sending(out, &format!("sending {}", local.display()), length).of(spool);
+    let mut content = Progress::bytes(out, &format!("sending {}", local.display()), length).of(spool);
     Ok(client.upload("PUT", &format!("{}?format=tar", place::files(session, path)), &mut content)?)
 }
 
-pub(super) fn fetch(client: &Client, session: &str, path: &str, local: &Path) -> Result<(), Failure> {
+pub(super) fn fetch(out: &Output, client: &Client, session: &str, path: &str, local: &Path) -> Result<(), Failure> {
     let unwritable =
         |error: &dyn std::error::Error| Failure::new(format!("cannot write {}", local.display())).because(error);
-    let mut download = client.download(&format!("{}?format=tar", place::files(session, path)))?;
+    let download = client.download(&format!("{}?format=tar", place::files(session, path)))?;
     let mut spool = spool()?;
-    io::copy(&mut download.reader, &mut spool).map_err(|error| unwritable(&error))?;
+    let receiving = Progress::bytes(out, &format!("receiving {path}"), download.length);
+    io::copy(&mut receiving.of(download.reader), &mut spool).map_err(|error| unwritable(&error))?;
     std::fs::create_dir_all(local).map_err(|error| unwritable(&error))?;
     let mut tree = DiskFs::open(local).map_err(|error| unwritable(&error))?;
     let (limits, root) = (ArchiveLimits::default(), WorkspacePath::root());

@@ -53,6 +53,28 @@ fn version_and_completions_need_no_server() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = run(Path::new("/nonexistent"), &["man", "--dir", folder.path().to_str().unwrap(), "--json"]).json();
+    for command in commands() {
+        let page = format!("stead {command}").trim().replace(' ', "-") + ".1";
+        assert!(told["pages"].as_array().unwrap().iter().any(|name| *name == page), "{page}: {told}");
+        let text = std::fs::read_to_string(folder.path().join(&page)).unwrap();
+        assert!(text.contains(".TH") && text.contains("SYNOPSIS"), "{page}: {text}");
+    }
+}
+
+#[test]
+fn alone_it_says_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let told = run(home.path(), &[]);
+    let server = super::kit::server();
+    let there = run(server.home(), &[]);
+    let shown = format!("without a server\n{}\nwith one\n{}", told.shown(home.path()), there.shown(server.home()));
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
 fn the_api_document_is_printed_the_same_every_time() {
     let home = Path::new("/nonexistent");
     let first = run(home, &["openapi"]).ok();

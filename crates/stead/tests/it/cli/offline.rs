@@ -92,6 +92,36 @@ fn verify_needs_a_database() {
     assert!(!home.path().join("stead.db").exists(), "looking must not make one");
 }
 
+/// Its exit code says whether sessions that ask for nothing special get their workspace.
+#[test]
+fn the_doctor_knows_whether_the_default_provider_works() {
+    let place = tempfile::tempdir().unwrap();
+    let alone = place.path().join("stead");
+    std::fs::copy(kit::BINARY, &alone).unwrap();
+    let doctor = |provider: &str| {
+        let mut command = std::process::Command::new(&alone);
+        command.env_clear().env("STEAD_HOME", place.path().join("home")).env("STEAD_LISTEN", "127.0.0.1:0");
+        command.env("WORKSPACE_DEFAULT_PROVIDER", provider).args(["doctor", "--json"]);
+        let ran = kit::finish(&mut command);
+        (ran.code, serde_json::from_str::<serde_json::Value>(&ran.out).unwrap())
+    };
+    let verdict = |told: &serde_json::Value, section: &str| {
+        let sections = told["sections"].as_array().unwrap();
+        sections.iter().find(|known| known["section"] == section).unwrap()["verdict"].clone()
+    };
+    // Without stead-init there are no boxes: bad for whom they are the default, worth knowing for the others.
+    let (code, told) = doctor("native");
+    assert_eq!((code, &told["default_provider_works"]), (Some(1), &false.into()), "{told}");
+    assert_eq!(verdict(&told, "native boxes"), "failed");
+    let (code, told) = doctor("memory");
+    assert_eq!((code, &told["default_provider_works"]), (Some(0), &true.into()), "{told}");
+    assert_eq!((verdict(&told, "native boxes"), verdict(&told, "evaluation")), ("warning".into(), "warning".into()));
+    for check in told["checks"].as_array().unwrap() {
+        let helped = !matches!(check["verdict"].as_str(), Some("failed" | "warning")) || check["advice"].is_string();
+        assert!(helped && check["section"].is_string(), "{check}");
+    }
+}
+
 #[test]
 fn the_doctor_finds_what_is_wrong() {
     let server = kit::server();

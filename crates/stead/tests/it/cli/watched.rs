@@ -8,6 +8,7 @@ use stead_testkit::{Fault, GitServer, TestServer};
 
 use super::kit::{self, run, stead};
 use super::terminal::Terminal;
+use crate::rows::build_init;
 
 const HIDDEN: [&str; 2] = ["\u{1b}[", "━"];
 
@@ -52,6 +53,10 @@ fn a_large_file_is_sent_under_a_bar() {
             assert!(!HIDDEN.iter().any(|sign| both.contains(sign)), "{both:?}");
         }
     }
+    let back = folder.path().join("back.bin");
+    let seen = shown(command(home, &["cp", &format!("{id}:in/large.bin"), back.to_str().unwrap()]));
+    assert!(seen.contains("receiving in/large.bin") && seen.contains("of 8.00 MiB"), "{seen:?}");
+    cleared(&seen);
     let seen = shown(command(home, &["--json", "cp", large, &target]));
     assert_eq!(serde_json::from_str::<Value>(&seen).unwrap()["bytes"], 8 << 20, "{seen:?}");
     assert_eq!(shown(command(home, &["cp", small, &target])), "");
@@ -60,6 +65,17 @@ fn a_large_file_is_sent_under_a_bar() {
     let mut terminal = Terminal::new();
     let mut child = terminal.spawn_as(dumb);
     assert_eq!((terminal.until_end(&mut child), terminal.seen.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_directory_is_sent_under_a_bar() {
+    build_init();
+    let (home, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(dir.path().join("large.bin"), vec![7; 8 << 20]).unwrap();
+    let seen = shown(command(home.path(), &["run", "--dir", dir.path().to_str().unwrap(), "--", "echo", "done"]));
+    assert!(seen.contains("sending ") && seen.contains("of 8.00 MiB"), "{seen:?}");
+    let after = seen.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(after.contains("done"), "{seen:?}");
 }
 
 #[test]
