@@ -17,6 +17,9 @@ const STEPS: &[Step] = &[
     Step { name: "churn", about: "100 podman sessions, 50 servers and 20 conmons killed", run: churn },
     Step { name: "crowd", about: "100 sessions of one repository of 20,000 files at once", run: crowd },
     Step { name: "cycles", about: "500 native boxes made, forked and removed, and nothing left", run: cycles },
+    Step { name: "boxes", about: "1,000 idle native boxes at once; 500 cycles over HTTP", run: boxes },
+    Step { name: "kills", about: "300 kills of servers and of boxes' first processes", run: kills },
+    Step { name: "flood", about: "10 GiB of output of one command", run: flood },
     Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
 ];
 
@@ -30,6 +33,25 @@ fn cycles() -> Result<()> {
             .args(["test", "--locked", "-p", "stead-providers", "--test", "it", "cycles_leave_nothing"])
             .env("STEAD_TEST_CYCLES", "500"),
     )
+}
+
+/// One test of the binary, at another size.
+fn large(test: &str, sizes: &[(&str, &str)]) -> Result<()> {
+    let args = ["test", "--locked", "-p", "stead", "--test", "it", "--", "--nocapture", "--test-threads=1", test];
+    run_command(cargo().args(args).envs(sizes.iter().copied()))
+}
+
+fn boxes() -> Result<()> {
+    large("rows::endurance::x4_a_crowd", &[("STEAD_BOXES", "1000")])?;
+    large("rows::endurance::s9_cycles", &[("STEAD_CYCLES", "500")])
+}
+
+fn kills() -> Result<()> {
+    large("rows::endurance::s9_kills", &[("STEAD_KILLS", "300")])
+}
+
+fn flood() -> Result<()> {
+    large("rows::exec_streams::x3_a_gigabyte", &[("STEAD_FLOOD_GIB", "10")])
 }
 
 /// `PROPTEST_CASES` is proptest's own variable; `STEAD_FS_OPS` is how many operations the file layer's model test does.

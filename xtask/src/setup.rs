@@ -36,6 +36,10 @@ const PEERS: &[Need] = &[
     Need { what: "ripgrep", package: "ripgrep", present: || succeeds("rg", &["--version"]) },
     Need { what: "fd", package: "fd-find", present: || succeeds("fdfind", &["--version"]) },
     Need { what: "python3", package: "python3", present: || succeeds("python3", &["--version"]) },
+    Need { what: "bubblewrap", package: "bubblewrap", present: || succeeds("bwrap", &["--version"]) },
+    Need { what: "podman", package: "podman", present: || succeeds("podman", &["--version"]) },
+    Need { what: "runc", package: "runc", present: || succeeds("runc", &["--version"]) },
+    Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
 ];
 
 /// Debian keeps `initdb` out of PATH, one directory per major version.

@@ -8,23 +8,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::boxes::{command, start};
+use super::boxes::{close, command, start};
 use crate::Effort;
-use crate::http::{Caller, load};
+use crate::http::{Caller, Load, load};
 use crate::server::Server;
 use crate::table::Table;
 
 const IMAGE: &str = "localhost/stead-test/tools:1";
+const LIMITS: &[&str] = &["--network", "none", "--memory", "256m", "--cpus", "1", "--pids-limit", "128"];
 const POOL: u64 = 8;
 
 /// The private Podman that the tests use too.
-struct Podman {
+pub(super) struct Podman {
     place: PathBuf,
     _script: Child,
 }
 
 impl Podman {
-    fn start() -> Result<Self> {
+    pub(super) fn start() -> Result<Self> {
         let script = include_str!("../../../crates/stead-testkit/src/podman.sh");
         let mut child = Command::new("sh")
             .args(["-c", script, "podman.sh"])
@@ -39,6 +40,19 @@ impl Podman {
             bail!("no Podman could be started");
         }
         Ok(Self { place: place.into(), _script: child })
+    }
+
+    /// A container's whole life.
+    pub(super) fn run_true(&self) -> Result<()> {
+        self.run(&[&["run", "--rm"], LIMITS, &[IMAGE, "true"]].concat())
+    }
+
+    /// Commands in a container that lives.
+    pub(super) fn exec_true(&self, samples: usize) -> Result<Load> {
+        self.run(&[&["run", "--detach", "--name", "bench"], LIMITS, &[IMAGE, "sleep", "3600"]].concat())?;
+        let load = load(1, samples, |_| || self.run(&["exec", "bench", "bash", "-c", "true"]));
+        self.run(&["rm", "--force", "--time", "0", "bench"])?;
+        load
     }
 
     fn run(&self, args: &[&str]) -> Result<()> {
@@ -71,9 +85,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
 }
 
 fn cold(effort: Effort, table: &mut Table, podman: &Podman, caller: &Caller) -> Result<()> {
-    let limits = ["--network", "none", "--memory", "256m", "--cpus", "1", "--pids-limit", "128"];
-    let peer =
-        load(1, effort.samples(20), |_| || podman.run(&[&["run", "--rm"], &limits[..], &[IMAGE, "true"]].concat()))?;
+    let peer = load(1, effort.samples(20), |_| || podman.run_true())?;
     let ours = load(1, effort.samples(20), |_| {
         let caller = caller.clone();
         move || {
@@ -89,9 +101,7 @@ fn cold(effort: Effort, table: &mut Table, podman: &Podman, caller: &Caller) -> 
         "≤ 1.2×",
         json!({"p50_ms": ours.p50_ms, "p99_ms": ours.p99_ms, "peer_p50_ms": peer.p50_ms}),
     );
-    podman.run(&[&["run", "--detach", "--name", "bench"], &limits[..], &[IMAGE, "sleep", "3600"]].concat())?;
-    let peer = load(1, effort.samples(20), |_| || podman.run(&["exec", "bench", "bash", "-c", "true"]))?;
-    podman.run(&["rm", "--force", "--time", "0", "bench"])?;
+    let peer = podman.exec_true(effort.samples(20))?;
     let session = start(caller, "cold")?;
     let ours = load(1, effort.samples(300), |_| {
         let (caller, session) = (caller.clone(), session.clone());
@@ -168,9 +178,4 @@ fn ready(caller: &Caller) -> Result<Value> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-fn close(caller: &Caller, session: &str) -> Result<()> {
-    caller.send("DELETE", &format!("/api/v1/sessions/{session}"), None)?;
-    Ok(())
 }

@@ -77,6 +77,11 @@ impl Groups {
         self.groups.iter().try_for_each(|(_, path)| fs::write(path.join("cgroup.procs"), "0"))
     }
 
+    /// Puts this process where it was before, as far as that is known: beside its groups.
+    pub(crate) fn leave(&self) -> io::Result<()> {
+        self.groups.iter().try_for_each(|(hierarchy, _)| fs::write(hierarchy.parent.join("cgroup.procs"), "0"))
+    }
+
     /// Sets the limits and reads them back.
     pub(crate) fn limit(&self, limits: &Limits) -> Held {
         Held {

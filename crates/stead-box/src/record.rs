@@ -35,6 +35,16 @@ pub struct OwnerRecord {
 }
 
 impl OwnerRecord {
+    /// Of nothing yet.
+    pub(crate) fn new(id: &str, instance: &str, ids: Ids) -> Self {
+        Self { id: id.to_owned(), instance: instance.to_owned(), ids, cgroups: Vec::new(), init: None }
+    }
+
+    /// The name of the control groups.
+    pub(crate) fn group_name(&self) -> String {
+        format!("stead-{}-{}", self.instance, self.id)
+    }
+
     /// `None` if there is none, or none that can be read: then nothing was made that needs it.
     pub fn read(directory: &Path) -> io::Result<Option<Self>> {
         match fs::read(directory.join(FILE)) {

@@ -119,11 +119,6 @@ impl BoxSpec {
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
     }
 
-    /// The name of the box's control groups.
-    pub(crate) fn group_name(&self) -> String {
-        format!("stead-{}-{}", self.instance, self.id)
-    }
-
     /// The host's ids for the agent.
     pub(crate) fn agent_on_host(&self) -> Option<u32> {
         match self.ids {

@@ -5,6 +5,7 @@
 
 mod digest;
 mod exec;
+mod onward;
 
 use serde_json::Value;
 
@@ -24,6 +25,7 @@ use crate::{CallId, SessionId};
 
 pub use digest::{NewDigest, may_set_digest};
 pub use exec::may_use_exec;
+pub use onward::{conclude_onward, decide_onward};
 
 /// Whether a command is allowed now, and what happens if it is.
 pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stead_core::exec::Exec;
 use stead_core::{
     Actor, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
-    decide,
+    conclude_onward, decide, decide_onward,
 };
 use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
@@ -151,16 +151,22 @@ impl OpenSession {
         Err(OpError::Contended)
     }
 
-    /// The first commit. On success the session is open in the engine.
-    pub(crate) async fn commit_birth(&self, command: Command, actor: &Actor, birth: Birth) -> Result<(), BirthError> {
+    /// The first commit, with the intent to do what is due first. On success the session is open in the engine.
+    pub(crate) async fn commit_birth(
+        &self,
+        command: Command,
+        actor: &Actor,
+        birth: Birth,
+    ) -> Result<Intent, BirthError> {
         let mut state = self.cell.state.lock().await;
-        let step = decide(&state, command, actor).map_err(OpError::from)?;
+        let at = clock::now();
+        let step = decide_onward(&state, command, actor, at).map_err(OpError::from)?;
         let with = Attached { create: true, admission: birth.admission, idempotency: birth.idempotency };
-        self.append(&mut state, step.events, clock::now(), with).await?;
+        self.append(&mut state, step.events, at, with).await?;
         if state.session.as_ref().is_some_and(|session| session.live()) {
             self.engine.keep_cell(self.id, self.cell.clone());
         }
-        Ok(())
+        Ok(Intent { effect: step.effect, at, first_seq: 1 })
     }
 
     /// States what happened. It cannot be refused, only fail to be written. `None`: it has its outcome already, and this one is not kept.
@@ -192,6 +198,37 @@ impl OpenSession {
                 recorded => return recorded,
             }
         }
+    }
+
+    /// Records, however long it takes, and with it the intent to do what is due next, if anything is. `None` as of [`OpenSession::record`].
+    pub(crate) async fn record_onward(&self, outcome: Outcome) -> Result<Option<Intent>, OpError> {
+        let mut pause = Pause::new();
+        loop {
+            match self.try_record_onward(&outcome).await {
+                Err(error @ (OpError::Store(_) | OpError::Contended)) => {
+                    tracing::warn!(session = %self.id, error = &error as &dyn std::error::Error, "cannot record yet");
+                    pause.wait(&self.engine).await.map_err(|_| error)?;
+                }
+                recorded => return recorded,
+            }
+        }
+    }
+
+    async fn try_record_onward(&self, outcome: &Outcome) -> Result<Option<Intent>, OpError> {
+        let mut state = self.cell.state.lock().await;
+        for _ in 0..RETRIES {
+            let (at, first_seq) = (clock::now(), state.seq + 1);
+            let step = conclude_onward(&state, outcome.clone(), at);
+            if step.events.is_empty() {
+                return Ok(None);
+            }
+            match self.append(&mut state, step.events, at, Attached::default()).await {
+                Ok(()) => return Ok(Some(Intent { effect: step.effect, at, first_seq })),
+                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
+                Err(error) => return Err(op_error(error)),
+            }
+        }
+        Err(OpError::Contended)
     }
 
     /// Records a refusal of a live session; of one that has ended only the audit log tells.

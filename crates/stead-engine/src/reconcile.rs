@@ -22,24 +22,40 @@ use crate::{bundle, execs, files, ops, repository};
 
 /// Begins a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
+    spawn(engine, session, None);
+}
+
+/// The same, with the first intent recorded already.
+pub(crate) fn begin_with(engine: &Engine, session: SessionId, intent: Intent) {
+    spawn(engine, session, Some(intent));
+}
+
+fn spawn(engine: &Engine, session: SessionId, intent: Option<Intent>) {
     let engine = engine.clone();
     let work = engine.clone();
     engine.spawn(async move {
-        if let Err(error) = run(&work, session).await {
+        if let Err(error) = run(&work, session, intent).await {
             tracing::error!(%session, error = &error as &dyn std::error::Error, "the session's work stopped");
         }
     });
 }
 
 /// Does a session's work until nothing is due. What fails is tried again, later each time: nobody else would.
-async fn run(engine: &Engine, id: SessionId) -> Result<(), OpError> {
+async fn run(engine: &Engine, id: SessionId, intent: Option<Intent>) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
     let _turn = session.turn().await;
     let mut pause = Pause::new();
+    let mut recorded = intent.filter(|intent| intent.effect.is_some());
     loop {
-        let due = session.state().await.session.as_ref().and_then(next);
-        let Some(command) = due else { return Ok(()) };
-        let again = match session.commit(command, &Actor::System).await {
+        let intent = match recorded.take() {
+            Some(intent) => Ok(intent),
+            None => {
+                let due = session.state().await.session.as_ref().and_then(next);
+                let Some(command) = due else { return Ok(()) };
+                session.commit(command, &Actor::System).await
+            }
+        };
+        let again = match intent {
             Ok(intent) => carry_out(engine, &session, intent).await?,
             // Somebody else did it meanwhile: look again.
             Err(OpError::Rejected(_)) => Again::Now,
@@ -49,17 +65,35 @@ async fn run(engine: &Engine, id: SessionId) -> Result<(), OpError> {
             }
             Err(error) => return Err(error),
         };
-        if again == Again::Later && pause.wait(engine).await.is_err() {
-            return Ok(());
+        match again {
+            Again::Now => {}
+            Again::With(intent) => recorded = Some(intent),
+            Again::Later => {
+                if pause.wait(engine).await.is_err() {
+                    return Ok(());
+                }
+            }
         }
     }
 }
 
 /// When to look for more work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
     Now,
     Later,
+    /// It is recorded already.
+    With(Intent),
+}
+
+impl Again {
+    fn after(recorded: Option<Intent>) -> Self {
+        recorded.filter(|intent| intent.effect.is_some()).map_or(Self::Now, Self::With)
+    }
+}
+
+/// Records what came of an effect, and with it what is due next.
+async fn record(session: &OpenSession, outcome: Outcome) -> Result<Again, OpError> {
+    Ok(Again::after(session.record_onward(outcome).await?))
 }
 
 /// Performs one effect and records what came of it.
@@ -79,7 +113,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 }
                 Err(error) => Outcome::CreateFailed(error.to_failure()),
             };
-            session.record_surely(outcome).await?;
+            return record(session, outcome).await;
         }
         Some(Effect::ShareWorkspace { source, workspace: id }) => {
             let source = OpenSession::open(engine, source).await.ok().and_then(|source| source.workspace());
@@ -90,7 +124,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 }
                 None => Outcome::CreateFailed(ProviderError::Gone { workspace: id }.to_failure()),
             };
-            session.record_surely(outcome).await?;
+            return record(session, outcome).await;
         }
         Some(Effect::BeginWork) => {
             // Not for one of several users of a workspace: it began when the first did.
@@ -108,7 +142,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 // The place was there, the box could not be: the attempt failed as if it had never been made.
                 Err(error) => Outcome::CreateFailed(error.to_failure()),
             };
-            session.record_surely(outcome).await?;
+            return record(session, outcome).await;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();
@@ -127,7 +161,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 performed = performed => performed,
                 () = closing(session) => Err(Failure::new("closed", "the session was closed")),
             };
-            record_step(engine, session, started, performed).await?;
+            return record_step(engine, session, started, performed).await;
         }
         Some(Effect::RemoveWorkspace { provider, workspace }) => {
             pause("remove").await;
@@ -196,25 +230,21 @@ async fn record_step(
     session: &OpenSession,
     started: Instant,
     performed: Result<Performed, Failure>,
-) -> Result<(), OpError> {
+) -> Result<Again, OpError> {
     let duration_ms = millis(started);
-    match performed {
-        Ok(Performed { done, report }) => {
-            let (failure, files, staged) = match files::to_effect(engine, done).await {
-                Ok((files, staged)) => (None, files, Some(staged)),
-                Err(error) => (Some(Failure::new("files_failed", error.to_string())), FileEffect::default(), None),
-            };
-            let kept = session.record_surely(Outcome::StepFinished { duration_ms, failure, files, report }).await?;
-            if let (Some(_), Some(staged)) = (kept, staged) {
-                staged.publish();
-            }
-        }
-        Err(failure) => {
-            let (files, report) = (FileEffect::default(), StepReport::default());
-            session.record_surely(Outcome::StepFinished { duration_ms, failure: Some(failure), files, report }).await?;
-        }
+    let nothing = FileEffect::default();
+    let (failure, files, report, staged) = match performed {
+        Ok(Performed { done, report }) => match files::to_effect(engine, done).await {
+            Ok((files, staged)) => (None, files, report, Some(staged)),
+            Err(error) => (Some(Failure::new("files_failed", error.to_string())), nothing, report, None),
+        },
+        Err(failure) => (Some(failure), nothing, StepReport::default(), None),
+    };
+    let kept = session.record_onward(Outcome::StepFinished { duration_ms, failure, files, report }).await?;
+    if let (Some(_), Some(staged)) = (&kept, staged) {
+        staged.publish();
     }
-    Ok(())
+    Ok(Again::after(kept))
 }
 
 /// Takes a workspace into use.

@@ -230,12 +230,13 @@ impl Drop for TestServer {
         if self.prove {
             self.prove_journals();
         }
+        let instance = instance(self.home());
         self.close_all().unwrap();
         let below = self.pid().map(descendants).unwrap_or_default();
         let status = self.terminate().unwrap();
         assert!(status.success(), "the server ended with {status}:\n{}", self.log());
         // After its end: boxes that are kept ready are there for as long as the server is.
-        for boxes in ["boxes", "podman/boxes"] {
+        for boxes in ["boxes", "podman/boxes", "cradles"] {
             let left = std::fs::read_dir(self.home().join(boxes)).map_or(0, Iterator::count);
             assert_eq!(left, 0, "{boxes} are left of closed sessions");
         }
@@ -247,7 +248,26 @@ impl Drop for TestServer {
             std::thread::sleep(Duration::from_millis(50));
         }
         assert_eq!(held_by(self.home()), Vec::<String>::new(), "the host still holds something of the server");
+        let groups = instance.map(|instance| groups_of(&instance)).unwrap_or_default();
+        assert_eq!(groups, Vec::<PathBuf>::new(), "control groups are left");
     }
+}
+
+/// What the boxes of a home are called on the host, if there is one to ask.
+fn instance(home: &Path) -> Option<String> {
+    let boxes = ["boxes", "cradles"].map(|name| std::fs::read_dir(home.join(name)).into_iter().flatten().flatten());
+    let record = |path: PathBuf| serde_json::from_slice::<Value>(&std::fs::read(path.join("box.json")).ok()?).ok();
+    boxes.into_iter().flatten().find_map(|entry| Some(record(entry.path())?["instance"].as_str()?.to_owned()))
+}
+
+/// Groups of that name, in every hierarchy.
+fn groups_of(instance: &str) -> Vec<PathBuf> {
+    let list = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let top = list("/sys/fs/cgroup".into()).filter(|path| path.is_dir()).collect::<Vec<_>>();
+    let below = top.iter().cloned().flat_map(list).collect::<Vec<_>>();
+    let name = format!("stead-{instance}-");
+    let named = |path: &PathBuf| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(&name));
+    top.into_iter().chain(below).filter(named).collect()
 }
 
 /// Mounts and loop devices that are about files below a directory.

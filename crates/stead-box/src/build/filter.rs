@@ -9,4 +9,4 @@ mod profile;
 mod program;
 
 pub use profile::seccomp_profile;
-pub(super) use program::program;
+pub(super) use program::{program, program_of_child, program_of_init};

@@ -1,7 +1,7 @@
 //! The outer half: everything that happens on the host's side of the wall.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -10,8 +10,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
+use super::cradle::{Cradle, CradleSpec};
 use super::{ids, inside, root};
-use crate::cgroup::{Groups, Held};
+use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::Handles;
 use crate::record::{OwnerRecord, ProcessMark};
@@ -19,18 +20,28 @@ use crate::spec::{BoxSpec, Ids};
 use crate::sys::clone::{self, Parenthood, Side};
 use crate::sys::signals;
 
-/// The longest order that is read.
-const MAX_SPEC: u64 = 4 << 20;
+/// As long as all orders to one box together may be.
+const MAX_ORDERS: u64 = 4 << 20;
 
 /// The one line that goes back to whoever asked for the box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
+    /// The cradle is there, and waits for its box.
+    Waiting,
     Ready(Held),
     Refused(Refused),
 }
 
-/// `stead-init launch`: the spec on standard input, the [`Report`] on standard output.
+/// One line that comes in: a cradle and then a box, or a box alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    Cradle(CradleSpec),
+    Box(Box<BoxSpec>),
+}
+
+/// `stead-init launch`: each [`Order`] on standard input, its [`Report`] on standard output.
 ///
 /// Returns in the process that was started, with its exit code; the box's process 1 never returns.
 pub fn launch() -> i32 {
@@ -38,12 +49,42 @@ pub fn launch() -> i32 {
         Ok(fd) => File::from(fd),
         Err(_) => return 2,
     };
-    let refused = match prepare().and_then(|outer| enter(outer, &report)) {
-        Ok(()) => return 0,
+    let refused = match await_box(&report) {
+        Ok(Some((spec, cradle))) => match prepare(spec, cradle).and_then(|outer| enter(outer, &report)) {
+            Ok(()) => return 0,
+            Err(refused) => refused,
+        },
+        Ok(None) => return 0,
         Err(refused) => refused,
     };
     say(&report, &Report::Refused(refused));
     1
+}
+
+/// What the box is to be, and what was made ahead of it. `None` if no box is wanted.
+fn await_box(report: &File) -> Result<Option<(BoxSpec, Option<Cradle>)>, Refused> {
+    signals::close_from(4).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
+    // Not of the server's session: what ends its terminal must not end the box.
+    let _ = rustix::process::setsid();
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    let mut orders = BufReader::new(io::stdin().take(MAX_ORDERS));
+    let cradle = match read_order(&mut orders)? {
+        Some(Order::Cradle(spec)) => Cradle::ahead(&spec)?,
+        Some(Order::Box(spec)) => return Ok(Some((*spec, None))),
+        None => return Ok(None),
+    };
+    say(report, &Report::Waiting);
+    match read_order(&mut orders) {
+        Ok(Some(Order::Box(spec))) => Ok(Some((*spec, Some(cradle)))),
+        Ok(_) => {
+            cradle.abandon();
+            Ok(None)
+        }
+        Err(refused) => {
+            cradle.abandon();
+            Err(refused)
+        }
+    }
 }
 
 pub(super) fn say(mut report: &File, what: &Report) {
@@ -64,52 +105,49 @@ pub(super) struct Outer {
     record: OwnerRecord,
 }
 
-fn prepare() -> Result<Outer, Refused> {
-    signals::close_from(4).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
-    // Not of the server's session: what ends its terminal must not end the box.
-    let _ = rustix::process::setsid();
-    rustix::process::umask(Mode::from_raw_mode(0o022));
-    let spec = read_spec()?;
+fn prepare(spec: BoxSpec, cradle: Option<Cradle>) -> Result<Outer, Refused> {
     let refuse_directory = || format!("cannot open {}", spec.directory.display());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = openat(CWD, &spec.directory, flags, Mode::empty()).or_refuse(Primitive::Spec, refuse_directory)?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
 
-    let groups = Groups::plan(&spec.group_name())
-        .or_refuse(Primitive::Cgroup, || "cannot read this host's control groups".to_owned())?;
-    let record = OwnerRecord {
-        id: spec.id.clone(),
-        instance: spec.instance.clone(),
-        ids: spec.ids,
-        cgroups: groups.paths(),
-        init: None,
+    let mut cradle = match cradle {
+        Some(cradle) => cradle,
+        None => Cradle::with(&spec, &path)?,
     };
-    keep(&record, &path)?;
-    groups.make().or_refuse(Primitive::Cgroup, || "cannot make the box's control groups".to_owned())?;
+    let record = cradle.give(&spec, &path)?;
+    let groups = cradle.groups;
     let held = groups.limit(&spec.limits);
     let cgroup_refused = || "cannot hand the box its control group".to_owned();
     let cgroup = groups.delegate(spec.agent_on_host()).or_refuse(Primitive::Cgroup, cgroup_refused)?;
     let memory_events = groups.memory_events().or_refuse(Primitive::Cgroup, cgroup_refused)?;
     let listener = UnixListener::bind(path.join("control.sock"))
         .or_refuse(Primitive::ControlSocket, || "cannot bind the control socket".to_owned())?;
-    groups.join().or_refuse(Primitive::Cgroup, || "cannot join the box's control groups".to_owned())?;
     let handles = Handles { listener, cgroup, memory_events, compared: None, env: spec.env.clone() };
     Ok(Outer { spec, handles, held, directory: (fd, path), record })
 }
 
-fn read_spec() -> Result<BoxSpec, Refused> {
+/// The next order; `None` if there is none to come.
+fn read_order(orders: &mut impl BufRead) -> Result<Option<Order>, Refused> {
     let refused =
         |reason: String| Refused { primitive: Primitive::Spec, doing: "cannot read the order".to_owned(), reason };
-    let mut text = Vec::new();
-    io::stdin().take(MAX_SPEC).read_to_end(&mut text).map_err(|error| refused(error.to_string()))?;
-    let spec: BoxSpec = serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
-    if !BoxSpec::name_is_plain(&spec.id) || !BoxSpec::name_is_plain(&spec.instance) {
+    let mut line = Vec::new();
+    orders.read_until(b'\n', &mut line).map_err(|error| refused(error.to_string()))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let order: Order = serde_json::from_slice(&line).map_err(|error| refused(error.to_string()))?;
+    let (id, instance) = match &order {
+        Order::Cradle(spec) => (&spec.id, &spec.instance),
+        Order::Box(spec) => (&spec.id, &spec.instance),
+    };
+    if !BoxSpec::name_is_plain(id) || !BoxSpec::name_is_plain(instance) {
         return Err(refused("id and instance take letters, digits, '_' and '-'".to_owned()));
     }
-    Ok(spec)
+    Ok(Some(order))
 }
 
-fn keep(record: &OwnerRecord, directory: &std::path::Path) -> Result<(), Refused> {
+pub(super) fn keep(record: &OwnerRecord, directory: &std::path::Path) -> Result<(), Refused> {
     record.write(directory).or_refuse(Primitive::Record, || "cannot write the owner record".to_owned())
 }
 

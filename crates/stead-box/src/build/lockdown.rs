@@ -4,6 +4,7 @@
 //! gain one, runs under the filter, and holds no file but those it was told to keep. Otherwise nothing is served.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::RawFd;
 
 use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
@@ -28,13 +29,18 @@ const SECURE_BITS: CapabilitiesSecureBits = CapabilitiesSecureBits::NO_ROOT
 pub(super) fn give_up_everything(keep: &[RawFd]) -> Result<(), Refused> {
     leave_files()?;
     drop_capabilities().or_refuse(Primitive::Capabilities, || "cannot drop the capabilities".to_owned())?;
-    close(keep)
+    close(keep, &filter::program_of_init())
+}
+
+/// What every child of the first process does before anything else.
+pub(crate) fn close_child() -> io::Result<()> {
+    seccomp::install(&filter::program_of_child())
 }
 
 /// The same for a process that was started without any right: nothing is to be given up, all of it is to be proven.
 pub(super) fn prove_nothing_is_held(keep: &[RawFd]) -> Result<(), Refused> {
     leave_files()?;
-    close(keep)
+    close(keep, &filter::program())
 }
 
 fn leave_files() -> Result<(), Refused> {
@@ -47,12 +53,12 @@ fn leave_files() -> Result<(), Refused> {
     signals::close_all_on_exec().or_refuse(Primitive::Capabilities, || "cannot mark the open files".to_owned())
 }
 
-fn close(keep: &[RawFd]) -> Result<(), Refused> {
+fn close(keep: &[RawFd], program: &[libc::sock_filter]) -> Result<(), Refused> {
     set_no_new_privs(true).or_refuse(Primitive::NoNewPrivileges, || "cannot set no_new_privs".to_owned())?;
     // Nobody in the box may look into process 1: not its memory, not its files, not the program it runs.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .or_refuse(Primitive::Capabilities, || "cannot close process 1 to the others".to_owned())?;
-    seccomp::install(&filter::program()).or_refuse(Primitive::Seccomp, || "cannot install the filter".to_owned())?;
+    seccomp::install(program).or_refuse(Primitive::Seccomp, || "cannot install the filter".to_owned())?;
     verify(keep)
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
-    fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, fspick, move_mount, open_tree,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
 use crate::error::{OrRefuse, Primitive, Refused};
@@ -54,14 +54,6 @@ fn set(context: &OwnedFd, options: &[Opt<'_>]) -> rustix::io::Result<()> {
         Opt::Flag(name) => fsconfig_set_flag(context, *name),
         Opt::Value(name, value) => fsconfig_set_string(context, *name, *value),
     })
-}
-
-/// Changes options of a file system that is mounted.
-pub(super) fn reconfigure(mount: &OwnedFd, options: &[Opt<'_>], primitive: Primitive) -> Result<(), Refused> {
-    let refused = || "cannot change the options of a file system".to_owned();
-    let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
-    let context = fspick(mount, "", flags).or_refuse(primitive, refused)?;
-    set(&context, options).and_then(|()| fsconfig_reconfigure(&context)).or_refuse(primitive, refused)
 }
 
 /// Puts a detached mount at `path` below `at`.

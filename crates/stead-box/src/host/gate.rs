@@ -75,7 +75,7 @@ impl Gate {
         match serde_json::from_slice(&said) {
             Ok(Report::Ready(_)) => Ok(Guest { pid, held }),
             Ok(Report::Refused(refused)) => Err(refused.into()),
-            Err(_) => {
+            Ok(Report::Waiting) | Err(_) => {
                 let said = String::from_utf8_lossy(&said).chars().take(200).collect();
                 Err(BoxError::InitFailed { status: "no report".to_owned(), said })
             }

@@ -13,9 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 
 use super::client::Connection;
+use super::cradle::Cradle;
 use super::gate::bind_limits;
 use super::remove::{end, remove};
-use crate::build::Report;
+use crate::build::{Order, Report};
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
@@ -64,6 +65,29 @@ pub fn restart(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
 
 /// Starts a box in a directory that is there. Whatever still runs of an earlier one is ended first; if the start fails the files stay.
 pub fn resume(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+    clear(spec)?;
+    // Unlike at the first start, nothing is removed if this fails: the files are somebody's work.
+    start(init, spec)
+}
+
+/// As [`resume`], in a cradle. If the cradle has died meanwhile, without it.
+pub fn resume_in(cradle: Cradle, init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+    clear(spec)?;
+    let directory = cradle.directory().to_owned();
+    let Some(child) = cradle.into_child() else { return start(init, spec) };
+    let started = settle(child, init, spec);
+    if started.is_err() {
+        // Named there or in the box's directory, or in both.
+        remove(&directory)?;
+    }
+    match started {
+        Err(BoxError::InitFailed { .. }) => resume(init, spec),
+        started => started,
+    }
+}
+
+/// Ends what runs of an earlier box in the directory, and takes away its files of the moment.
+fn clear(spec: &BoxSpec) -> Result<(), BoxError> {
     end(&spec.directory)?;
     for name in ["control.sock", HELD_FILE] {
         match fs::remove_file(spec.directory.join(name)) {
@@ -71,13 +95,15 @@ pub fn resume(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
             _ => {}
         }
     }
-    // Unlike at the first start, nothing is removed if this fails: the files are somebody's work.
-    start(init, spec)
+    Ok(())
 }
 
 fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-    let order = serde_json::to_vec(spec).map_err(io::Error::other).at("describe", &spec.directory)?;
-    let mut child = Command::new(init)
+    settle(spawn(init)?, init, spec)
+}
+
+pub(super) fn spawn(init: &Path) -> Result<Child, BoxError> {
+    Command::new(init)
         // The box sees this as its first process's name; where the program is on the host is none of its business.
         .arg0("stead-init")
         .arg("launch")
@@ -87,38 +113,48 @@ fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|source| BoxError::NoInit { program: init.to_owned(), source })?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // If it does not read, it ends, and what it says or does not say below tells why.
-        let _ = stdin.write_all(&order);
-    }
-    let said = listen(&mut child);
+        .map_err(|source| BoxError::NoInit { program: init.to_owned(), source })
+}
+
+/// Tells a process its box, and waits until that is there.
+fn settle(mut child: Child, init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+    let said = ask(&mut child, &Order::Box(Box::new(spec.clone()))).at("describe", &spec.directory);
     let _ = child.kill();
     let status = child.wait().at("wait for", init)?;
-    match serde_json::from_slice(&said) {
+    match said? {
         Ok(Report::Ready(held)) => {
             let path = spec.directory.join(HELD_FILE);
             fs::write(&path, serde_json::to_vec(&held).unwrap_or_default()).at("write", &path)?;
             Ok(RunningBox { directory: spec.directory.clone(), held })
         }
         Ok(Report::Refused(refused)) => Err(refused.into()),
-        Err(_) => {
-            let said = String::from_utf8_lossy(&said).chars().take(200).collect();
-            Err(BoxError::InitFailed { status: status.to_string(), said })
-        }
+        Ok(Report::Waiting) => Err(BoxError::InitFailed { status: status.to_string(), said: "waiting".to_owned() }),
+        Err(said) => Err(BoxError::InitFailed { status: status.to_string(), said }),
     }
+}
+
+/// Gives a process an order and takes its report; the inner error is what it said instead of one.
+pub(super) fn ask(child: &mut Child, order: &Order) -> io::Result<Result<Report, String>> {
+    let mut line = serde_json::to_vec(order).map_err(io::Error::other)?;
+    line.push(b'\n');
+    if let Some(stdin) = &mut child.stdin {
+        // If it does not read, it ends, and what it says or does not say below tells why.
+        let _ = stdin.write_all(&line);
+    }
+    let said = listen(child);
+    Ok(serde_json::from_slice(&said).map_err(|_| String::from_utf8_lossy(&said).chars().take(200).collect()))
 }
 
 /// The one line, or as much as comes in time.
 fn listen(child: &mut Child) -> Vec<u8> {
     let mut said = Vec::new();
-    let Some(mut stdout) = child.stdout.take() else { return said };
+    let Some(stdout) = &mut child.stdout else { return said };
     let deadline = Instant::now() + START_TIMEOUT;
     let mut buffer = [0; 4096];
     while !said.ends_with(b"\n") && said.len() < 64 << 10 {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&timeout)) {
+        match poll(&mut [PollFd::new(&*stdout, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => break,
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => break,

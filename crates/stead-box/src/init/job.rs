@@ -15,6 +15,7 @@ use stead_fs::DiskFs;
 use stead_fs::tools::{self, Call, FileTool};
 
 use super::{Compared, files};
+use crate::build;
 use crate::protocol::{Answer, FileAsk, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, encode};
 use crate::spec::WORKSPACE;
 use crate::sys::clone::{self, Side};
@@ -71,6 +72,9 @@ impl Job {
             Err(error) => Err((queued, error)),
             Ok(Side::Child) => {
                 drop(from);
+                if build::close_child().is_err() {
+                    clone::leave(1);
+                }
                 let (answer, body) = perform(&queued.work, compared);
                 let frame = encode(&Reply { id: queued.request, answer }, &body);
                 let sent = frame.is_ok_and(|frame| File::from(OwnedFd::from(to)).write_all(&frame).is_ok());

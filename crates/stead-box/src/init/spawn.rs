@@ -12,7 +12,8 @@ use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::supervise;
-use super::tree::Tree;
+use super::tree::{Member, Tree};
+use crate::build;
 use crate::protocol::{ExecOrder, Input, TerminalSize};
 use crate::spec::{HOME, WORKSPACE};
 use crate::sys::clone::{self, Side};
@@ -73,9 +74,10 @@ pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &T
     let mut environment: BTreeMap<&str, &str> = ENVIRONMENT.iter().copied().collect();
     environment.insert("PWD", &order.cwd);
     environment.extend(base.iter().chain(&order.env).map(|(name, value)| (name.as_str(), value.as_str())));
-    let command = || become_command(order, &environment, &directory, &theirs, tree, &fail);
     let (told, tell) = supervised.map_or((None, None), |(told, tell)| (Some(told), Some(tell)));
-    let child = match clone::fork().map_err(exhausted)? {
+    let (side, member) = tree.fork().map_err(exhausted)?;
+    let command = || become_command(order, &environment, &directory, &theirs, (tree, member), &fail);
+    let child = match side {
         Side::Parent(pid) => pid,
         Side::Child => match tell {
             None => clone::leave(command()),
@@ -151,11 +153,12 @@ fn become_command(
     environment: &BTreeMap<&str, &str>,
     directory: &OwnedFd,
     files: &Files,
-    tree: &Tree,
+    (tree, member): (&Tree, Member),
     mut fail: &io::PipeWriter,
 ) -> i32 {
     let prepared = || -> io::Result<()> {
-        tree.join()?;
+        member.join(tree)?;
+        build::close_child()?;
         rustix::process::setsid()?;
         rustix::stdio::dup2_stdin(&files.stdin)?;
         rustix::stdio::dup2_stdout(&files.stdout)?;

@@ -4,14 +4,34 @@
 //! one piece, and it is ended from the leaves of `/proc` upward; who outruns that is ended together with everything in the box.
 
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::{Errno, read, write};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::sys::clone::{self, Side};
+
 /// After so many rounds the box as a whole is ended.
 const ROUNDS: u32 = 40;
+
+/// Where a child of [`Tree::fork`] begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Member {
+    There,
+    Outside,
+}
+
+impl Member {
+    /// Puts the calling process into the group, if it is not there.
+    pub(super) fn join(self, tree: &Tree) -> Result<(), Errno> {
+        match (self, tree) {
+            (Self::Outside, Tree::Group { directory, .. }) => put(directory, "cgroup.procs", b"0"),
+            _ => Ok(()),
+        }
+    }
+}
 
 pub(super) enum Tree {
     Group { directory: OwnedFd, name: String },
@@ -31,11 +51,15 @@ impl Tree {
         Ok(Self::Group { directory, name })
     }
 
-    /// Puts the calling process into the group.
-    pub(super) fn join(&self) -> Result<(), Errno> {
-        match self {
-            Self::Group { directory, .. } => put(directory, "cgroup.procs", b"0"),
-            Self::Supervised { .. } => Ok(()),
+    /// Forks, the child in the group; where that is not to be had, the child is told to [`Member::join`].
+    pub(super) fn fork(&self) -> io::Result<(Side, Member)> {
+        let Self::Group { directory, .. } = self else { return Ok((clone::fork()?, Member::There)) };
+        match clone::fork_into(directory) {
+            // Linux before 5.7, or the filter of a container around us.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::E2BIG)) => {
+                Ok((clone::fork()?, Member::Outside))
+            }
+            forked => Ok((forked?, Member::There)),
         }
     }
 

@@ -7,6 +7,7 @@
 )]
 
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
@@ -52,6 +53,22 @@ pub(crate) fn into_namespaces(namespaces: u64, parent: Parenthood) -> io::Result
     }
     // SAFETY: `args` is a valid `clone_args` of the length given and outlives the call. Without CLONE_VM and without a stack the
     // child continues on a copy of this one, as after fork; there is no other thread whose locks it could inherit.
+    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
+    side(result)
+}
+
+/// `CLONE_INTO_CGROUP`: `libc` has it only for some targets.
+const INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks, the child in a version 2 control group from its first moment. A process that moves itself there makes the whole kernel wait.
+pub(crate) fn fork_into(group: &OwnedFd) -> io::Result<Side> {
+    refuse_threads()?;
+    // SAFETY: `clone_args` is a plain struct of integers, for which all zeroes is a value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = INTO_CGROUP;
+    args.exit_signal = libc::SIGCHLD as u64;
+    args.cgroup = u64::try_from(group.as_raw_fd()).map_err(io::Error::other)?;
+    // SAFETY: as in `into_namespaces`; the group's descriptor is open for the call.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
     side(result)
 }

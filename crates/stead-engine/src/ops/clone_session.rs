@@ -135,15 +135,15 @@ async fn create(
     birth: Birth,
 ) -> Result<State, OpError> {
     let session = OpenSession::unborn(engine, id);
-    match session.commit_birth(Command::Create { session: id, spec, content }, actor, birth).await {
-        Ok(()) => {}
+    let due = match session.commit_birth(Command::Create { session: id, spec, content }, actor, birth).await {
+        Ok(due) => due,
         Err(BirthError::Op(error)) => return Err(error),
         Err(BirthError::Commit(CommitError::Full { .. })) => {
             return Err(OpError::Full { max: engine.settings().max_sessions });
         }
         Err(BirthError::Commit(CommitError::Store(error))) => return Err(error.into()),
         Err(BirthError::Commit(_)) => return Err(OpError::Contended),
-    }
-    reconcile::begin(engine, id);
+    };
+    reconcile::begin_with(engine, id, due);
     Ok(session.state().await)
 }

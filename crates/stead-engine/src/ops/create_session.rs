@@ -77,8 +77,8 @@ async fn create(
     if born.is_err() {
         pool::drop_taken(engine, taken).await;
     }
-    match born {
-        Ok(()) => {}
+    let due = match born {
+        Ok(due) => due,
         Err(BirthError::Op(error)) => return Err(error),
         Err(BirthError::Commit(CommitError::IdempotencyReplay(row) | CommitError::IdempotencyMismatch(row))) => {
             let claim = claim.ok_or(OpError::Contended)?;
@@ -87,8 +87,8 @@ async fn create(
         Err(BirthError::Commit(CommitError::Full { max, .. })) => return Err(OpError::Full { max }),
         Err(BirthError::Commit(CommitError::Store(error))) => return Err(error.into()),
         Err(BirthError::Commit(_)) => return Err(OpError::Contended),
-    }
-    reconcile::begin(engine, id);
+    };
+    reconcile::begin_with(engine, id, due);
     Ok(session.state().await)
 }
 

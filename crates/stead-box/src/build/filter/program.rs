@@ -39,7 +39,23 @@ const PERSONALITIES: &[u32] = &[0, 0x0040_0000, 0x8, 0x0002_0000, 0x0002_0008, 0
 
 /// The whole filter.
 pub(in crate::build) fn program() -> Vec<sock_filter> {
+    with_first(&[])
+}
+
+/// The same for a first process that starts its children inside their control groups. Only `clone3` can do that, and its arguments are where no
+/// filter sees them; so every child takes the call away again, by [`program_of_child`], before it does anything else.
+pub(in crate::build) fn program_of_init() -> Vec<sock_filter> {
+    with_first(&[jump_equal(of(libc::SYS_clone3), 0, 1), give(ALLOW)])
+}
+
+/// On top of [`program_of_init`]: together they are [`program`].
+pub(in crate::build) fn program_of_child() -> Vec<sock_filter> {
+    vec![load(NUMBER), jump_equal(of(libc::SYS_clone3), 0, 1), give(UNKNOWN), give(ALLOW)]
+}
+
+fn with_first(first: &[sock_filter]) -> Vec<sock_filter> {
     let mut code = vec![load(ARCHITECTURE), jump_equal(NATIVE, 1, 0), give(KILL), load(NUMBER)];
+    code.extend_from_slice(first);
     for (number, check) in looked_at() {
         // Each check ends in an answer, so it is only entered by its own call.
         code.extend([jump_equal(of(number), 0, check.len() as u8)]);
@@ -165,7 +181,10 @@ mod tests {
 
     /// The filter machine, as far as the program uses it.
     fn run(architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
-        let program = program();
+        run_program(&program(), architecture, number, arguments)
+    }
+
+    fn run_program(program: &[sock_filter], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
         let (mut at, mut value) = (0, 0u32);
         loop {
             let step = &program[at];
@@ -213,6 +232,18 @@ mod tests {
         assert_eq!(call(0x4000_0000 + libc::SYS_write, &[]), UNKNOWN);
         assert_eq!(call(libc::SYS_clone3, &[]), UNKNOWN);
         assert_eq!(call(9_999, &[]), UNKNOWN);
+    }
+
+    #[test]
+    fn init_alone_may_start_children_in_their_groups() {
+        let (init, child) = (program_of_init(), program_of_child());
+        for number in 0..600 {
+            let [whole, of_init, of_child] =
+                [&program(), &init, &child].map(|program| run_program(program, NATIVE, number, [0; 6]));
+            let expected = if number == of(libc::SYS_clone3) { (ALLOW, UNKNOWN) } else { (whole, ALLOW) };
+            assert_eq!((of_init, of_child), expected, "{number}");
+        }
+        assert_eq!(run_program(&init, 0x4000_0003, 1, [0; 6]), KILL);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod clones;
 mod content;
 mod digests;
 mod durability;
+mod endurance;
 mod evaluation;
 mod exec_streams;
 mod exec_trees;
