@@ -58,6 +58,11 @@ pub enum ProviderError {
     /// What was to be put into the workspace could not be had: a clone that failed, with its own code and reason.
     #[error("{}", .0.message)]
     Source(Failure),
+    #[error(
+        "something runs in the box, so its files have to be copied, and copies may take no more than its disk limit of {limit} bytes; \
+         end what runs, or remove files"
+    )]
+    NoRoom { limit: u64 },
     #[error("the layer {key} is not there")]
     NoLayer { key: crate::LayerKey },
     #[error("cannot write the workspace's files")]
@@ -78,6 +83,8 @@ pub enum OperateError {
     Present { current: String },
     #[error("the snapshot {snapshot} is not there")]
     NoSnapshot { snapshot: stead_core::SnapshotId },
+    #[error("{reason}")]
+    NoRoom { reason: String },
     #[error("this provider cannot do that")]
     Unsupported,
     #[error(transparent)]
@@ -97,6 +104,7 @@ impl OperateError {
             Self::Stale { .. } => "stale",
             Self::Present { .. } => "present",
             Self::NoSnapshot { .. } => "no_snapshot",
+            Self::NoRoom { .. } => "no_room",
             Self::Unsupported => "unsupported",
             Self::Archive(error) => error.code(),
             Self::ArchiveFormat => "archive_unsupported",
@@ -128,6 +136,7 @@ impl ProviderError {
             Self::Setup { .. } => "setup_failed",
             Self::Source(failure) => &failure.code,
             Self::Unenforced { .. } => "limit_not_enforced",
+            Self::NoRoom { .. } => "no_room",
             Self::NoLayer { .. } => "no_layer",
             Self::Files { .. } => "files_failed",
         }

@@ -273,6 +273,7 @@ fn kept_error(error: ProviderError) -> OperateError {
     match error {
         ProviderError::Box { source } => operate_error("", source),
         ProviderError::Unsupported { .. } => OperateError::Unsupported,
+        full @ ProviderError::NoRoom { .. } => OperateError::NoRoom { reason: full.to_string() },
         ProviderError::NoSnapshot { snapshot } => OperateError::NoSnapshot { snapshot },
         other => operate_error("", BoxError::Lost(std::io::Error::other(other.to_failure().message))),
     }

@@ -134,11 +134,23 @@ impl NativeHome {
     }
 
     /// Makes one layer of the whole tree by copying it, whoever is at work there.
+    ///
+    /// Copies lie outside the volume. All of one workspace together may take what the volume may, so the host loses at most that once more.
     pub(super) fn copy(&self, turn: &mut Turn) -> Result<LayerRef, ProviderError> {
         let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
         let tar = self.scratch().file().map_err(spool)?;
-        let ask = FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES };
-        self.connect_in(turn)?.files(ask, Some(&tar))?;
+        let copied_before = self.lineage()?.copied_bytes;
+        let limit = self.order.limits.disk.as_ref().map(stead_core::quantity::ByteSize::bytes);
+        let room = limit.map_or(MOST_BYTES, |limit| limit.saturating_sub(copied_before));
+        let ask = FileAsk::Export { path: String::new(), most_bytes: room };
+        let copied = self.connect_in(turn)?.files(ask, Some(&tar));
+        let bytes = tar.metadata().map_err(spool)?.len();
+        match (copied, limit) {
+            (Err(_), Some(limit)) if bytes >= room => return Err(ProviderError::NoRoom { limit }),
+            (copied, _) => copied?,
+        };
+        // Counted before it is kept: a copy that fails now was not free either.
+        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.copied_bytes += bytes)?;
         let ((), layer) = beside::make(&self.workspaces, self.id(), |tree| {
             let mut files = DiskFs::open(tree).map_err(spool)?;
             archive::unpack_tree(tar, &mut files).map_err(|source| ProviderError::Bundle { source })

@@ -60,6 +60,9 @@ pub(super) struct Lineage {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) claimed: bool,
     pub(super) snapshots: BTreeMap<String, Vec<LayerRef>>,
+    /// How many bytes were copied out of the volume to be kept beside it.
+    #[serde(default)]
+    pub(super) copied_bytes: u64,
 }
 
 /// Whether the disk must have it before anybody relies on it.
@@ -83,6 +86,7 @@ impl Lineage {
             image: None,
             claimed: false,
             snapshots: BTreeMap::new(),
+            copied_bytes: 0,
         }
     }
 

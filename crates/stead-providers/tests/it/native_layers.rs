@@ -185,6 +185,31 @@ fn a_snapshot_of_a_busy_box_ends_nothing_in_it() {
     });
 }
 
+/// What is copied lies outside the volume, and is counted all the same.
+#[test]
+fn copies_of_a_busy_box_are_bounded_by_its_disk_limit() {
+    as_root_and_as_ordinary_user("native_layers::copies_of_a_busy_box_are_bounded_by_its_disk_limit", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            // 64 MiB.
+            let workspace = provider.create(&order(4101)).await.unwrap();
+            workspace.begin().await.unwrap();
+            bash(&workspace, "head -c 25M /dev/zero > a; (setsid sleep 600 >/dev/null 2>&1 &)").await;
+            for number in [1, 2] {
+                operate(&workspace, FileOrder::Snapshot { snapshot: snap(number) }).await;
+            }
+            let at = Timestamp::from_millis(1);
+            let third = workspace.operate(FileOrder::Snapshot { snapshot: snap(3) }, at).await.err().unwrap();
+            assert_eq!(third.code(), "no_room", "{third}");
+            assert_eq!(bash(&workspace, "stat -c %s a; pgrep -c sleep").await, "26214400\n1\n");
+            // Nothing runs: nothing has to be copied.
+            bash(&workspace, "pkill sleep; while pgrep -x sleep; do true; done").await;
+            operate(&workspace, FileOrder::Snapshot { snapshot: snap(4) }).await;
+            provider.remove(order(4101).workspace).await.unwrap();
+        });
+    });
+}
+
 #[test]
 fn long_chains_are_made_short() {
     as_root_and_as_ordinary_user("native_layers::long_chains_are_made_short", |home, init| {

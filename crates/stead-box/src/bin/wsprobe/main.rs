@@ -4,7 +4,8 @@
 //! what is right: inside a box all must be refused, on the bare host enough must be allowed that the probe is shown to be able to fail.
 //!
 //! Canaries of the host are named in the environment: `PROBE_TEXT` (in a host process's environment), `PROBE_FILE`, `PROBE_SOCKET`,
-//! `PROBE_ABSTRACT`, `PROBE_PORT`, `PROBE_HOSTNAME`.
+//! `PROBE_ABSTRACT`, `PROBE_PORT`, `PROBE_HOSTNAME`, `PROBE_PID`, `PROBE_SHARED` (a file in `/dev/shm`), `PROBE_SEGMENT` (of System V memory) and
+//! `PROBE_NAMESPACES` (what a host process's are).
 #![expect(clippy::print_stdout, reason = "it is a program whose output is its result")]
 
 mod calls;

@@ -10,7 +10,15 @@ use crate::Finding;
 
 pub(crate) fn probe() -> Vec<Finding> {
     let canary = |name: &str| std::env::var(name).unwrap_or_default();
-    let mut findings = vec![processes(&canary("PROBE_TEXT"))];
+    let mut findings = vec![processes(&canary("PROBE_TEXT")), signal(&canary("PROBE_PID"))];
+    let shared = canary("PROBE_SHARED");
+    findings.push(Finding::new(
+        "A12.shared_file",
+        "read a file of the host's /dev/shm",
+        fs::read(&shared).is_ok(),
+        &shared,
+    ));
+    findings.push(segment(&canary("PROBE_SEGMENT")));
 
     let file = canary("PROBE_FILE");
     findings.push(Finding::new("A12.file", "read a file of the host", fs::read(&file).is_ok(), &file));
@@ -46,6 +54,21 @@ pub(crate) fn probe() -> Vec<Finding> {
         others.to_string(),
     ));
     findings
+}
+
+/// Asks whether a process of the host could be signalled. The number may be another's here: only one of ours counts.
+fn signal(pid: &str) -> Finding {
+    let process = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
+    let named = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let found = process.is_some_and(|process| rustix::process::test_kill_process(process).is_ok());
+    Finding::new("A02.signal", "signal a process of the host", found && named.trim() == "sleep", pid)
+}
+
+/// System V shared memory is known by numbers, not by names that a mount could hide.
+fn segment(id: &str) -> Finding {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let seen = !id.is_empty() && table.lines().skip(1).any(|line| line.split_ascii_whitespace().nth(1) == Some(id));
+    Finding::new("A12.segment", "see shared memory of the host", seen, id)
 }
 
 /// Looks for the canary in every process's environment and command.

@@ -21,8 +21,18 @@ pub(crate) fn probe() -> Vec<Finding> {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let whole = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
     findings.push(Finding::new("A01.user_namespace", "be in the host's user namespace", whole, map.trim()));
+    findings.extend(NAMESPACES.iter().map(|kind| namespace(kind)));
     findings.push(open_files());
     findings
+}
+
+const NAMESPACES: &[&str] = &["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
+
+fn namespace(kind: &str) -> Finding {
+    let own = fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default().display().to_string();
+    let host = std::env::var("PROBE_NAMESPACES").unwrap_or_default();
+    let same = host.split(' ').any(|of_host| of_host == own);
+    Finding::new(format!("A01.namespace_{kind}"), format!("be in the host's {kind} namespace"), same, own)
 }
 
 /// The field, its name in the finding, and which values are weak.

@@ -182,7 +182,7 @@ fn s9_kills_of_servers_and_inits_lose_nothing_and_leave_nothing() {
         }
         let server_dies = random.below(2) == 0;
         servers += usize::from(server_dies);
-        let (pause, victim) = (Duration::from_millis(random.below(120)), random.below(64));
+        let (pause, victim) = (Duration::from_millis(random.below(400)), random.below(64));
         let stop = AtomicBool::new(false);
         let (home, pid, client) = (server.home().to_owned(), server.pid().unwrap(), server.client().clone());
         std::thread::scope(|scope| {
