@@ -30,10 +30,11 @@ pub(super) fn carry(endpoint: &Endpoint, session: &str) -> Result<(), Failure> {
     let mut down = stream;
     let closed = tell.clone();
     std::thread::spawn(move || {
-        // The agent's end, or the server's: the other thread tells which.
-        let _ = copy(&mut std::io::stdin().lock(), &mut up);
+        // Told before the server hears of it: what the server then does is an answer to it. If nothing more can be sent, it was the server that left.
+        if copy(&mut std::io::stdin().lock(), &mut up).is_ok() {
+            let _ = closed.send(End::Agent);
+        }
         let _ = up.shutdown(Shutdown::Write);
-        let _ = closed.send(End::Agent);
     });
     let signalled = tell.clone();
     wait_for_signal(move || drop(signalled.send(End::Signal)))?;
