@@ -28,6 +28,8 @@ pub(crate) struct Compared {
     pub(crate) before: OwnedFd,
     /// The uppers since then; `None` if the workspace does not stand on what it was.
     pub(crate) written: Option<Vec<OwnedFd>>,
+    /// Where it is written now.
+    pub(crate) upper: OwnedFd,
 }
 
 /// All that process 1 has of the world outside.

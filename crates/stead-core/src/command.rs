@@ -16,10 +16,11 @@ use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::plan::Action;
+use crate::rewind::Point;
 use crate::settled::{PushedBranch, ResolvedCommit};
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, ExecId, Name, SessionId, WorkspaceId};
+use crate::{CallId, ExecId, Name, SessionId, SnapshotId, WorkspaceId};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -35,6 +36,8 @@ pub enum Command {
     CallTool { call: CallId, tool: ToolName, arguments: Value },
     /// Legal while active, for an actor whose tools allow as much.
     OperateFiles { call: CallId, operation: FileOperation },
+    /// Legal while active, for the same, to a moment whose files were kept. What is there now is kept as `before`.
+    Rewind { call: CallId, to: u64, before: SnapshotId },
     /// Legal while active, if the tool `bash` is enabled.
     Exec { exec: ExecId, order: Box<ExecOrder> },
     /// Legal while active: processes were found at work.
@@ -167,7 +170,9 @@ pub enum Outcome {
         username: Option<String>,
         purpose: String,
     },
-    Began,
+    Began {
+        point: Option<Point>,
+    },
     Removed,
     RemovalFailed {
         reason: String,
@@ -184,7 +189,7 @@ pub enum Outcome {
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecOutcome {
-    Finished { exit: Exit, output: ExecOutput },
+    Finished { exit: Exit, output: ExecOutput, files: FileEffect },
     Failed(Failure),
     Interrupted { reason: String },
 }

@@ -11,6 +11,7 @@ use crate::parse::{Fields, Place, Read, words};
 use crate::policy::WorkspacePolicy;
 use crate::quantity::{ByteSize, Cpu};
 use crate::repository::{GitRef, RepositoryUrl};
+use crate::rewind::Rewind;
 use crate::tool::ToolSet;
 
 words!(
@@ -70,6 +71,9 @@ pub struct WorkspaceConfig {
     pub mounts: Vec<HostMount>,
     pub network: Network,
     pub limits: ToolLimits,
+    /// What is kept to go back to; `None` is the platform's choice.
+    #[serde(default)]
+    pub rewind: Option<Rewind>,
     pub ttl_seconds: u64,
     pub idle_seconds: u64,
     pub warm_pool: u64,
@@ -96,6 +100,7 @@ impl Default for WorkspaceConfig {
             mounts: Vec::new(),
             network: Network::default(),
             limits: ToolLimits::default(),
+            rewind: None,
             ttl_seconds: 86_400,
             idle_seconds: 3_600,
             warm_pool: 0,
@@ -129,6 +134,7 @@ impl Read for WorkspaceConfig {
             mounts: fields.or("mounts", base.mounts),
             network: fields.or("network", base.network),
             limits: fields.or("limits", base.limits),
+            rewind: fields.optional("rewind"),
             ttl_seconds: fields.number_or("ttl_seconds", 1..=31_536_000, base.ttl_seconds),
             idle_seconds: fields.number_or("idle_seconds", 1..=31_536_000, base.idle_seconds),
             warm_pool: fields.number_or("warm_pool", 0..=1_000, base.warm_pool),

@@ -6,6 +6,7 @@
 mod digest;
 mod exec;
 mod onward;
+mod rewind;
 
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ use crate::content::event::BoundCallInterrupted;
 use crate::event::{CloseReason, Event, Failure, FileOperation};
 use crate::parse::{MAX_DEPTH, within_depth};
 use crate::rejection::Rejection;
+use crate::rewind::Point;
 use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
 use crate::spec::{SessionSpec, WorkspaceSpec, unenforced};
 use crate::tool::ToolName;
@@ -26,6 +28,7 @@ use crate::{CallId, SessionId};
 pub use digest::{NewDigest, may_set_digest};
 pub use exec::may_use_exec;
 pub use onward::{conclude_onward, decide_onward};
+pub use rewind::may_go_back;
 
 /// Whether a command is allowed now, and what happens if it is.
 pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {
@@ -48,6 +51,7 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
         }
         Command::CallTool { call, tool, arguments } => call_tool(session, call, tool, arguments, actor),
         Command::OperateFiles { call, operation } => operate_files(session, call, operation, actor),
+        Command::Rewind { call, to, before } => rewind::rewind(state, session, call, to, before, actor),
         Command::Exec { exec, order } => exec::exec(session, exec, order, actor),
         Command::NoteActivity { processes } => {
             in_workspace(session)?;
@@ -301,7 +305,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             vec![Event::CredentialUsed { host, kind, username, purpose }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
-        Outcome::Began => ready(session, workspace),
+        Outcome::Began { point } => ready(session, workspace, point),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),
@@ -331,10 +335,10 @@ fn warning(code: &str, message: String) -> Event {
 }
 
 /// The end of provisioning, unless the session was closed meanwhile.
-fn ready(session: &Session, workspace: &Workspace) -> Vec<Event> {
+fn ready(session: &Session, workspace: &Workspace, point: Option<Point>) -> Vec<Event> {
     match (session.status, workspace.provider) {
         (Status::Provisioning, Some(provider)) => vec![
-            Event::WorkspaceReady { attempt: workspace.attempt, provider },
+            Event::WorkspaceReady { attempt: workspace.attempt, provider, point },
             Event::SessionActivated { degraded: false },
         ],
         _ => Vec::new(),

@@ -14,6 +14,7 @@ use crate::content::event as content;
 use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::parse::words;
+use crate::rewind::{Point, Touched};
 use crate::settled::{PushedBranch, ResolvedCommit};
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
@@ -99,6 +100,9 @@ pub enum Event {
     WorkspaceReady {
         attempt: u64,
         provider: ProviderName,
+        /// Of the files the session begins with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        point: Option<Point>,
     },
     SessionActivated {
         degraded: bool,
@@ -156,6 +160,8 @@ pub enum Event {
         exec: ExecId,
         exit: Exit,
         output: ExecOutput,
+        #[serde(default, skip_serializing_if = "FileEffect::is_empty")]
+        files: FileEffect,
     },
     /// The command could not be started.
     ExecFailed {
@@ -332,7 +338,7 @@ pub struct ToolFailure {
     pub hint: Option<String>,
 }
 
-/// What something did to the files of a workspace that live in the journal; empty for other workspaces.
+/// What something did to the files of a workspace: the changes where they live in the journal, the names of what was touched where somebody looked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FileEffect {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -343,6 +349,11 @@ pub struct FileEffect {
     /// Counts what happened to the tree, over all sessions that share it: the order to apply changes in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touched: Option<Touched>,
+    /// Whether the tree is kept as it is afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<Point>,
 }
 
 /// What an action of the init plan has to tell.
@@ -388,6 +399,10 @@ pub struct BundleReport {
 }
 
 impl FileEffect {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The blobs that hold what was written.
     pub fn blobs(&self) -> impl Iterator<Item = &str> {
         self.changes.iter().filter_map(|change| match change {

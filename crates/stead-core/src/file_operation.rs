@@ -41,9 +41,28 @@ pub enum FileOperation {
     Restore {
         snapshot: SnapshotId,
     },
+    /// The tree is again as it was when an event had just happened; what it was until now is kept first.
+    Rewind {
+        to: u64,
+        snapshot: SnapshotId,
+        before: SnapshotId,
+    },
 }
 
 impl FileOperation {
+    /// As it stands in the journal.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Put { .. } => "put",
+            Self::Unpack { .. } => "unpack",
+            Self::MakeDirectory { .. } => "make_directory",
+            Self::Delete { .. } => "delete",
+            Self::Snapshot { .. } => "snapshot",
+            Self::Restore { .. } => "restore",
+            Self::Rewind { .. } => "rewind",
+        }
+    }
+
     /// The tool that does as much: who may not use the one may not do the other.
     pub fn tool(&self) -> ToolName {
         match self {

@@ -30,6 +30,7 @@ pub mod rejection;
 pub mod remote;
 pub mod repository;
 pub mod request;
+pub mod rewind;
 pub mod session;
 pub mod settled;
 pub mod spec;

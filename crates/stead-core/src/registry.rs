@@ -9,6 +9,7 @@ use crate::env::Env;
 use crate::parse::{Fields, Place, Read, words};
 use crate::policy::WorkspacePolicy;
 use crate::repository::{GitRef, RepositoryUrl};
+use crate::rewind::Rewind;
 use crate::{Name, Timestamp};
 
 words!(
@@ -170,6 +171,8 @@ pub struct Platform {
 pub struct PlatformDefaults {
     pub provider: Option<ProviderName>,
     pub resource_limits: ResourceLimits,
+    #[serde(default)]
+    pub rewind: Option<Rewind>,
 }
 
 impl Read for PlatformDefaults {
@@ -178,6 +181,7 @@ impl Read for PlatformDefaults {
         let defaults = Self {
             provider: fields.optional("provider"),
             resource_limits: fields.or("resource_limits", ResourceLimits::default()),
+            rewind: fields.optional("rewind"),
         };
         fields.done();
         Some(defaults)

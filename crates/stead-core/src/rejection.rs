@@ -3,6 +3,7 @@
 use crate::capability::Incompatible;
 use crate::plan::Incomplete;
 use crate::remote::RepositoryRefused;
+use crate::rewind::NoPoint;
 use crate::session::Status;
 use crate::tool::ToolName;
 use crate::{ExecId, SnapshotId};
@@ -30,6 +31,10 @@ pub enum Rejection {
     TooLarge { bytes: u64, limit: u64 },
     #[error("the session has no snapshot {snapshot}")]
     NoSnapshot { snapshot: SnapshotId },
+    #[error("{0}")]
+    NoPoint(NoPoint),
+    #[error("the session has no event {to}: its last is {last}")]
+    NoEvent { to: u64, last: u64 },
     #[error("the session has no exec {exec}")]
     NoExec { exec: ExecId },
     #[error("a digest for everyone is text in other sessions' prompts: only an operator may set it")]
@@ -54,7 +59,8 @@ impl Rejection {
             Self::ToolNotEnabled { .. } => "tool_not_enabled",
             Self::TooDeep { .. } => "invalid_request",
             Self::TooLarge { .. } => "too_large",
-            Self::NoSnapshot { .. } | Self::NoExec { .. } => "not_found",
+            Self::NoPoint(_) => "no_point",
+            Self::NoSnapshot { .. } | Self::NoExec { .. } | Self::NoEvent { .. } => "not_found",
             Self::GlobalDigest => "forbidden",
             Self::OutOfTurn { .. } | Self::Exists | Self::TooManyDigests { .. } => "conflict",
             Self::Content(refusal) => refusal.code(),

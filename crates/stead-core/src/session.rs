@@ -3,6 +3,8 @@
 //! [`apply`] is total and pure: an event that was recorded cannot be refused. [`Session::canonical`] is the state as canonical bytes, so
 //! two folds are the same exactly if their bytes are.
 
+mod trail;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,7 @@ use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::parse::words;
+use crate::rewind::Trail;
 use crate::settled::ResolvedCommit;
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::timeline::Timeline;
@@ -120,6 +123,9 @@ pub struct Session {
     #[serde(default, skip_serializing_if = "Execs::is_empty")]
     pub execs: Execs,
     pub snapshots: BTreeMap<SnapshotId, Snapshot>,
+    /// What can be gone back to.
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
     #[serde(default, skip_serializing_if = "ContentState::is_empty")]
     pub content: ContentState,
     /// What the session is told of its workspace, by key.
@@ -245,6 +251,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         return;
     }
     let Some(session) = state.session.as_mut() else { return };
+    trail::apply(session, recorded);
     if content::state::apply(&mut session.content, recorded) {
         session.refusals += u64::from(matches!(recorded.event, Event::BoundCallRefused(_)));
         session.was_active(recorded.at);
@@ -352,6 +359,7 @@ fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
         open_operations: BTreeMap::new(),
         execs: Execs::default(),
         snapshots: BTreeMap::new(),
+        trail: Trail::default(),
         content: ContentState::default(),
         digests: spec.digests.clone(),
         calls: 0,

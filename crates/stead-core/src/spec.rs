@@ -21,6 +21,7 @@ use crate::rejection::Rejection;
 use crate::remote::GitGate;
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::request::{SessionRequest, Task};
+use crate::rewind::Rewind;
 use crate::tool::ToolSet;
 use crate::{Name, SessionId, WorkspaceId};
 
@@ -69,6 +70,9 @@ pub struct WorkspaceSpec {
     pub base_image: Option<String>,
     pub require_workspace: bool,
     pub on_setup_failure: OnSetupFailure,
+    /// What is kept to go back to.
+    #[serde(default = "Rewind::none", skip_serializing_if = "Rewind::is_none")]
+    pub rewind: Rewind,
     /// Over everything above that shapes the files and the box.
     pub fingerprint: String,
 }
@@ -167,6 +171,7 @@ fn specify_workspace(
         base_image: config.base_image.clone(),
         require_workspace: config.require_workspace,
         on_setup_failure: config.on_setup_failure,
+        rewind: config.rewind.or(platform.defaults.rewind).unwrap_or_default(),
         fingerprint: String::new(),
     };
     spec.fingerprint = fingerprint(&spec);

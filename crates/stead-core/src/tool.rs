@@ -22,6 +22,13 @@ words!(
     }
 );
 
+impl ToolName {
+    /// Whether a call of it may change files.
+    pub const fn changes_files(self) -> bool {
+        !matches!(self, Self::Read | Self::Glob | Self::Grep | Self::Ls)
+    }
+}
+
 /// The tools an agent type may use, in the order they were given. The empty set allows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -53,6 +53,8 @@ pub enum OpError {
     HeadMismatch { expected: u64, actual: u64 },
     #[error("the content cannot be used ({}): {}", .0.stage, .0.detail)]
     Content(SyncFault),
+    #[error("what a call wrote is not recorded in this session")]
+    Untracked,
     #[error("the workspace could not be digested: {reason}")]
     Undigested { reason: String },
     #[error("a temporary file could not be made")]

@@ -11,6 +11,7 @@ use stead_providers::{ExecEnd, ExecError, Workspace};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::points;
 
 /// Looks after a command in the background until its end is recorded.
 pub(crate) fn watch(engine: &Engine, session: &OpenSession, exec: ExecId) {
@@ -41,7 +42,10 @@ pub(crate) async fn settle(
             },
         };
         let outcome = match ended {
-            Ok(ExecEnd { exit, output }) => ExecOutcome::Finished { exit, output },
+            Ok(ExecEnd { exit, output }) => {
+                let files = points::keep_after_exec(session, &*workspace).await;
+                ExecOutcome::Finished { exit, output, files }
+            }
             Err(ExecError::Refused { code, message }) => ExecOutcome::Failed(Failure::new(&code, message)),
             Err(ExecError::Lost { reason }) => {
                 if session.status().await != Status::Active {

@@ -16,9 +16,9 @@ const INLINE_BYTES: usize = 64 * 1024;
 
 /// What the journal keeps of something that was done, and what publishes it once it is kept.
 pub(crate) async fn to_effect(engine: &Engine, done: Done) -> Result<(FileEffect, stead_providers::Staged), OpError> {
-    let Done { changes, tree_hash, revision, staged, .. } = done;
+    let Done { changes, tree_hash, revision, touched, point, staged, .. } = done;
     let changes = to_journal(engine, changes).await?;
-    Ok((FileEffect { changes, tree_hash, revision }, staged))
+    Ok((FileEffect { changes, tree_hash, revision, touched, point }, staged))
 }
 
 async fn to_journal(engine: &Engine, changes: Vec<Change>) -> Result<Vec<FileChange>, OpError> {

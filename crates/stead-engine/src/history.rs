@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use stead_core::event::{FileChange, FileEffect, FileOperation};
 use stead_core::plan::Action;
-use stead_core::{CallId, Event, Recorded, SessionId, SnapshotId, Timestamp};
+use stead_core::rewind::{Point, Touched};
+use stead_core::{Actor, Event, Recorded, SessionId, SnapshotId, Timestamp};
 use stead_providers::{FileEvent, Mark};
 
 use crate::engine::Engine;
@@ -15,8 +16,19 @@ use crate::error::OpError;
 use crate::files::from_journal;
 use crate::open_session::{each_event, load};
 
-/// The whole history, oldest first.
+/// The whole history of files that live in the journal, oldest first.
 pub(crate) async fn history(engine: &Engine, session: SessionId) -> Result<Vec<FileEvent>, OpError> {
+    let mut history = Vec::new();
+    for entry in entries(engine, session).await? {
+        if entry.revision.is_some() {
+            history.push(entry.resolve(engine).await?);
+        }
+    }
+    Ok(history)
+}
+
+/// Everything that touched the files, oldest first.
+pub(crate) async fn entries(engine: &Engine, session: SessionId) -> Result<Vec<Entry>, OpError> {
     let mut found = Vec::new();
     let mut at = Some((session, None));
     // Backwards through the origins: each contributes its history up to the snapshot the next one began with.
@@ -24,17 +36,27 @@ pub(crate) async fn history(engine: &Engine, session: SessionId) -> Result<Vec<F
         let root = first_of(engine, session).await?;
         let (mut entries, origin) = shared_history(engine, root).await?;
         if let Some(until) = until {
-            let end = entries.iter().position(|entry| entry.mark == Some(Mark::Kept(until)));
-            entries.truncate(end.map_or(entries.len(), |end| end + 1));
+            cut_after(&mut entries, until);
         }
         found.push(entries);
         at = origin.map(|(session, snapshot)| (session, Some(snapshot)));
     }
-    let mut history = Vec::new();
-    for entry in found.into_iter().rev().flatten() {
-        history.push(entry.resolve(engine).await?);
+    Ok(found.into_iter().rev().flatten().collect())
+}
+
+/// Leaves out what came after a snapshot was kept, also in the event that kept it.
+fn cut_after(entries: &mut Vec<Entry>, until: SnapshotId) {
+    let kept = |mark: &Mark| *mark == Mark::Kept(until);
+    let Some(end) = entries.iter().position(|entry| entry.marks.iter().any(kept)) else { return };
+    entries.truncate(end + 1);
+    if let Some(last) = entries.last_mut()
+        && let Some(mark) = last.marks.iter().position(kept)
+        && mark + 1 < last.marks.len()
+    {
+        last.marks.truncate(mark + 1);
+        // The hash is that of the tree after all of them.
+        last.tree_hash = None;
     }
-    Ok(history)
 }
 
 /// The session that had the workspace made.
@@ -74,19 +96,59 @@ async fn shared_history(engine: &Engine, root: SessionId) -> Result<(Vec<Entry>,
         sessions.append(&mut reader.shared);
         origin = origin.or(reader.origin);
     }
-    entries.sort_by_key(|entry| entry.revision);
+    // Where the files are not the journal's, only the time tells.
+    match entries.iter().any(|entry| entry.revision.is_some_and(|revision| revision > 0)) {
+        true => entries.sort_by_key(|entry| entry.revision),
+        false => entries.sort_by_key(|entry| entry.at),
+    }
     Ok((entries, origin))
 }
 
-/// A file event whose bytes may still be in the blob store.
-struct Entry {
-    session: SessionId,
-    seq: u64,
-    at: Timestamp,
-    revision: u64,
-    changes: Vec<FileChange>,
-    mark: Option<Mark>,
+/// Something that touched files; bytes may still be in the blob store.
+pub(crate) struct Entry {
+    pub(crate) session: SessionId,
+    pub(crate) seq: u64,
+    pub(crate) at: Timestamp,
+    /// Its place among all sessions of the workspace, where the files live in the journal.
+    revision: Option<u64>,
+    pub(crate) changes: Vec<FileChange>,
+    pub(crate) touched: Option<Touched>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) point: Option<Point>,
     tree_hash: Option<String>,
+    pub(crate) deed: Deed,
+}
+
+/// Who did something, and with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deed {
+    pub kind: DeedKind,
+    /// The tool, the operation, the action, or what was run.
+    pub name: String,
+    /// The call or exec, if it was one.
+    pub id: Option<String>,
+    pub actor: Actor,
+}
+
+/// What changes files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeedKind {
+    /// What the session began with.
+    Start,
+    Tool,
+    Exec,
+    Operation,
+}
+
+impl DeedKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Tool => "tool",
+            Self::Exec => "exec",
+            Self::Operation => "operation",
+        }
+    }
 }
 
 impl Entry {
@@ -95,8 +157,8 @@ impl Entry {
         for change in self.changes {
             changes.push(from_journal(engine, change).await?);
         }
-        let Self { session, seq, at, mark, tree_hash, .. } = self;
-        Ok(FileEvent { session, seq, at, changes, mark, tree_hash })
+        let Self { session, seq, at, marks, tree_hash, .. } = self;
+        Ok(FileEvent { session, seq, at, changes, marks, tree_hash })
     }
 }
 
@@ -107,18 +169,19 @@ struct Reader {
     shared: Vec<SessionId>,
     origin: Origin,
     revision: u64,
-    step_started: Option<Timestamp>,
-    calls: HashMap<CallId, (Timestamp, Option<Mark>)>,
+    step: Option<(Timestamp, Deed)>,
+    open: HashMap<String, (Timestamp, Deed, Vec<Mark>)>,
 }
 
 impl Reader {
     fn new(session: SessionId) -> Self {
-        let (entries, shared, calls) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { session, entries, shared, origin: None, revision: 0, step_started: None, calls }
+        let (entries, shared, open) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { session, entries, shared, origin: None, revision: 0, step: None, open }
     }
 
     fn read(&mut self, recorded: Recorded) {
         let (seq, at) = (recorded.seq, recorded.at);
+        let start = |name: &str| Deed { kind: DeedKind::Start, name: name.to_owned(), id: None, actor: Actor::System };
         match recorded.event {
             Event::SessionCreated { spec, .. } => {
                 let actions = spec.workspace.iter().flat_map(|workspace| &workspace.plan.actions);
@@ -129,36 +192,65 @@ impl Reader {
             }
             // What an earlier attempt wrote went with it.
             Event::ProvisionStarted { .. } => self.entries.clear(),
-            Event::InitStepStarted { .. } => self.step_started = Some(at),
-            Event::InitStepFinished { files, .. } => self.push(seq, self.step_started.unwrap_or(at), files, None),
-            Event::WorkspaceReady { .. } => {
-                let began = FileEffect { revision: Some(self.revision), ..FileEffect::default() };
-                self.push(seq, at, began, Some(Mark::Began));
+            Event::InitStepStarted { action, .. } => self.step = Some((at, start(&action))),
+            Event::InitStepFinished { files, .. } => {
+                let (at, deed) = self.step.take().unwrap_or_else(|| (at, start("init")));
+                self.push(seq, at, files, Vec::new(), deed);
             }
-            Event::ToolCallStarted { call, .. } => {
-                self.calls.insert(call, (at, None));
+            Event::WorkspaceReady { point, .. } => {
+                let files = FileEffect { revision: Some(self.revision), point, ..FileEffect::default() };
+                self.push(seq, at, files, vec![Mark::Began], start("begin"));
             }
-            Event::FileOperationStarted { call, operation, .. } => {
-                let mark = match operation {
-                    FileOperation::Snapshot { snapshot, .. } => Some(Mark::Kept(snapshot)),
-                    FileOperation::Restore { snapshot } => Some(Mark::PutBack(snapshot)),
-                    _ => None,
+            Event::ToolCallStarted { call, tool, actor, .. } => {
+                let id = call.to_string();
+                let deed = Deed { kind: DeedKind::Tool, name: tool.to_string(), id: Some(id.clone()), actor };
+                self.open.insert(id, (at, deed, Vec::new()));
+            }
+            Event::FileOperationStarted { call, operation, actor } => {
+                let marks = match operation {
+                    FileOperation::Snapshot { snapshot, .. } => vec![Mark::Kept(snapshot)],
+                    FileOperation::Restore { snapshot } => vec![Mark::PutBack(snapshot)],
+                    FileOperation::Rewind { snapshot, before, .. } => {
+                        vec![Mark::Kept(before), Mark::PutBack(snapshot)]
+                    }
+                    _ => Vec::new(),
                 };
-                self.calls.insert(call, (at, mark));
+                let (id, name) = (call.to_string(), operation.name().to_owned());
+                let deed = Deed { kind: DeedKind::Operation, name, id: Some(id.clone()), actor };
+                self.open.insert(id, (at, deed, marks));
             }
+            Event::ExecStarted { exec, spec, actor } => {
+                let (id, name) = (exec.to_string(), spec.argv.join(" ").chars().take(200).collect());
+                let deed = Deed { kind: DeedKind::Exec, name, id: Some(id.clone()), actor };
+                self.open.insert(id, (at, deed, Vec::new()));
+            }
+            Event::FileOperationFinished { call, failure: Some(_), .. } => drop(self.open.remove(&call.to_string())),
             Event::ToolCallFinished { call, files, .. } | Event::FileOperationFinished { call, files, .. } => {
-                let (at, mark) = self.calls.remove(&call).unwrap_or((at, None));
-                self.push(seq, at, files, mark);
+                self.end(seq, &call.to_string(), files);
             }
+            Event::ExecFinished { exec, files, .. } => self.end(seq, &exec.to_string(), files),
             Event::WorkspaceShared { with } => self.shared.push(with),
             _ => {}
         }
     }
 
-    /// Keeps what happened to the tree. Without a revision nothing did.
-    fn push(&mut self, seq: u64, at: Timestamp, files: FileEffect, mark: Option<Mark>) {
-        let FileEffect { changes, tree_hash, revision: Some(revision) } = files else { return };
-        self.revision = revision;
-        self.entries.push(Entry { session: self.session, seq, at, revision, changes, mark, tree_hash });
+    fn end(&mut self, seq: u64, id: &str, files: FileEffect) {
+        if let Some((at, deed, marks)) = self.open.remove(id) {
+            self.push(seq, at, files, marks, deed);
+        }
+    }
+
+    /// Keeps what has something to tell of the files.
+    fn push(&mut self, seq: u64, at: Timestamp, files: FileEffect, mut marks: Vec<Mark>, deed: Deed) {
+        let FileEffect { changes, tree_hash, revision, touched, point } = files;
+        if let (Some(Point::Kept(snapshot)), Some(_)) = (point, revision) {
+            marks.push(Mark::Kept(snapshot));
+        }
+        if revision.is_none() && touched.is_none() && point.is_none() && marks.is_empty() {
+            return;
+        }
+        self.revision = revision.unwrap_or(self.revision);
+        let session = self.session;
+        self.entries.push(Entry { session, seq, at, revision, changes, touched, marks, point, tree_hash, deed });
     }
 }

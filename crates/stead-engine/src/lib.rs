@@ -25,6 +25,7 @@ mod history;
 mod open_session;
 pub mod ops;
 mod pause;
+mod points;
 mod pool;
 mod readiness;
 mod reap;
@@ -36,4 +37,5 @@ mod token;
 
 pub use engine::{Engine, Settings, StartError};
 pub use error::OpError;
+pub use history::{Deed, DeedKind};
 pub use pool::PoolReport;

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stead_core::exec::Exec;
+use stead_core::rewind::Points;
 use stead_core::{
     Actor, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
     conclude_onward, decide, decide_onward,
@@ -18,7 +19,7 @@ use tokio::sync::watch;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::pause::Pause;
-use crate::{audit, clock};
+use crate::{audit, clock, points};
 
 /// How often a decision is made anew because somebody else appended first.
 const RETRIES: usize = 16;
@@ -100,6 +101,13 @@ impl OpenSession {
 
     pub(crate) async fn status(&self) -> Status {
         self.cell.state.lock().await.session.as_ref().map_or(Status::Closed, |session| session.status)
+    }
+
+    /// What may be spent on keeping files.
+    pub(crate) async fn points(&self) -> Points {
+        let state = self.cell.state.lock().await;
+        let spec = state.session.as_ref().and_then(|session| session.workspace_spec());
+        spec.map_or(Points::Off, |spec| spec.rewind.points)
     }
 
     pub(crate) fn id(&self) -> SessionId {
@@ -289,6 +297,7 @@ impl OpenSession {
             Err(error) => return Err(error),
         }
         let ended = !after.session.as_ref().is_some_and(|session| session.live());
+        points::forget(&self.engine, self, state, &after);
         *state = after;
         self.cell.seq.send_replace(state.seq);
         if ended {

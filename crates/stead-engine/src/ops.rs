@@ -2,6 +2,7 @@
 
 mod agent_type;
 mod audit;
+mod blame;
 mod blob;
 mod call_bound_tool;
 mod call_tool;
@@ -28,6 +29,7 @@ mod put_file;
 mod read_files;
 mod replay;
 mod replay_against;
+mod rewind;
 mod run;
 mod session;
 mod snapshot;
@@ -36,10 +38,11 @@ mod usage;
 
 pub use agent_type::{agent_type, agent_types, create_agent_type, delete_agent_type, set_workspace_config};
 pub use audit::audit;
+pub use blame::{Blame, Deeds, Wrote, blame};
 pub use blob::{open_blob, put_blob};
 pub use call_bound_tool::{BoundReply, call_bound_tool};
 pub use call_tool::{ToolReply, call_tool, call_tool_until};
-pub use clone_session::{Isolation, clone_session};
+pub use clone_session::{CloneOrder, Isolation, clone_session};
 pub use close_session::close_session;
 pub use content::{
     ContentChange, ContentVersion, content_diff, content_files, content_version, content_versions, contents,
@@ -65,6 +68,7 @@ pub use put_file::{Place, PutFile, put_file, unpack_archive};
 pub use read_files::{Opened, diff, export_tar, open_path};
 pub use replay::{Difference, ReplayReport, replay};
 pub use replay_against::{AgainstReport, Changed, Other, replay_against};
+pub use rewind::{MomentView, moments, rewind};
 pub use run::{RunView, StepReply, end_run, run, runs, start_run, start_step, step};
 pub use session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};
 pub use snapshot::{create_snapshot, restore_snapshot, snapshots};

@@ -10,7 +10,7 @@ use stead_core::config::ProviderName;
 use stead_core::content::decide::ContentEffect;
 use stead_core::event::{Failure, FileEffect, StepReport};
 use stead_core::{Actor, Effect, Outcome, SessionId, Status, next};
-use stead_providers::{ActionOrder, Health, Performed, ProviderError, Workspace};
+use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Workspace};
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -18,7 +18,7 @@ use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::pause::Pause;
 use crate::share::Left;
-use crate::{bundle, execs, files, ops, repository};
+use crate::{bundle, execs, files, ops, points, repository};
 
 /// Begins a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
@@ -133,12 +133,19 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 .await
                 .session
                 .is_some_and(|session| session.workspace_spec().is_some_and(|spec| spec.shared_with.is_some()));
+            let mut done = Done::nothing();
             let began = match session.workspace().filter(|_| !shares) {
-                Some(workspace) => workspace.begin().await,
+                Some(workspace) => match workspace.begin().await {
+                    Ok(()) => {
+                        points::keep(session, &*workspace, &mut done).await;
+                        Ok(())
+                    }
+                    refused => refused,
+                },
                 None => Ok(()),
             };
             let outcome = match began {
-                Ok(()) => Outcome::Began,
+                Ok(()) => Outcome::Began { point: done.point },
                 // The place was there, the box could not be: the attempt failed as if it had never been made.
                 Err(error) => Outcome::CreateFailed(error.to_failure()),
             };

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::history::history;
 use crate::open_session::OpenSession;
-use crate::{execs, reconcile};
+use crate::{execs, points, reconcile};
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     let rows = engine.store().live_sessions().await?;
@@ -39,6 +39,10 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
                 unreadable += 1;
             }
         }
+    }
+    // A session that cannot be read may still go back to anything.
+    if unreadable == 0 {
+        points::forget_unnamed(engine, &taken_up).await?;
     }
     for session in taken_up {
         reconcile::begin(engine, session);

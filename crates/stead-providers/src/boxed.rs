@@ -10,12 +10,13 @@ mod execs;
 mod git;
 mod home;
 mod line;
+mod remembered;
 mod reply;
 mod scratch;
 mod tars;
 mod workspace;
 
-pub(crate) use home::{BoxHome, Fill, MountOrder};
+pub(crate) use home::{BoxHome, Fill, Looked, MountOrder};
 pub(crate) use scratch::Scratch;
 pub(crate) use tars::{patch_of, send};
 pub(crate) use workspace::BoxedWorkspace;

@@ -196,7 +196,8 @@ impl Suite<'_> {
         let workspace = self.create(9).await?;
         let done = call(&*workspace, ToolName::Write, json!({"path": "d/kept.txt", "content": "kept"})).await.done;
         let (session, tree_hash) = (self.order(9).session, done.tree_hash);
-        let history = vec![FileEvent { session, seq: 1, at: now(), changes: done.changes, mark: None, tree_hash }];
+        let history =
+            vec![FileEvent { session, seq: 1, at: now(), changes: done.changes, marks: Vec::new(), tree_hash }];
         done.staged.publish();
         drop(workspace);
         let order = AdoptOrder { create: self.order(9), history };

@@ -30,6 +30,6 @@ pub use stead_box::{Check, doctor};
 
 pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers, WorkspaceUsage};
 pub use workspace::{
-    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, Staged, ToolDone, ToolOrder,
-    Workspace,
+    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, Staged, ToolDone,
+    ToolOrder, Workspace,
 };

@@ -7,6 +7,7 @@
 mod beside;
 mod cradles;
 mod home;
+mod keep;
 mod lineage;
 mod place;
 mod ready;

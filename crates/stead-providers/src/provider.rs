@@ -30,8 +30,9 @@ pub struct FileEvent {
     /// When what it tells of began: the time of its changes.
     pub at: Timestamp,
     pub changes: Vec<stead_fs::Change>,
-    pub mark: Option<Mark>,
-    /// Of the whole tree after it.
+    /// In the order they happened, after the changes.
+    pub marks: Vec<Mark>,
+    /// Of the whole tree after it; `None` if nothing happened to it.
     pub tree_hash: Option<String>,
 }
 

@@ -1,5 +1,6 @@
 //! The contract of a workspace.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use stead_core::config::ToolLimits;
 use stead_core::env::Env;
 use stead_core::event::{Answer, Existing, Parents, StepReport};
 use stead_core::plan::Action;
+use stead_core::rewind::{Point, Points, Touched};
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SnapshotId, Timestamp};
 use stead_eval::Evaluator;
@@ -71,7 +73,22 @@ pub struct Done {
     pub revision: Option<u64>,
     /// What became of the path something was put at.
     pub placement: Option<Placement>,
+    /// The names of what was touched, where the files are not the journal's and somebody looked.
+    pub touched: Option<Touched>,
+    /// Whether the tree is kept as it is afterwards, if that was asked.
+    pub point: Option<Point>,
+    /// Keeps the tree as it will be once it is published.
+    pub(crate) keep: Option<Keep>,
     pub staged: Staged,
+}
+
+pub(crate) type Keep = Box<dyn FnOnce(SnapshotId) + Send>;
+
+/// A tree to keep after a call, and what may be spent on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PointOrder {
+    pub snapshot: SnapshotId,
+    pub points: Points,
 }
 
 /// Whether something was there before.
@@ -84,7 +101,16 @@ pub enum Placement {
 impl Done {
     /// Nothing happened to the files, or they are not the journal's business.
     pub fn nothing() -> Self {
-        Self { changes: Vec::new(), tree_hash: None, revision: None, placement: None, staged: Staged::done() }
+        Self {
+            changes: Vec::new(),
+            tree_hash: None,
+            revision: None,
+            placement: None,
+            touched: None,
+            point: None,
+            keep: None,
+            staged: Staged::done(),
+        }
     }
 }
 
@@ -133,6 +159,11 @@ pub enum FileOrder {
         snapshot: SnapshotId,
     },
     Restore {
+        snapshot: SnapshotId,
+    },
+    /// Keeps the tree as it is now, then puts another back.
+    Rewind {
+        before: SnapshotId,
         snapshot: SnapshotId,
     },
 }
@@ -192,6 +223,15 @@ pub trait Workspace: Send + Sync {
 
     /// Changes files, keeps them or puts them back, completely or not at all.
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError>;
+
+    /// Keeps the tree as it is after something was done, published or not, within what may be spent; says in [`Done::point`] what became of it.
+    async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError>;
+
+    /// Lets go of snapshots nobody goes back to any more. What cannot go now goes with the workspace.
+    async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError>;
+
+    /// The same with all but these, when nothing else is under way: after a start.
+    async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError>;
 
     /// Opens a file as it is now; later changes do not show in what is read.
     async fn open(&self, path: &str) -> Result<OpenFile, FsError>;

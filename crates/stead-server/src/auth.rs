@@ -44,6 +44,8 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::PUT, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::DELETE, "/api/v1/sessions/{id}/files/{*path}"),
+    (Method::GET, "/api/v1/sessions/{id}/rewind"),
+    (Method::GET, "/api/v1/sessions/{id}/blame/{*path}"),
     (Method::GET, "/mcp"),
     (Method::POST, "/mcp"),
     (Method::DELETE, "/mcp"),

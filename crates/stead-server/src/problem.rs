@@ -62,6 +62,8 @@ codes! {
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
     SessionNotActive = "session_not_active", CONFLICT, "The session is not active";
     Conflict = "conflict", CONFLICT, "It is in conflict with what is there";
+    NoPoint = "no_point", CONFLICT, "The files were not kept then";
+    Untracked = "untracked", CONFLICT, "What calls wrote is not recorded";
     IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not of a form that is taken";
@@ -211,6 +213,8 @@ impl From<OpError> for Problem {
             OpError::IdempotencyMismatch { .. } => {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }
+            OpError::Untracked => Self::new(Code::Untracked, text)
+                .hint("rewind.points 'layers' in the workspace config records it, of sessions made after"),
             OpError::Undigested { .. } => Self::new(Code::Unavailable, text),
             OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
@@ -251,7 +255,8 @@ impl From<Rejection> for Problem {
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
-            Rejection::NoSnapshot { .. } | Rejection::NoExec { .. } => Code::NotFound,
+            Rejection::NoPoint(_) => Code::NoPoint,
+            Rejection::NoSnapshot { .. } | Rejection::NoExec { .. } | Rejection::NoEvent { .. } => Code::NotFound,
             Rejection::GlobalDigest => Code::Forbidden,
             Rejection::TooDeep { .. } => Code::InvalidRequest,
             Rejection::TooLarge { .. } => Code::TooLarge,
@@ -263,6 +268,9 @@ impl From<Rejection> for Problem {
             Rejection::Content(Refusal::InvalidArguments { faults, .. }) => {
                 Self { errors: faults, ..Self::new(code, text) }
             }
+            Rejection::NoPoint(_) => Self::new(code, text).hint(
+                "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
+            ),
             _ => Self::new(code, text),
         }
     }

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::routes::{
     agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, images, platform, pool,
-    projects, prompts, providers, runs, sessions, snapshots, tools, usage,
+    projects, prompts, providers, rewind, runs, sessions, snapshots, tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, request_log};
 
@@ -73,6 +73,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(diff::export))
         .routes(routes!(snapshots::create, snapshots::list))
         .routes(routes!(snapshots::restore))
+        .routes(routes!(rewind::list, rewind::go))
+        .routes(routes!(rewind::blame))
         .routes(routes!(clones::create))
         .routes(routes!(content::list))
         .routes(routes!(content::show))

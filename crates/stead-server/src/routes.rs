@@ -18,6 +18,7 @@ pub(crate) mod pool;
 pub(crate) mod projects;
 pub(crate) mod prompts;
 pub(crate) mod providers;
+pub(crate) mod rewind;
 pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;

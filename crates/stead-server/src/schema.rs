@@ -98,6 +98,10 @@ schemas! {
     ToolArguments = json!({"type": "object", "description": "The tool's arguments: GET /api/v1/tools gives the schema of each."});
     SnapshotRequest = file::snapshot_request();
     CloneRequest = file::clone_request();
+    RewindRequest = file::rewind_request();
+    Points = words(stead_core::rewind::Points::ALL.iter().map(|word| word.as_str()));
+    DeedKind = words(["start", "tool", "exec", "operation"]);
+    Wrote = words(["wrote", "removed"]);
     ExecRequest = exec::exec_request();
     ExecStatus = words(stead_core::exec::ExecStatus::ALL.iter().map(|word| word.as_str()));
     TerminalSize = exec::terminal_size();

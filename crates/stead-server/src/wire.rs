@@ -14,6 +14,7 @@ pub(crate) mod policy;
 pub(crate) mod provider;
 pub(crate) mod provisioning;
 pub(crate) mod replay;
+pub(crate) mod rewind;
 pub(crate) mod run;
 pub(crate) mod session;
 pub(crate) mod snapshot;

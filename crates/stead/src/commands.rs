@@ -4,6 +4,7 @@ mod agent_type;
 mod apply;
 mod apply_content;
 mod audit;
+mod blame;
 mod blob;
 mod clone;
 mod completions;
@@ -30,6 +31,7 @@ mod prompt;
 mod providers;
 mod replay;
 mod restore;
+mod rewind;
 mod run;
 mod runs;
 mod serve;
@@ -91,6 +93,10 @@ pub(crate) enum Command {
     Snapshot(snapshot::Snapshot),
     /// Put a session's files back as a snapshot kept them
     Restore(restore::Restore),
+    /// Put a session's files back as they were at one of its events, or list what can be gone back to
+    Rewind(rewind::Rewind),
+    /// Tell which call last wrote a file
+    Blame(blame::Blame),
     /// Give an agent a session over the Model Context Protocol, or set the agent up for it
     Mcp(mcp::Mcp),
     /// Show what a session is told of its workspace, make it from the files, or set it
@@ -185,6 +191,8 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Export(command) => command.run(context),
         Command::Snapshot(command) => command.run(context),
         Command::Restore(command) => command.run(context),
+        Command::Rewind(command) => command.run(context),
+        Command::Blame(command) => command.run(context),
         Command::Mcp(command) => command.run(context),
         Command::Digest(command) => command.run(context),
         Command::Prompt(command) => command.run(context),

@@ -49,7 +49,8 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
     let mut keep = vec![handles.listener.as_raw_fd(), report.as_raw_fd()];
     keep.extend(handles.cgroup.iter().chain(&handles.memory_events).map(AsRawFd::as_raw_fd));
     if let Some(compared) = &handles.compared {
-        keep.extend(std::iter::once(&compared.before).chain(compared.written.iter().flatten()).map(AsRawFd::as_raw_fd));
+        let trees = [&compared.before, &compared.upper].into_iter().chain(compared.written.iter().flatten());
+        keep.extend(trees.map(AsRawFd::as_raw_fd));
     }
     lockdown::give_up_everything(&keep)?;
     say(report, &Report::Ready(held));

@@ -161,11 +161,12 @@ impl Staged {
                 open_staged("base")?
             }
         };
-        let written = self.since.as_ref().map(|since| {
-            let upper = format!("volume/{upper}");
-            since.iter().chain([&upper]).map(|name| open_staged(name)).collect::<Result<Vec<_>, _>>()
-        });
-        Ok(Some(Compared { before, written: written.transpose()? }))
+        let upper = format!("volume/{upper}");
+        let written = self
+            .since
+            .as_ref()
+            .map(|since| since.iter().chain([&upper]).map(|name| open_staged(name)).collect::<Result<Vec<_>, _>>());
+        Ok(Some(Compared { before, written: written.transpose()?, upper: open_staged(&upper)? }))
     }
 }
 

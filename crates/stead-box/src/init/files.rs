@@ -3,8 +3,10 @@
 //! Bytes do not travel in frames: the server lends a file of its own, by descriptor, and the child reads or writes that. It is never a
 //! directory, so nothing can be reached from it.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +14,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
-    Content, DiskFs, DiskSnapshot, Filesystem, FsError, PathRules, Recursion, Snapshot, WorkspacePath, WriteMode,
+    Content, DiskFs, DiskSnapshot, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk, WorkspacePath,
+    WriteMode,
 };
 
 use super::Compared;
@@ -118,18 +121,51 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
             let stamp = files.stamp()?.map(|stamp| stamp.to_string());
             Ok((Answer::Stamp { stamp }, Vec::new()))
         }
+        FileAsk::Touched { most } => touched(compared, *most),
     }
 }
 
 fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {
     let nothing = || Undone { code: "no_base", message: "there is nothing to compare with yet".to_owned() };
     let compared = compared.ok_or_else(nothing)?;
-    let open = |fd: &OwnedFd| DiskFs::open(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())));
-    let before = open(&compared.before)?;
+    let before = open_tree(&compared.before)?;
     let Some(written) = &compared.written else { return patch_of(patch::between(&before, files)?) };
-    let written = written.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+    let written = written.iter().map(open_tree).collect::<io::Result<Vec<_>>>()?;
     let uppers: Vec<&dyn Filesystem> = written.iter().map(|upper| upper as &dyn Filesystem).collect();
     patch_of(patch::between_written(&before, files, &uppers)?)
+}
+
+/// The leaves of the upper: files, links, what hides something below, and directories with nothing in them.
+fn touched(compared: Option<&Compared>, most: u64) -> Answered {
+    let nothing = || Undone { code: "no_base", message: "the box was not told where it is written".to_owned() };
+    let upper = open_tree(&compared.ok_or_else(nothing)?.upper)?;
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let (mut leaves, mut total): (Vec<(WorkspacePath, FileStat)>, u64) = (Vec::new(), 0);
+    let mut bare = BTreeSet::new();
+    let mut keep = |path: &WorkspacePath| {
+        total += 1;
+        if leaves.len() < most
+            && let Ok(stat) = upper.stat_entry(path)
+        {
+            leaves.push((path.clone(), stat.into()));
+        }
+    };
+    upper.walk(&WorkspacePath::root(), &mut |walked| {
+        if let Some(parent) = walked.path.parent() {
+            bare.remove(&parent);
+        }
+        match walked.kind {
+            Kind::Directory => drop(bare.insert(walked.path.clone())),
+            _ => keep(&walked.path),
+        }
+        ControlFlow::Continue(Walk::Continue)
+    })?;
+    bare.iter().for_each(&mut keep);
+    Ok((Answer::Listing { total }, serde_json::to_vec(&leaves).map_err(io::Error::other)?))
+}
+
+fn open_tree(fd: &OwnedFd) -> io::Result<DiskFs> {
+    DiskFs::open(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())))
 }
 
 fn patch_of(Patch { text, changed, unshown }: Patch) -> Answered {

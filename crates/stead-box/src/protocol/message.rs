@@ -207,6 +207,10 @@ pub enum FileAsk {
     Compare,
     /// Answered with `stamp`: see [`stead_fs::DiskFs::stamp`].
     Stamp,
+    /// What was written over the layers below, a file that is gone as `special`; answered with `listing`.
+    Touched {
+        most: u64,
+    },
 }
 
 /// What a file is to hold.
@@ -223,14 +227,25 @@ impl FileAsk {
     pub fn takes_file(&self) -> bool {
         !matches!(
             self,
-            Self::List { .. } | Self::MakeDirectory { .. } | Self::Delete { .. } | Self::Compare | Self::Stamp
+            Self::List { .. }
+                | Self::MakeDirectory { .. }
+                | Self::Delete { .. }
+                | Self::Compare
+                | Self::Stamp
+                | Self::Touched { .. }
         )
     }
 
     pub fn changes_files(&self) -> bool {
         !matches!(
             self,
-            Self::List { .. } | Self::Open { .. } | Self::Export { .. } | Self::Diff | Self::Compare | Self::Stamp
+            Self::List { .. }
+                | Self::Open { .. }
+                | Self::Export { .. }
+                | Self::Diff
+                | Self::Compare
+                | Self::Stamp
+                | Self::Touched { .. }
         )
     }
 }

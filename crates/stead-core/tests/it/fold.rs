@@ -80,7 +80,7 @@ fn success(effect: &Effect) -> Outcome {
         Effect::CallTool { call, .. } => finished(*call),
         Effect::OperateFiles { call, .. } => operated(*call, None),
         Effect::Exec { exec, .. } => exec_finished(*exec),
-        Effect::BeginWork => Outcome::Began,
+        Effect::BeginWork => Outcome::Began { point: None },
         Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new(), made: BoxFacts::default() },
         Effect::Content(effect) => panic!("no content here: {effect:?}"),
     }
@@ -127,7 +127,10 @@ fn exec_finished(exec: ExecId) -> Outcome {
         truncated: false,
         chunks: 0,
     };
-    Outcome::ExecEnded { exec, outcome: ExecOutcome::Finished { exit, output: ExecOutput::default() } }
+    Outcome::ExecEnded {
+        exec,
+        outcome: ExecOutcome::Finished { exit, output: ExecOutput::default(), files: FileEffect::default() },
+    }
 }
 
 fn operated(call: CallId, failure: Option<Failure>) -> Outcome {

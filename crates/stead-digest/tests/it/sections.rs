@@ -59,7 +59,7 @@ fn session() -> Session {
             report,
         },
         Event::WarningRaised { code: "setup_failed".to_owned(), message },
-        Event::WorkspaceReady { attempt, provider },
+        Event::WorkspaceReady { attempt, provider, point: None },
         Event::SessionActivated { degraded: false },
     ];
     let at = Timestamp::from_millis(1_794_735_000_000);

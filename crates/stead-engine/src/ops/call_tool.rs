@@ -15,7 +15,7 @@ use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
-use crate::{clock, files, git_tool};
+use crate::{clock, files, git_tool, points};
 
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
@@ -92,14 +92,20 @@ pub(super) async fn perform(
     let started = Instant::now();
     let order =
         ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator: engine.settings().evaluator.clone() };
-    let ToolDone { answer, done } = match session.workspace() {
+    let workspace = session.workspace();
+    let ToolDone { answer, mut done } = match &workspace {
         Some(workspace) if tool == ToolName::Git => {
-            git_tool::call(engine, session, &*workspace, order, cancelled).await
+            git_tool::call(engine, session, &**workspace, order, cancelled).await
         }
-        Some(workspace) => call_or_cancel(&*workspace, order, cancelled).await,
+
+        Some(workspace) => call_or_cancel(&**workspace, order, cancelled).await,
         None => vanished(),
     };
     let duration_ms = millis(started);
+    if let Some(workspace) = workspace.filter(|_| tool.changes_files()) {
+        points::keep(session, &*workspace, &mut done).await;
+    }
+    pause("tool.record").await;
     let (files, staged) = files::to_effect(engine, done).await?;
     let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), files };
     // A change that was not recorded is not published: `staged` is dropped.

@@ -2,13 +2,14 @@
 
 use stead_core::command::InitialContent;
 use stead_core::content::{Snapshot, SnapshotRef, SyncTarget};
+use stead_core::decide::may_go_back;
 use stead_core::plan::Action;
 use stead_core::spec::SessionSpec;
 use stead_core::{Actor, Command, Session, SessionId, SnapshotId, State, WorkspaceId};
 use stead_store::{Admission, CommitError};
 
 use super::snapshot::keep;
-use super::{Idempotency, close_session};
+use super::{Idempotency, close_session, state_at};
 use crate::claim::Claims;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -24,35 +25,53 @@ pub enum Isolation {
     Full,
 }
 
+/// Which clones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CloneOrder {
+    pub isolation: Isolation,
+    pub count: u32,
+    /// The event whose files they begin with, for full isolation; `None` for now.
+    pub at: Option<u64>,
+}
+
 /// Makes `count` clones, or none. Each is a session of its own, with its own journal and token.
 pub async fn clone_session(
     engine: &Engine,
     actor: &Actor,
     source: SessionId,
-    isolation: Isolation,
-    count: u32,
+    wanted: CloneOrder,
     idempotency: Option<Idempotency>,
 ) -> Result<Vec<State>, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { make(&work, &actor, source, isolation, count, idempotency).await }).await
+    engine.to_its_end(async move { make(&work, &actor, source, wanted, idempotency).await }).await
 }
 
 async fn make(
     engine: &Engine,
     actor: &Actor,
     source: SessionId,
-    isolation: Isolation,
-    count: u32,
+    CloneOrder { isolation, count, at }: CloneOrder,
     idempotency: Option<Idempotency>,
 ) -> Result<Vec<State>, OpError> {
     let open = OpenSession::open(engine, source).await?;
     let missing = || OpError::NotFound { what: "session", id: source.to_string() };
-    let mut session = open.state().await.session.ok_or_else(missing)?;
+    let now = open.state().await;
+    let kept = match (at, &now.session) {
+        (Some(at), Some(session)) => Some(may_go_back(&now, session, at, actor)?),
+        _ => None,
+    };
+    // What it was told and what it worked with are of that moment, too.
+    let then = match at {
+        Some(at) => state_at(engine, source, at).await?,
+        None => now,
+    };
+    let mut session = then.session.ok_or_else(missing)?;
     let content = session.content.active.take().map(begin_with);
     let spec = inherited(session);
     let claims = Claims::new("clones", source, actor, idempotency);
     let snapshot = match isolation {
         Isolation::None => None,
+        Isolation::Full if kept.is_some() => kept,
         Isolation::Full => Some(keep(engine, actor, source, Some("clone".to_owned()), &claims).await?),
     };
     let made = async |number: u32, made: &mut Vec<SessionId>| {

@@ -11,9 +11,10 @@ use stead_store::IdempotencyClaim;
 use super::call_tool::{abandon, ended};
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
-use crate::{clock, files};
+use crate::{clock, files, points};
 
 /// What an operation came to, and where in the journal that stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +54,22 @@ async fn decide_and_perform(
     operation: FileOperation,
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
-    let session = OpenSession::open(engine, id).await?;
     let (call, tool) = (CallId::from_bits(clock::id_bits()), operation.tool());
-    match session.commit_claimed(Command::OperateFiles { call, operation }, actor, claim).await {
+    carry_out(engine, actor, id, tool, call, Command::OperateFiles { call, operation }, claim).await
+}
+
+/// Decides and performs a command whose effect is a file operation.
+pub(super) async fn carry_out(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    tool: ToolName,
+    call: CallId,
+    command: Command,
+    claim: Option<IdempotencyClaim>,
+) -> Result<Operated, OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    match session.commit_claimed(command, actor, claim).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
         Ok(intent) => match perform(engine, &session, intent).await {
             Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended)) => {
@@ -80,8 +94,22 @@ pub(super) async fn refuse(session: &OpenSession, tool: ToolName, rejection: Rej
 async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Operated, OpError> {
     let Some(Effect::OperateFiles { call, operation }) = intent.effect else { return Err(OpError::Contended) };
     let started = Instant::now();
+    // Those keep the tree themselves, or put one back that is kept.
+    let keeps = matches!(
+        operation,
+        FileOperation::Snapshot { .. } | FileOperation::Restore { .. } | FileOperation::Rewind { .. }
+    );
+    pause("operation.perform").await;
     let operated = match (order(engine, operation).await, session.workspace()) {
-        (Ok(order), Some(workspace)) => workspace.operate(order, intent.at).await.map_err(OpError::from),
+        (Ok(order), Some(workspace)) => match workspace.operate(order, intent.at).await {
+            Ok(mut done) => {
+                if !keeps {
+                    points::keep(session, &*workspace, &mut done).await;
+                }
+                Ok(done)
+            }
+            Err(error) => Err(error.into()),
+        },
         (Ok(_), None) => Err(OpError::NotFound { what: "workspace", id: session.id().to_string() }),
         (Err(error), _) => Err(error),
     };
@@ -118,6 +146,7 @@ async fn order(engine: &Engine, operation: FileOperation) -> Result<FileOrder, O
         FileOperation::Delete { path, if_match } => FileOrder::Delete { path, if_match },
         FileOperation::Snapshot { snapshot, .. } => FileOrder::Snapshot { snapshot },
         FileOperation::Restore { snapshot } => FileOrder::Restore { snapshot },
+        FileOperation::Rewind { before, snapshot, .. } => FileOrder::Rewind { before, snapshot },
     })
 }
 

@@ -13,7 +13,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::command::shown;
 use super::home::BoxHome;
-use super::line::{Frames, Line, connect};
+use super::line::{Alone, Frames, Line, connect};
+use super::remembered::{Chunk, Remembered};
 use super::reply::chain;
 use crate::execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream};
 
@@ -29,11 +30,44 @@ const FEED_AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct BoxedExecs {
     home: Arc<dyn BoxHome>,
     line: Arc<Line>,
+    remembered: Remembered,
 }
 
 impl BoxedExecs {
     pub(super) fn new(home: Arc<dyn BoxHome>, line: Arc<Line>) -> Self {
-        Self { home, line }
+        Self { home, line, remembered: Remembered::default() }
+    }
+
+    /// Takes over from the box what it keeps of commands that have ended, so that it can be ended without a reader losing anything.
+    pub(super) async fn remember_ended(&self, alone: &Alone<'_>) {
+        let Ok((Answer::Execs { execs, .. }, _)) = alone.ask(Ask::List).await else { return };
+        for status in execs.into_iter().filter(|status| !status.running) {
+            let Ok(exec) = status.exec.parse() else { continue };
+            if let Ok(chunks) = self.drain(exec).await {
+                self.remembered.keep(exec, chunks);
+                // Were it not forgotten, the box would only be found at work.
+                let _ = alone.ask(Ask::Forget { exec: status.exec }).await;
+            }
+        }
+    }
+
+    async fn drain(&self, exec: ExecId) -> Result<Vec<Chunk>, ExecError> {
+        let (mut reader, mut chunks) = (self.attach(exec, 0).await?, Vec::new());
+        loop {
+            match reader.next().await? {
+                Followed::Output { seq, stream, bytes } => chunks.push(Chunk { seq, stream, bytes }),
+                Followed::Ended => return Ok(chunks),
+            }
+        }
+    }
+
+    async fn attach(&self, exec: ExecId, after: u64) -> Result<Follower, ExecError> {
+        let lost = |error| exec_error(exec, error);
+        let (read, mut write) = connect(&self.home).await.map_err(lost)?.into_split();
+        let request = Request { id: 2, ask: Ask::Attach { exec: exec.to_string(), from: after } };
+        let frame = encode(&request, &[]).map_err(|error| lost(error.into()))?;
+        write.write_all(&frame).await.map_err(|error| lost(BoxError::Lost(error)))?;
+        Ok(Follower { exec, read, _write: write, frames: Frames::default() })
     }
 
     async fn done(&self, exec: ExecId, ask: Ask) -> Result<(), ExecError> {
@@ -115,12 +149,11 @@ impl Execs for BoxedExecs {
     }
 
     async fn follow(&self, exec: ExecId, after: u64) -> Result<Box<dyn Following>, ExecError> {
-        let lost = |error| exec_error(exec, error);
-        let (read, mut write) = connect(&self.home).await.map_err(lost)?.into_split();
-        let request = Request { id: 2, ask: Ask::Attach { exec: exec.to_string(), from: after } };
-        let frame = encode(&request, &[]).map_err(|error| lost(error.into()))?;
-        write.write_all(&frame).await.map_err(|error| lost(BoxError::Lost(error)))?;
-        Ok(Box::new(Follower { exec, read, _write: write, frames: Frames::default() }))
+        let _used = self.line.use_box().await;
+        if let Some(reader) = self.remembered.reader(exec, after) {
+            return Ok(Box::new(reader));
+        }
+        Ok(Box::new(self.attach(exec, after).await?))
     }
 
     async fn feed(&self, exec: ExecId, bytes: &[u8], end: InputEnd) -> Result<(), ExecError> {

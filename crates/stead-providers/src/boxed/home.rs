@@ -10,6 +10,7 @@ use stead_core::capability::LimitKind;
 use stead_core::config::{HostMount, ProviderName};
 use stead_core::event::StepReport;
 use stead_core::policy::MountMode;
+use stead_core::rewind::{Point, Points, Touched, Unkept};
 use stead_fs::DiskFs;
 use stead_fs::patch::Patch;
 
@@ -17,6 +18,7 @@ use super::scratch::Scratch;
 use super::tars;
 use crate::error::ProviderError;
 use crate::layers::{Note, TreeSource};
+use crate::workspace::PointOrder;
 
 /// Writes files into an empty tree, all of them or an error.
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&mut DiskFs) -> Result<StepReport, ProviderError> + 'a>;
@@ -26,6 +28,14 @@ pub(crate) struct MountOrder {
     pub(crate) host_path: String,
     pub(crate) mode: MountMode,
     pub(crate) allowed_host_roots: Vec<String>,
+}
+
+/// What a look at a tree found.
+#[derive(Default)]
+pub(crate) struct Looked {
+    pub(crate) touched: Option<Touched>,
+    /// The snapshot that has the tree as it is.
+    pub(crate) same: Option<SnapshotId>,
 }
 
 /// How one box is reached, and what the server keeps for it. Calls may block; none is made on an async thread.
@@ -90,6 +100,26 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
         Ok(tars::keep(self, &snapshot.to_string())?)
     }
+
+    /// What was written since the tree was last kept, as far as this provider can tell.
+    fn look(&self) -> Result<Looked, ProviderError> {
+        Ok(Looked::default())
+    }
+
+    /// Keeps the tree as it is now, within what may be spent.
+    fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
+        if order.points < Points::Copies {
+            return Ok(Point::Unkept(Unkept::Copy));
+        }
+        self.snapshot(order.snapshot)?;
+        Ok(Point::Kept(order.snapshot))
+    }
+
+    /// All snapshots of this box.
+    fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError>;
+
+    /// Snapshots nobody goes back to any more.
+    fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError>;
 
     /// Makes the tree what the snapshot kept; `false` if there is none.
     fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {

@@ -6,24 +6,30 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use stead_box::BoxError;
 use stead_box::protocol::{Answer, Ask, Decoder, Reply, Request, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::oneshot;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, oneshot};
 use tokio::task::AbortHandle;
 
 use super::home::BoxHome;
 use super::off_thread;
 use crate::error::ProviderError;
 
+/// Whoever wants the box alone waits so long for those who use it.
+const ALONE_WITHIN: Duration = Duration::from_secs(2);
+
 type Said = (Answer, Vec<u8>);
 
 pub(super) struct Line {
     home: Arc<dyn BoxHome>,
     wire: tokio::sync::Mutex<Option<Arc<Wire>>>,
+    /// Shared by whoever is about to ask the box something; held alone by who is about to end it. Once asked, the box itself knows that it is not idle.
+    gate: RwLock<()>,
 }
 
 /// A connection that was alive when it was last looked at.
@@ -52,22 +58,41 @@ impl Drop for Wire {
 
 impl Line {
     pub(super) fn new(home: Arc<dyn BoxHome>) -> Self {
-        Self { home, wire: tokio::sync::Mutex::default() }
+        Self { home, wire: tokio::sync::Mutex::default(), gate: RwLock::default() }
+    }
+
+    /// Held while the box must not be ended.
+    pub(super) async fn use_box(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().await
+    }
+
+    /// The box may be another one now: what is asked next is asked on a new connection.
+    pub(super) async fn reconnect(&self) {
+        *self.wire.lock().await = None;
+    }
+
+    /// The box for whoever asks alone, if nobody else uses it for long; what is asked from then on waits.
+    pub(super) async fn alone(&self) -> Option<Alone<'_>> {
+        let guard = tokio::time::timeout(ALONE_WITHIN, self.gate.write()).await.ok()?;
+        Some(Alone { line: self, _guard: guard })
     }
 
     /// Asks, and waits for the one answer. A refusal is an error.
     pub(super) async fn ask(&self, ask: Ask, body: &[u8]) -> Result<Said, BoxError> {
+        let used = self.use_box().await;
+        let told = self.send(ask, body).await?;
+        drop(used);
+        hear(told).await
+    }
+
+    async fn send(&self, ask: Ask, body: &[u8]) -> Result<oneshot::Receiver<Said>, BoxError> {
         let wire = self.wire().await?;
         let id = wire.next.fetch_add(1, Ordering::Relaxed);
         let frame = encode(&Request { id, ask }, body)?;
         let (tell, told) = oneshot::channel();
-        let lost = || BoxError::Lost(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
         wire.waiting.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, tell))).ok_or_else(lost)?;
         wire.write.lock().await.write_all(&frame).await.map_err(BoxError::Lost)?;
-        match told.await.map_err(|_| lost())? {
-            (Answer::Failed { code, message }, _) => Err(BoxError::Answer { code, message }),
-            said => Ok(said),
-        }
+        Ok(told)
     }
 
     async fn wire(&self) -> Result<Arc<Wire>, BoxError> {
@@ -82,6 +107,35 @@ impl Line {
         let wire = Arc::new(Wire { write: write.into(), next: AtomicU64::new(2), waiting, reader });
         *kept = Some(wire.clone());
         Ok(wire)
+    }
+}
+
+/// Nobody else asks the box anything.
+pub(super) struct Alone<'a> {
+    line: &'a Line,
+    _guard: RwLockWriteGuard<'a, ()>,
+}
+
+impl Alone<'_> {
+    pub(super) async fn ask(&self, ask: Ask) -> Result<Said, BoxError> {
+        hear(self.line.send(ask, &[]).await?).await
+    }
+
+    /// The box may have been ended: the next question is asked on a new connection.
+    pub(super) async fn hang_up(self) {
+        self.line.reconnect().await;
+    }
+}
+
+fn lost() -> BoxError {
+    BoxError::Lost(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
+}
+
+/// Waits for an answer. A refusal is an error.
+async fn hear(told: oneshot::Receiver<Said>) -> Result<Said, BoxError> {
+    match told.await.map_err(|_| lost())? {
+        (Answer::Failed { code, message }, _) => Err(BoxError::Answer { code, message }),
+        said => Ok(said),
     }
 }
 

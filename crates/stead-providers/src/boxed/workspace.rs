@@ -1,5 +1,6 @@
 //! One workspace in a box, spoken to over its socket, each call on a connection of its own.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
+use stead_core::rewind::{Point, Points, Touched, Unkept};
 use stead_core::tool::ToolName;
-use stead_core::{CallId, Timestamp};
+use stead_core::{CallId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
@@ -31,7 +33,8 @@ use crate::error::{OperateError, ProviderError};
 use crate::execs::Execs;
 use crate::fill;
 use crate::workspace::{
-    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, ToolDone, ToolOrder, Workspace,
+    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone, ToolOrder,
+    Workspace,
 };
 
 /// Where the agent finds what its task is about.
@@ -60,6 +63,12 @@ impl BoxedWorkspace {
     }
 
     async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
+        let _used = self.line.use_box().await;
+        self.with_alone(work).await
+    }
+
+    /// For who is alone with the box, or ends it on purpose.
+    async fn with_alone<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
         let inner = self.inner.clone();
         off_thread(move || Ok(work(&inner))).await.ok()
     }
@@ -85,6 +94,24 @@ impl BoxedWorkspace {
             Ok(command) => command::run(&self.line, order.call.to_string(), command, &order.limits).await,
             Err(message) => failed("invalid_argument", message, None),
         }
+    }
+}
+
+impl BoxedWorkspace {
+    async fn keep_point(&self, order: PointOrder) -> Result<(Option<Touched>, Point), ProviderError> {
+        let Some(alone) = self.line.alone().await else { return Ok((None, Point::Unkept(Unkept::AtWork))) };
+        let interrupted = || ProviderError::Interrupted;
+        let looked = self.with_alone(|inner| inner.home.look()).await.ok_or_else(interrupted)??;
+        if let Some(snapshot) = looked.same {
+            return Ok((None, Point::Kept(snapshot)));
+        }
+        if looked.touched.is_some() {
+            // What the box remembers for readers to come would be lost with it.
+            self.execs.remember_ended(&alone).await;
+        }
+        let point = self.with_alone(move |inner| inner.home.point(order)).await;
+        alone.hang_up().await;
+        Ok((looked.touched, point.ok_or_else(interrupted)??))
     }
 }
 
@@ -207,11 +234,19 @@ impl Inner {
                 self.home.snapshot(snapshot).map_err(kept_error)?;
                 Ok(None)
             }
-            FileOrder::Restore { snapshot } => match self.home.restore(snapshot) {
-                Ok(true) => Ok(None),
-                Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
-                Err(error) => Err(kept_error(error)),
-            },
+            FileOrder::Restore { snapshot } => self.restore(snapshot),
+            FileOrder::Rewind { before, snapshot } => {
+                self.home.snapshot(before).map_err(kept_error)?;
+                self.restore(snapshot)
+            }
+        }
+    }
+
+    fn restore(&self, snapshot: SnapshotId) -> Result<Option<Placement>, OperateError> {
+        match self.home.restore(snapshot) {
+            Ok(true) => Ok(None),
+            Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
+            Err(error) => Err(kept_error(error)),
         }
     }
 
@@ -316,8 +351,32 @@ impl Workspace for BoxedWorkspace {
     }
 
     async fn operate(&self, order: FileOrder, _now: Timestamp) -> Result<Done, OperateError> {
-        let placement = self.with(|inner| inner.operate(order)).await.ok_or(OperateError::Interrupted)??;
+        let ends = matches!(order, FileOrder::Snapshot { .. } | FileOrder::Restore { .. } | FileOrder::Rewind { .. });
+        let placement = self.with(|inner| inner.operate(order)).await.ok_or(OperateError::Interrupted)?;
+        if ends {
+            self.line.reconnect().await;
+        }
+        let placement = placement?;
         Ok(Done { placement, ..Done::nothing() })
+    }
+
+    async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError> {
+        if order.points >= Points::Layers {
+            let (touched, point) = self.keep_point(order).await?;
+            (done.touched, done.point) = (touched, Some(point));
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {
+        // It needs no box.
+        let forgotten = self.with_alone(move |inner| inner.home.forget(&snapshots)).await;
+        forgotten.unwrap_or(Err(ProviderError::Interrupted))
+    }
+
+    async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError> {
+        let kept = self.with_alone(|inner| inner.home.snapshots()).await.ok_or(ProviderError::Interrupted)??;
+        self.forget(kept.into_iter().filter(|snapshot| !wanted.contains(snapshot)).collect()).await
     }
 
     async fn open(&self, path: &str) -> Result<OpenFile, FsError> {

@@ -63,7 +63,7 @@ pub(super) fn operate(
             vec![Change::Removed { path }]
         }
         FileOrder::Snapshot { .. } => Vec::new(),
-        FileOrder::Restore { snapshot } => {
+        FileOrder::Restore { snapshot } | FileOrder::Rewind { snapshot, .. } => {
             files = kept.find(snapshot).ok_or(OperateError::NoSnapshot { snapshot })?;
             Vec::new()
         }

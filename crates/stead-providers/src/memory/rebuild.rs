@@ -45,24 +45,26 @@ pub fn rebuild(history: &[FileEvent]) -> Result<Rebuilt, RebuildError> {
     for event in history {
         let (session, seq) = (event.session, event.seq);
         let mut files = tree.files.clone();
+        let mut kept = tree.kept.filter(|_| event.changes.is_empty());
         for change in &event.changes {
             files.apply(change, event.at.millis()).map_err(|source| RebuildError::Change { session, seq, source })?;
         }
-        match event.mark {
-            Some(Mark::Kept(snapshot)) => {
-                snapshots.insert(snapshot, files.clone());
+        // Not something that happened to the files, if nobody has their hash afterwards.
+        let revision = tree.revision + u64::from(event.tree_hash.is_some() || !event.changes.is_empty());
+        for mark in &event.marks {
+            match mark {
+                Mark::Kept(snapshot) => {
+                    snapshots.insert(*snapshot, files.clone());
+                    kept = Some(*snapshot);
+                }
+                Mark::PutBack(snapshot) => {
+                    files = snapshots.get(snapshot).cloned().ok_or(RebuildError::Snapshot { session, seq })?;
+                    kept = Some(*snapshot);
+                }
+                Mark::Began => tree.base = files.clone(),
             }
-            Some(Mark::PutBack(snapshot)) => {
-                files = snapshots.get(&snapshot).cloned().ok_or(RebuildError::Snapshot { session, seq })?;
-            }
-            Some(Mark::Began) | None => {}
         }
-        tree = tree.with(files);
-        if event.mark == Some(Mark::Began) {
-            // Not something that happened to the files: the base is now what they are.
-            tree.revision -= 1;
-            tree.base = tree.files.clone();
-        }
+        tree = Tree { files, revision, base: tree.base, kept };
         if let (Some(recorded), Some(rebuilt)) = (&event.tree_hash, tree.hash())
             && *recorded != rebuilt
         {

@@ -1,6 +1,6 @@
 //! A memory workspace's files at one revision, and the snapshots all workspaces keep.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stead_core::{SnapshotId, WorkspaceId};
@@ -14,12 +14,14 @@ pub struct Tree {
     pub(super) revision: u64,
     /// The files the session began with.
     pub(super) base: MemoryFs,
+    /// The snapshot that has these very files.
+    pub(super) kept: Option<SnapshotId>,
 }
 
 impl Tree {
     /// The next revision, with these files.
     pub(super) fn with(&self, files: MemoryFs) -> Tree {
-        Tree { files, revision: self.revision + 1, base: self.base.clone() }
+        Tree { files, revision: self.revision + 1, base: self.base.clone(), kept: None }
     }
 
     /// The hash of the whole tree, kept by its nodes.
@@ -44,6 +46,14 @@ impl Kept {
 
     pub(super) fn find(&self, snapshot: SnapshotId) -> Option<MemoryFs> {
         self.lock().get(&snapshot).map(|(_, files)| files.clone())
+    }
+
+    pub(super) fn drop_all(&self, snapshots: &[SnapshotId]) {
+        self.lock().retain(|snapshot, _| !snapshots.contains(snapshot));
+    }
+
+    pub(super) fn retain(&self, owner: WorkspaceId, wanted: &BTreeSet<SnapshotId>) {
+        self.lock().retain(|snapshot, (of, _)| *of != owner || wanted.contains(snapshot));
     }
 
     pub(super) fn forget(&self, owner: WorkspaceId) {

@@ -1,8 +1,9 @@
 //! One memory workspace: a persistent tree, and at most one change on its way into the journal.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -11,8 +12,9 @@ use stead_core::config::ProviderName;
 use stead_core::event::{Answer, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
+use stead_core::rewind::{Point, Points};
 use stead_core::tool::ToolName;
-use stead_core::{Timestamp, WorkspaceId};
+use stead_core::{SnapshotId, Timestamp, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::patch::{self, Patch};
 use stead_fs::tools::{self, Call, FileTool};
@@ -25,23 +27,23 @@ use crate::error::{OperateError, ProviderError};
 use crate::evaluate::{self, WorkingCopy, file_limits};
 use crate::execs::Execs;
 use crate::workspace::{
-    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Staged, ToolDone, ToolOrder, Workspace,
+    ActionOrder, Done, FileOrder, GitOrder, GitRan, Keep, OpenFile, Performed, PointOrder, Staged, ToolDone, ToolOrder,
+    Workspace,
 };
 
 /// Where the agent finds what its task is about.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
 
 pub(super) struct MemoryWorkspace {
-    id: WorkspaceId,
     tree: Arc<Mutex<Tree>>,
-    kept: Kept,
+    keeper: Keeper,
 }
 
 type Current = OwnedMutexGuard<Tree>;
 
 impl MemoryWorkspace {
     pub(super) fn new(id: WorkspaceId, tree: Tree, kept: Kept) -> Self {
-        Self { id, tree: Arc::new(Mutex::new(tree)), kept }
+        Self { tree: Arc::new(Mutex::new(tree)), keeper: Keeper { owner: id, kept } }
     }
 
     async fn current(&self) -> Current {
@@ -50,6 +52,10 @@ impl MemoryWorkspace {
 
     async fn files(&self) -> MemoryFs {
         self.tree.lock().await.files.clone()
+    }
+
+    fn stage(&self, current: Current, files: MemoryFs, changes: Vec<Change>) -> Done {
+        stage(current, files, changes, &self.keeper)
     }
 
     /// On a copy, while others go on; what was written is written again on what the files have become by then.
@@ -68,17 +74,43 @@ impl MemoryWorkspace {
         let current = self.current().await;
         let mut files = current.files.clone();
         match evaluate::write_again(&mut files, writes, &order) {
-            Ok(changes) => ToolDone { answer: evaluate::answer(evaluated), done: stage(current, files, changes) },
+            Ok(changes) => ToolDone { answer: evaluate::answer(evaluated), done: self.stage(current, files, changes) },
             Err(error) => evaluate::unchanged(Err(error)),
         }
     }
 }
 
 /// Ends a change: the tree is held until it is published or the change is dropped.
-fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>) -> Done {
-    let next = current.with(files);
+fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>, keeper: &Keeper) -> Done {
+    let mut next = current.with(files);
     let (tree_hash, revision) = (next.hash(), Some(next.revision));
-    Done { changes, tree_hash, revision, placement: None, staged: Staged::new(move || *current = next) }
+    // Whether it is to be kept is told before it is published, if at all.
+    let wanted = Arc::new(OnceLock::new());
+    let (told, keeper) = (wanted.clone(), keeper.clone());
+    let keep: Keep = Box::new(move |snapshot| {
+        let _ = told.set(snapshot);
+    });
+    let staged = Staged::new(move || {
+        next.kept = wanted.get().copied();
+        if let Some(snapshot) = next.kept {
+            keeper.keep(snapshot, next.files.clone());
+        }
+        *current = next;
+    });
+    Done { changes, tree_hash, revision, keep: Some(keep), staged, ..Done::nothing() }
+}
+
+/// Where this workspace's snapshots are kept.
+#[derive(Clone)]
+struct Keeper {
+    owner: WorkspaceId,
+    kept: Kept,
+}
+
+impl Keeper {
+    fn keep(&self, snapshot: SnapshotId, files: MemoryFs) {
+        self.kept.keep(self.owner, snapshot, files);
+    }
 }
 
 /// Runs what reads, hashes or compares whole files where it holds up nobody. `None` if it panicked or the server is going down.
@@ -106,7 +138,7 @@ impl Workspace for MemoryWorkspace {
         if let Some(tree) = tree {
             let (files, report) = fill::tree(files, tree, now).await?;
             let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
-            return Ok(Performed { done: stage(current, files, changes), report });
+            return Ok(Performed { done: self.stage(current, files, changes), report });
         }
         match action {
             Action::CreateWorkspace => return Ok(Performed { done: Done::nothing(), report }),
@@ -115,9 +147,9 @@ impl Workspace for MemoryWorkspace {
                 files.apply(&change, now.millis()).map_err(|source| ProviderError::Files { source })?;
             }
             Action::RestoreSnapshot { snapshot, .. } => {
-                files = self.kept.find(snapshot).ok_or(ProviderError::NoSnapshot { snapshot })?;
+                files = self.keeper.kept.find(snapshot).ok_or(ProviderError::NoSnapshot { snapshot })?;
                 // The files are those of another session's journal: no change of this one's.
-                let done = stage(current, files, Vec::new());
+                let done = self.stage(current, files, Vec::new());
                 return Ok(Performed { done, report });
             }
             Action::HydrateMounts { mounts, allowed_host_roots } => {
@@ -133,7 +165,7 @@ impl Workspace for MemoryWorkspace {
             }
         }
         let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
-        Ok(Performed { done: stage(current, files, changes), report })
+        Ok(Performed { done: self.stage(current, files, changes), report })
     }
 
     async fn begin(&self) -> Result<(), ProviderError> {
@@ -144,23 +176,58 @@ impl Workspace for MemoryWorkspace {
 
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError> {
         let current = self.current().await;
-        let snapshot = match &order {
-            FileOrder::Snapshot { snapshot } => Some(*snapshot),
-            _ => None,
+        // The snapshot that has the files afterwards, and the one that is to have those of before.
+        let (same, before) = match &order {
+            FileOrder::Snapshot { snapshot } | FileOrder::Restore { snapshot } => (Some(*snapshot), None),
+            FileOrder::Rewind { before, snapshot } => (Some(*snapshot), Some((*before, current.files.clone()))),
+            _ => (None, None),
         };
-        let kept = self.kept.clone();
+        let keeper = self.keeper.clone();
         let work = off_thread(move || {
-            let operated = operate::operate(current.files.clone(), &kept, order, now)?;
+            let operated = operate::operate(current.files.clone(), &keeper.kept, order, now)?;
             // Hashing the new tree is part of the work.
-            let done = stage(current, operated.files.clone(), operated.changes);
-            Ok::<_, OperateError>((Done { placement: operated.placement, ..done }, operated.files))
+            let done = stage(current, operated.files, operated.changes, &keeper);
+            Ok::<_, OperateError>(Done { placement: operated.placement, ..done })
         });
-        let (mut done, files) = work.await.ok_or(OperateError::Interrupted)??;
-        if let Some(snapshot) = snapshot {
-            let (kept, owner) = (self.kept.clone(), self.id);
-            done.staged = done.staged.and(move || kept.keep(owner, snapshot, files));
+        let mut done = work.await.ok_or(OperateError::Interrupted)??;
+        if let (Some(snapshot), Some(keep)) = (same, done.keep.take()) {
+            keep(snapshot);
+        }
+        if let Some((before, files)) = before {
+            let keeper = self.keeper.clone();
+            done.staged = done.staged.and(move || keeper.keep(before, files));
         }
         Ok(done)
+    }
+
+    async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError> {
+        if order.points < Points::Free {
+            return Ok(());
+        }
+        if let Some(keep) = done.keep.take() {
+            keep(order.snapshot);
+            done.point = Some(Point::Kept(order.snapshot));
+        } else if done.revision.is_none() {
+            // Nothing was done: the tree may be kept as it is already.
+            let mut tree = self.tree.lock().await;
+            let kept = *tree.kept.get_or_insert(order.snapshot);
+            if kept == order.snapshot {
+                self.keeper.keep(kept, tree.files.clone());
+                done.revision = Some(tree.revision);
+            }
+            done.point = Some(Point::Kept(kept));
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {
+        self.keeper.kept.drop_all(&snapshots);
+        Ok(())
+    }
+
+    async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError> {
+        self.keeper.kept.retain(self.keeper.owner, &wanted);
+        Ok(())
     }
 
     async fn open(&self, path: &str) -> Result<OpenFile, FsError> {
@@ -218,7 +285,7 @@ impl Workspace for MemoryWorkspace {
         if reply.changes.is_empty() {
             return ToolDone { answer, done: Done::nothing() };
         }
-        ToolDone { answer, done: stage(current, files, reply.changes) }
+        ToolDone { answer, done: self.stage(current, files, reply.changes) }
     }
 
     fn execs(&self) -> Option<&dyn Execs> {

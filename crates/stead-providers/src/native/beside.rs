@@ -42,6 +42,19 @@ pub(super) fn make<T>(
     }
 }
 
+/// Removes those of a workspace that no lineage names any more. The caller has its turn.
+pub(super) fn sweep(workspaces: &Workspaces, id: WorkspaceId) -> Result<(), ProviderError> {
+    let (volume, named) = (id.to_string(), workspaces.named_beside(id));
+    let made = workspaces.lineage(id).map_or(0, |lineage| lineage.next_beside);
+    for number in (0..made).filter(|number| !named.contains(number)) {
+        let tree = workspaces.place.beside(&volume, number);
+        if tree.exists() {
+            fs::remove_dir_all(&tree).map_err(|error| host("remove", &tree, error))?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn path(workspaces: &Workspaces, layer: &LayerRef) -> PathBuf {
     match layer {
         LayerRef::Beside { volume, number } => workspaces.place.beside(volume, *number),

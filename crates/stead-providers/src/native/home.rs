@@ -14,6 +14,7 @@ use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::event::StepReport;
 use stead_core::policy::MountMode;
+use stead_core::rewind::{Point, Points, Unkept};
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::mount::AllowedRoots;
@@ -24,12 +25,13 @@ use super::beside;
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::workspaces::{Turn, Workspaces};
 use crate::boxed::limit_kinds;
-use crate::boxed::{BoxHome, Fill, MountOrder, Scratch, patch_of, send};
+use crate::boxed::{BoxHome, Fill, Looked, MountOrder, Scratch, patch_of, send};
 use crate::error::ProviderError;
 use crate::layers::{Note, TreeSource};
+use crate::workspace::PointOrder;
 
 /// A longer chain is made one layer: overlayfs looks through all of them for every name that is not there.
-const MOST_LAYERS: usize = 24;
+pub(super) const MOST_LAYERS: usize = 24;
 /// What a box may write into a file of the server's.
 const MOST_BYTES: u64 = 64 << 30;
 
@@ -76,7 +78,7 @@ impl NativeHome {
         Ok(running)
     }
 
-    fn connect_in(&self, turn: &mut Turn) -> Result<Connection, ProviderError> {
+    pub(super) fn connect_in(&self, turn: &mut Turn) -> Result<Connection, ProviderError> {
         let dead =
             |error: &BoxError| matches!(error, BoxError::Lost(_) | BoxError::Gone { .. } | BoxError::Host { .. });
         if let Some(running) = &turn.running {
@@ -93,7 +95,7 @@ impl NativeHome {
     }
 
     /// Ends the box if nothing would be lost by it; says whether there is none now.
-    fn rest(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
+    pub(super) fn rest(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
         let Some(running) = turn.running.clone() else { return Ok(true) };
         let rested = match running.connect() {
             Ok(mut connection) => connection.rest()?,
@@ -129,7 +131,7 @@ impl NativeHome {
             lineage.layers.push(frozen);
             lineage.generation += 1;
         })?;
-        turn.written = false;
+        turn.stands_on(None);
         Ok(Some(changed.layers))
     }
 
@@ -165,6 +167,7 @@ impl NativeHome {
         }
         end_unused(turn)?;
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.layers.push(layer))?;
+        turn.stands_on(None);
         Ok(true)
     }
 
@@ -185,7 +188,7 @@ impl NativeHome {
             // What was written since is given up, unless a snapshot names it.
             lineage.generation += u32::from(written);
         })?;
-        turn.written = false;
+        turn.stands_on(Some(snapshot));
         Ok(true)
     }
 }
@@ -271,22 +274,41 @@ impl BoxHome for NativeHome {
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        self.keep_as(&mut self.turn(), snapshot)
+    }
+
+    fn look(&self) -> Result<Looked, ProviderError> {
+        self.look_at(&mut self.turn())
+    }
+
+    fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
         let mut turn = self.turn();
-        let kept = match self.freeze(&mut turn, Durability::Later)? {
-            Some(layers) => layers,
-            None => vec![self.copy(&mut turn)?],
-        };
-        let long = self.lineage()?.layers.len() >= MOST_LAYERS;
-        let shortened = long && self.rest(&mut turn)?;
-        self.workspaces.change(self.id(), Durability::Now, |lineage| {
-            lineage.snapshots.insert(snapshot.to_string(), kept.clone());
-            if shortened {
-                lineage.layers = kept;
-                lineage.generation += 1;
-            }
+        if self.lineage()?.bound.is_some() {
+            return Ok(Point::Unkept(Unkept::HostDirectory));
+        }
+        if std::mem::take(&mut turn.clean) {
+            self.keep_layers_as(&mut turn, order.snapshot)?;
+            return Ok(Point::Kept(order.snapshot));
+        }
+        if turn.written && !self.rest_soon(&mut turn)? && order.points < Points::Copies {
+            return Ok(Point::Unkept(Unkept::AtWork));
+        }
+        self.keep_as(&mut turn, order.snapshot)?;
+        Ok(Point::Kept(order.snapshot))
+    }
+
+    fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError> {
+        Ok(self.lineage()?.snapshots.keys().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError> {
+        let mut turn = self.turn();
+        turn.kept = turn.kept.filter(|kept| !snapshots.contains(kept));
+        let gone: Vec<String> = snapshots.iter().map(ToString::to_string).collect();
+        self.workspaces.change(self.id(), Durability::Later, |lineage| {
+            lineage.snapshots.retain(|name, _| !gone.contains(name));
         })?;
-        turn.written = !shortened && turn.written;
-        Ok(())
+        beside::sweep(&self.workspaces, self.id())
     }
 
     fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {

@@ -39,6 +39,20 @@ pub(super) struct Turn {
     pub(super) compares_with: Option<Vec<LayerRef>>,
     /// Whether a box has run over the generation that is written: then there may be something in it.
     pub(super) written: bool,
+    /// The snapshot that has the layers as they are, if nothing is written over them.
+    pub(super) kept: Option<SnapshotId>,
+    /// Whether the last look found nothing written over the layers; true only for who looked, while nobody else uses the box.
+    pub(super) clean: bool,
+    /// What was found written when somebody last looked, and when it was.
+    pub(super) seen: BTreeMap<String, i64>,
+}
+
+impl Turn {
+    /// The layers are others now, and nothing is written over them.
+    pub(super) fn stands_on(&mut self, kept: Option<SnapshotId>) {
+        (self.written, self.kept) = (false, kept);
+        self.seen.clear();
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -238,6 +252,18 @@ impl Workspaces {
         let own = id.to_string();
         let number = |layer: &LayerRef| match layer {
             LayerRef::Generation { volume, number, .. } if *volume == own => Some(*number),
+            _ => None,
+        };
+        lock(&self.lineages).values().flat_map(Lineage::refs).filter_map(number).collect()
+    }
+}
+
+impl Workspaces {
+    /// The directories beside a volume that some lineage names.
+    pub(super) fn named_beside(&self, id: WorkspaceId) -> Vec<u32> {
+        let own = id.to_string();
+        let number = |layer: &LayerRef| match layer {
+            LayerRef::Beside { volume, number } if *volume == own => Some(*number),
             _ => None,
         };
         lock(&self.lineages).values().flat_map(Lineage::refs).filter_map(number).collect()

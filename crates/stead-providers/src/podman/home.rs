@@ -12,6 +12,7 @@ use stead_core::{SnapshotId, WorkspaceId};
 
 use super::place::Place;
 use crate::boxed::{BoxHome, Scratch};
+use crate::error::ProviderError;
 
 pub(super) struct PodmanHome {
     pub(super) id: WorkspaceId,
@@ -56,6 +57,21 @@ impl BoxHome for PodmanHome {
 
     fn kept(&self, name: &str) -> io::Result<File> {
         self.place.snapshot(self.id, name).and_then(File::open)
+    }
+
+    fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError> {
+        Ok(self.place.snapshots(self.id).map_err(BoxError::Lost)?)
+    }
+
+    fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError> {
+        for snapshot in snapshots {
+            let path = self.place.snapshot(self.id, &snapshot.to_string()).map_err(BoxError::Lost)?;
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(BoxError::Lost(error).into()),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {

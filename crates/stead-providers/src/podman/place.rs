@@ -149,6 +149,21 @@ impl Place {
         Ok(directory.join(format!("{name}.tar")))
     }
 
+    pub(super) fn snapshots(&self, id: WorkspaceId) -> io::Result<Vec<SnapshotId>> {
+        let mut found = Vec::new();
+        let entries = match fs::read_dir(self.directory(id).join("snapshots")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            entries => entries?,
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            let stem = name.to_str().and_then(|name| name.strip_suffix(".tar"));
+            // What a diff compares with is there, too.
+            found.extend(stem.and_then(|stem| stem.parse::<SnapshotId>().ok()));
+        }
+        Ok(found)
+    }
+
     /// A snapshot of any box of this server's.
     pub(super) fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {
         for entry in fs::read_dir(self.boxes())? {

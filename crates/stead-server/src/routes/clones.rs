@@ -20,7 +20,7 @@ use crate::wire::list::List;
 use crate::wire::session::Session;
 use crate::wire::snapshot::CloneRequest;
 
-/// Makes more sessions from one: in its workspace (`none`), or each in a copy of it (`full`). All of them, or none.
+/// Makes more sessions from one: in its workspace (`none`), or each in a copy of it (`full`), as it is or as it was `at` an event. All of them, or none.
 #[utoipa::path(post, path = "/sessions/{id}/clone", tag = "snapshots", operation_id = "clone_session",
     params(("id" = schema::SessionId, Path), WaitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same clones.", pattern = "^[!-~]{1,255}$")),
@@ -37,8 +37,9 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Answer<List<Session>>), Problem> {
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
-    let CloneRequest { isolation, count } = body.value;
-    let states = ops::clone_session(&app.engine, &actor, id, isolation, count, idempotency).await?;
+    let CloneRequest { isolation, count, at } = body.value;
+    let wanted = ops::CloneOrder { isolation, count, at };
+    let states = ops::clone_session(&app.engine, &actor, id, wanted, idempotency).await?;
     let deadline = wait.map(|wait| Instant::now() + wait);
     let mut clones = Vec::with_capacity(states.len());
     for state in states {

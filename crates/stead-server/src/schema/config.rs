@@ -68,6 +68,10 @@ fn git_push() -> Value {
     object(&[], json!({"push_branches": or_null(branches), "allow_force_push": or_null(flag())}))
 }
 
+pub(super) fn rewind() -> Value {
+    object(&[], json!({"points": or_null(named("Points")), "keep": or_null(whole(1, 1_000))}))
+}
+
 pub(super) fn workspace_config() -> Value {
     let mut tools = list(named("ToolName"));
     tools["uniqueItems"] = true.into();
@@ -87,6 +91,7 @@ pub(super) fn workspace_config() -> Value {
             "setup_commands": or_null(commands), "setup_timeout_seconds": or_null(whole(1, 86_400)),
             "on_setup_failure": or_null(on_failure), "require_workspace": or_null(flag()),
             "mounts": or_null(mounts), "network": or_null(network()), "limits": or_null(tool_limits()),
+            "rewind": or_null(rewind()),
             "ttl_seconds": or_null(whole(1, 31_536_000)), "idle_seconds": or_null(whole(1, 31_536_000)),
             "warm_pool": or_null(whole(0, 1_000)),
         }),

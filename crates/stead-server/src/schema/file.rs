@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{free_text, object, or_null, whole, words};
+use super::{MAX_WHOLE, free_text, object, or_null, whole, words};
 use crate::wire::snapshot::MAX_CLONES;
 
 /// No NUL, and no segment that is `.` or `..`.
@@ -21,5 +21,17 @@ pub(super) fn snapshot_request() -> Value {
 
 pub(super) fn clone_request() -> Value {
     let isolation = words(["none", "full"]);
-    object(&["isolation"], json!({"isolation": isolation, "count": or_null(whole(1, MAX_CLONES))}))
+    let mut schema = object(
+        &["isolation"],
+        json!({"isolation": isolation, "count": or_null(whole(1, MAX_CLONES)), "at": or_null(whole(1, MAX_WHOLE))}),
+    );
+    // A workspace that is shared has no past of its own.
+    let now = json!({"properties": {"at": {"type": "null"}}});
+    schema["if"] = json!({"properties": {"isolation": {"const": "none"}}});
+    schema["then"] = now;
+    schema
+}
+
+pub(super) fn rewind_request() -> Value {
+    object(&["to"], json!({"to": whole(1, MAX_WHOLE)}))
 }

@@ -57,7 +57,10 @@ pub(super) fn project() -> Value {
 pub(super) fn platform() -> Value {
     let defaults = object(
         &[],
-        json!({"provider": or_null(named("ProviderName")), "resource_limits": or_null(named("ResourceLimits"))}),
+        json!({
+            "provider": or_null(named("ProviderName")), "resource_limits": or_null(named("ResourceLimits")),
+            "rewind": or_null(super::config::rewind()),
+        }),
     );
     let root = text("A directory on the host.", HOST_PATH, 4096);
     object(

@@ -69,6 +69,7 @@ pub(crate) const MAX_CLONES: u64 = 64;
 pub(crate) struct CloneRequest {
     pub(crate) isolation: Isolation,
     pub(crate) count: u32,
+    pub(crate) at: Option<u64>,
 }
 
 impl Read for CloneRequest {
@@ -84,7 +85,15 @@ impl Read for CloneRequest {
             None => None,
         };
         let count = fields.number_or("count", 1..=MAX_CLONES, 1);
+        let at = fields.optional::<u64>("at");
+        match (at, isolation) {
+            (Some(0), _) => fields.fail("at", "events are counted from 1"),
+            (Some(_), Some(Isolation::None)) => {
+                fields.fail("at", "goes with isolation 'full': a workspace that is shared has no past of its own");
+            }
+            _ => {}
+        }
         fields.done();
-        Some(Self { isolation: isolation?, count: u32::try_from(count).ok()? })
+        Some(Self { isolation: isolation?, count: u32::try_from(count).ok()?, at })
     }
 }

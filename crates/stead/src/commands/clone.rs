@@ -24,6 +24,9 @@ pub(crate) struct Clone {
     /// What the clones share with the session
     #[arg(long, value_enum, default_value = "full")]
     isolation: Isolation,
+    /// Begin with the files as they were at this event, rather than as they are
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    at: Option<u64>,
     /// How many
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     count: u32,
@@ -43,7 +46,7 @@ impl Clone {
         };
         let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let path = format!("/sessions/{}/clone?wait={}", segment(&self.id), self.wait);
-        let body = json!({"isolation": isolation, "count": self.count});
+        let body = json!({"isolation": isolation, "count": self.count, "at": self.at});
         let made = context.client()?.create(&path, &body, &key, Duration::from_secs(self.wait))?;
         let clones: Vec<serde_json::Value> = made["items"].as_array().cloned().unwrap_or_default();
         context.out.either(&made, || render::sessions(&context.out, &clones))

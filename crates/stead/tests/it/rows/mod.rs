@@ -25,6 +25,7 @@ mod podman;
 mod policy;
 mod pool;
 mod postgres;
+mod rewind;
 mod sessions;
 mod snapshots;
 mod tools;

@@ -1,0 +1,33 @@
+//! When the files of a session may be put back as they were at one of its events.
+
+use super::may_use;
+use crate::actor::Actor;
+use crate::command::{Effect, Step};
+use crate::event::{Event, FileOperation};
+use crate::rejection::Rejection;
+use crate::session::{Session, State};
+use crate::tool::ToolName;
+use crate::{CallId, SnapshotId};
+
+/// The files as they were when an event had just happened, for an actor who may change files.
+pub fn may_go_back(state: &State, session: &Session, to: u64, actor: &Actor) -> Result<SnapshotId, Rejection> {
+    may_use(session, ToolName::Write, actor)?;
+    if to == 0 || to > state.seq {
+        return Err(Rejection::NoEvent { to, last: state.seq });
+    }
+    session.trail.find(to).map_err(Rejection::NoPoint)
+}
+
+pub(super) fn rewind(
+    state: &State,
+    session: &Session,
+    call: CallId,
+    to: u64,
+    before: SnapshotId,
+    actor: &Actor,
+) -> Result<Step, Rejection> {
+    let snapshot = may_go_back(state, session, to, actor)?;
+    let operation = FileOperation::Rewind { to, snapshot, before };
+    let started = Event::FileOperationStarted { call, operation: operation.clone(), actor: actor.clone() };
+    Ok(Step { events: vec![started], effect: Some(Effect::OperateFiles { call, operation }) })
+}

@@ -1,0 +1,142 @@
+//! Which call last wrote a file.
+//!
+//! Told from the journals alone: each call's record names what it changed. A file that was put back by a restore or a rewind is still its writer's.
+
+use std::collections::HashMap;
+
+use stead_core::capability::FileHome;
+use stead_core::event::FileChange;
+use stead_core::rewind::{Point, Points};
+use stead_core::tool::ToolName;
+use stead_core::{Actor, SessionId, SnapshotId, Timestamp};
+use stead_fs::{FsError, PathRules, WorkspacePath};
+use stead_providers::{Mark, OperateError};
+
+use super::read_files::allowed;
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::history::{Deed, DeedKind, Entry, entries};
+use crate::open_session::OpenSession;
+
+/// The last that happened to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blame {
+    pub path: String,
+    /// `None`: nobody touched it since the session began.
+    pub last: Option<Wrote>,
+    /// Calls that touched more files than their record names; each may be the real last.
+    pub uncertain: Vec<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrote {
+    pub session: SessionId,
+    pub seq: u64,
+    pub at: Timestamp,
+    pub deed: Deed,
+    pub what: Deeds,
+}
+
+/// What was done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deeds {
+    Wrote,
+    Removed,
+}
+
+pub async fn blame(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Blame, OpError> {
+    if let Actor::Session { .. } = actor {
+        allowed(engine, actor, id, &[ToolName::Read]).await?;
+    }
+    let parsed = WorkspacePath::parse(path, &PathRules::existing());
+    let path = parsed.map_err(|error| OpError::Operate(OperateError::Fs(FsError::from(error))))?.to_string();
+    let entries = entries(engine, id).await?;
+    let named = entries.iter().any(|entry| entry.touched.is_some() || !entry.changes.is_empty());
+    let session = OpenSession::open(engine, id).await?;
+    let blame = fold(path, entries);
+    let looked = session.points().await >= Points::Layers && blame.uncertain.is_empty();
+    if !named && !looked && !in_journal(engine, &session).await {
+        return Err(OpError::Untracked);
+    }
+    Ok(blame)
+}
+
+/// Whether the session's files live in the journal, which then names every change.
+async fn in_journal(engine: &Engine, session: &OpenSession) -> bool {
+    let state = session.state().await;
+    let provider = state.session.and_then(|session| session.workspace?.provider);
+    let offered = provider.and_then(|provider| engine.providers().get(provider).ok().map(|it| it.capabilities()));
+    offered.is_some_and(|offered| offered.files == FileHome::Journal)
+}
+
+/// The last writer of one path, as the entries tell it.
+fn fold(path: String, entries: Vec<Entry>) -> Blame {
+    let mut now: (Option<Wrote>, Vec<u64>) = (None, Vec::new());
+    let mut last = None;
+    let mut kept: HashMap<SnapshotId, (Option<Wrote>, Vec<u64>)> = HashMap::new();
+    for entry in entries {
+        if let Some(what) = touched(&entry, &path) {
+            let Entry { session, seq, at, deed, .. } = &entry;
+            now = (Some(Wrote { session: *session, seq: *seq, at: *at, deed: deed.clone(), what }), Vec::new());
+        } else if unsure(&entry, last) {
+            now.1.push(entry.seq);
+        }
+        last = entry.point.or(last);
+        for mark in &entry.marks {
+            match mark {
+                Mark::Kept(snapshot) => drop(kept.insert(*snapshot, now.clone())),
+                Mark::PutBack(snapshot) => now = kept.get(snapshot).cloned().unwrap_or_default(),
+                Mark::Began => {}
+            }
+        }
+        if let (Some(Point::Kept(snapshot)), true) = (entry.point, entry.marks.is_empty()) {
+            kept.entry(snapshot).or_insert_with(|| now.clone());
+        }
+    }
+    Blame { path, last: now.0, uncertain: now.1 }
+}
+
+/// Whether the entry may have touched more than it names.
+fn unsure(entry: &Entry, before: Option<Point>) -> bool {
+    match (&entry.touched, entry.point) {
+        (Some(touched), _) => touched.more > 0,
+        (None, Some(point)) => {
+            entry.deed.kind != DeedKind::Start
+                && entry.changes.is_empty()
+                && entry.marks.is_empty()
+                && before != Some(point)
+        }
+        (None, None) => false,
+    }
+}
+
+fn touched(entry: &Entry, path: &str) -> Option<Deeds> {
+    let holds = |above: &str| above == path || path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'));
+    let mut found = None;
+    for change in &entry.changes {
+        found = match change {
+            FileChange::Wrote { path: at, .. }
+            | FileChange::Appended { path: at, .. }
+            | FileChange::MadeDirectory { path: at }
+            | FileChange::Linked { path: at, .. }
+            | FileChange::MadeExecutable { path: at }
+            | FileChange::MadePlain { path: at }
+                if at == path =>
+            {
+                Some(Deeds::Wrote)
+            }
+            FileChange::Removed { path: at } if holds(at) => Some(Deeds::Removed),
+            FileChange::Renamed { from, .. } if holds(from) => Some(Deeds::Removed),
+            FileChange::Renamed { to, .. } if holds(to) => Some(Deeds::Wrote),
+            _ => found,
+        };
+    }
+    let named = entry.touched.as_ref();
+    if named.is_some_and(|touched| touched.removed.iter().any(|at| holds(at))) {
+        found = Some(Deeds::Removed);
+    }
+    if named.is_some_and(|touched| touched.wrote.iter().any(|at| at == path)) {
+        found = Some(Deeds::Wrote);
+    }
+    found
+}

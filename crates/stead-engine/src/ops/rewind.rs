@@ -1,0 +1,45 @@
+//! Go back to a moment of a session, and see which there are.
+
+use stead_core::rewind::{Moment, Rewind};
+use stead_core::tool::ToolName;
+use stead_core::{Actor, CallId, Command, SessionId, SnapshotId};
+
+use super::operate_files::{Operated, carry_out};
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::history::{Deed, entries};
+use crate::open_session::OpenSession;
+
+/// Puts the files back as they were when event `to` had just happened. What they are until then is kept, so going back can be undone.
+pub async fn rewind(engine: &Engine, actor: &Actor, id: SessionId, to: u64) -> Result<Operated, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    engine
+        .to_its_end(async move {
+            let (call, before) = (CallId::from_bits(clock::id_bits()), SnapshotId::from_bits(clock::id_bits()));
+            let command = Command::Rewind { call, to, before };
+            carry_out(&work, &actor, id, ToolName::Write, call, command, None).await
+        })
+        .await
+}
+
+/// A moment, and what led to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MomentView {
+    pub moment: Moment,
+    pub deed: Option<Deed>,
+}
+
+/// What a session keeps on its way, and every moment it tells of, oldest first.
+pub async fn moments(engine: &Engine, id: SessionId) -> Result<(Rewind, Vec<MomentView>), OpError> {
+    let state = OpenSession::open(engine, id).await?.state().await;
+    let missing = || OpError::NotFound { what: "session", id: id.to_string() };
+    let session = state.session.ok_or_else(missing)?;
+    let kept = session.workspace_spec().map(|spec| spec.rewind).unwrap_or_default();
+    let entries = entries(engine, id).await?;
+    let view = |moment: &Moment| {
+        let led = entries.iter().find(|entry| entry.session == id && entry.seq == moment.seq);
+        MomentView { moment: *moment, deed: led.map(|entry| entry.deed.clone()) }
+    };
+    Ok((kept, session.trail.iter().map(view).collect()))
+}

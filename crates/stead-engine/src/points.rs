@@ -1,0 +1,87 @@
+//! What is kept on a session's way, so that it can be gone back to.
+//!
+//! A point is made between an effect and its record, and named by the record: a crash in between leaves a snapshot nobody names, which the next start lets go.
+//! A call is never refused or undone because its tree could not be kept; that it was not is what the record says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stead_core::event::FileEffect;
+use stead_core::plan::Action;
+use stead_core::rewind::{Point, Points, Unkept};
+use stead_core::{SessionId, SnapshotId, State, WorkspaceId};
+use stead_providers::{Done, PointOrder, Workspace};
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+
+/// Keeps the tree as it is after something was done, if the session's agent type wants that.
+pub(crate) async fn keep(session: &OpenSession, workspace: &dyn Workspace, done: &mut Done) {
+    let points = session.points().await;
+    if points == Points::Off {
+        return;
+    }
+    let order = PointOrder { snapshot: SnapshotId::from_bits(clock::id_bits()), points };
+    if let Err(error) = workspace.point(order, done).await {
+        tracing::warn!(session = %session.id(), error = %error.to_failure().message, "the files are not kept");
+        done.point = Some(Point::Unkept(Unkept::Failed));
+    }
+}
+
+/// The same after a command, whose files are never the journal's.
+pub(crate) async fn keep_after_exec(session: &OpenSession, workspace: &dyn Workspace) -> FileEffect {
+    let mut done = Done::nothing();
+    keep(session, workspace, &mut done).await;
+    FileEffect { touched: done.touched, point: done.point, ..FileEffect::default() }
+}
+
+/// Every snapshot a session can go back to.
+pub(crate) fn wanted(state: &State) -> BTreeSet<SnapshotId> {
+    let session = state.session.as_ref();
+    let named = session.into_iter().flat_map(|session| session.snapshots.keys().copied());
+    let points = session.into_iter().flat_map(|session| session.trail.snapshots());
+    named.chain(points).collect()
+}
+
+/// Lets go of what a session can no longer go back to.
+pub(crate) fn forget(engine: &Engine, session: &OpenSession, before: &State, after: &State) {
+    let trail = |state: &State| state.session.as_ref().map(|session| session.trail.clone());
+    if trail(before) == trail(after) {
+        return;
+    }
+    let left = wanted(after);
+    let gone: Vec<SnapshotId> = wanted(before).into_iter().filter(|snapshot| !left.contains(snapshot)).collect();
+    let (false, Some(workspace)) = (gone.is_empty(), session.workspace()) else { return };
+    let id = session.id();
+    engine.spawn(async move {
+        if let Err(error) = workspace.forget(gone).await {
+            tracing::warn!(session = %id, error = %error.to_failure().message, "cannot forget old snapshots");
+        }
+    });
+}
+
+/// After a start: of each workspace, only what some session can go back to or is about to begin with stays.
+pub(crate) async fn forget_unnamed(engine: &Engine, sessions: &[SessionId]) -> Result<(), OpError> {
+    let mut workspaces: BTreeMap<WorkspaceId, (BTreeSet<SnapshotId>, OpenSession)> = BTreeMap::new();
+    let mut begun_with = BTreeSet::new();
+    for id in sessions {
+        let session = OpenSession::open(engine, *id).await?;
+        let state = session.state().await;
+        let Some(spec) = state.session.as_ref().and_then(|session| session.workspace_spec()) else { continue };
+        begun_with.extend(spec.plan.actions.iter().filter_map(|action| match action {
+            Action::RestoreSnapshot { snapshot, .. } => Some(*snapshot),
+            _ => None,
+        }));
+        let entry = workspaces.entry(spec.id).or_insert_with(|| (BTreeSet::new(), session.clone()));
+        entry.0.extend(wanted(&state));
+    }
+    for (mut wanted, session) in workspaces.into_values() {
+        let Some(workspace) = session.workspace() else { continue };
+        wanted.extend(&begun_with);
+        if let Err(error) = workspace.retain(wanted).await {
+            tracing::warn!(session = %session.id(), error = %error.to_failure().message, "cannot forget old snapshots");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! `stead rewind SESSION --to SEQ`
+
+use serde_json::json;
+
+use crate::client::segment;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Table;
+use crate::render::cell;
+
+/// Puts a session's files back as they were at one of its events, or lists what can be gone back to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rewind {
+    /// The session's id
+    session: String,
+    /// The event whose files to go back to; without it, list the moments there are
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    to: Option<u64>,
+}
+
+impl Rewind {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
+        let path = format!("/sessions/{}/rewind", segment(&self.session));
+        let (client, out) = (context.client()?, &context.out);
+        let Some(to) = self.to else {
+            let moments = client.get(&path)?;
+            return out.either(&moments, || {
+                let mut table = Table::new(&["from event", "files", "after", "what"]);
+                for moment in moments["items"].as_array().into_iter().flatten() {
+                    let files = match moment["snapshot"].is_string() {
+                        true => "kept".to_owned(),
+                        false => format!("not kept: {}", cell(&moment["reason"])),
+                    };
+                    let by = &moment["by"];
+                    table.row(&[&cell(&moment["seq"]), &files, &cell(&by["kind"]), &cell(&by["name"])]);
+                }
+                out.table(&table)
+            });
+        };
+        let rewound = client.post(&path, &json!({"to": to}))?;
+        out.either(&rewound, || {
+            out.line(&format!("the files are as they were at event {to}"))?;
+            out.note(&format!("`stead rewind {} --to {}` undoes it", self.session, cell(&rewound["undo"])));
+            Ok(())
+        })
+    }
+}
