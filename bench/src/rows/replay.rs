@@ -84,6 +84,7 @@ fn journal(events: usize) -> Result<Vec<String>> {
                 changes,
                 tree_hash: Some(format!("blake3:{number:064x}")),
                 revision: Some(number as u64),
+                ..FileEffect::default()
             },
         })?;
     }
