@@ -189,7 +189,7 @@ pub enum Outcome {
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecOutcome {
-    Finished { exit: Exit, output: ExecOutput, files: FileEffect },
+    Finished { exit: Exit, output: ExecOutput, files: Box<FileEffect> },
     Failed(Failure),
     Interrupted { reason: String },
 }

@@ -72,7 +72,7 @@ pub struct WorkspaceConfig {
     pub network: Network,
     pub limits: ToolLimits,
     /// What is kept to go back to; `None` is the platform's choice.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewind: Option<Rewind>,
     pub ttl_seconds: u64,
     pub idle_seconds: u64,

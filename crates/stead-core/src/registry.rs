@@ -171,7 +171,7 @@ pub struct Platform {
 pub struct PlatformDefaults {
     pub provider: Option<ProviderName>,
     pub resource_limits: ResourceLimits,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewind: Option<Rewind>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn settle(
         };
         let outcome = match ended {
             Ok(ExecEnd { exit, output }) => {
-                let files = points::keep_after_exec(session, &*workspace).await;
+                let files = Box::new(points::keep_after_exec(session, &*workspace).await);
                 ExecOutcome::Finished { exit, output, files }
             }
             Err(ExecError::Refused { code, message }) => ExecOutcome::Failed(Failure::new(&code, message)),

@@ -127,6 +127,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             return record(session, outcome).await;
         }
         Some(Effect::BeginWork) => {
+<<<<<<< HEAD
             // Not for one of several users of a workspace: it began when the first did.
             let shares = session
                 .state()
@@ -150,6 +151,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 Err(error) => Outcome::CreateFailed(error.to_failure()),
             };
             return record(session, outcome).await;
+=======
+            let outcome = begin_work(session).await;
+            session.record_surely(outcome).await?;
+>>>>>>> e5e6def (rewind: rows, command line, lints)
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();
@@ -207,6 +212,22 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
         | None => {}
     }
     Ok(Again::Now)
+}
+
+/// What is there now is what the session begins with, and can go back to.
+async fn begin_work(session: &OpenSession) -> Outcome {
+    // Not for one of several users of a workspace: it began when the first did.
+    let spec = session.state().await.session.and_then(|session| session.spec.workspace);
+    let shares = spec.is_some_and(|spec| spec.shared_with.is_some());
+    let mut done = Done::nothing();
+    if let Some(workspace) = session.workspace().filter(|_| !shares) {
+        if let Err(error) = workspace.begin().await {
+            // The place was there, the box could not be: the attempt failed as if it had never been made.
+            return Outcome::CreateFailed(error.to_failure());
+        }
+        points::keep(session, &*workspace, &mut done).await;
+    }
+    Outcome::Began { point: done.point }
 }
 
 /// The box that was kept ready for this session, or a new one.

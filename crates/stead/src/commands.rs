@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Snapshot(snapshot::Snapshot),
     /// Put a session's files back as a snapshot kept them
     Restore(restore::Restore),
-    /// Put a session's files back as they were at one of its events, or list what can be gone back to
+    /// Put a session's files back as they were at one of its events
     Rewind(rewind::Rewind),
     /// Tell which call last wrote a file
     Blame(blame::Blame),

@@ -43,7 +43,7 @@ pub(super) fn ended(session: &Session, exec: ExecId, outcome: ExecOutcome) -> Ve
         return Vec::new();
     }
     vec![match outcome {
-        ExecOutcome::Finished { exit, output, files } => Event::ExecFinished { exec, exit, output, files },
+        ExecOutcome::Finished { exit, output, files } => Event::ExecFinished { exec, exit, output, files: *files },
         ExecOutcome::Failed(failure) => Event::ExecFailed { exec, failure },
         ExecOutcome::Interrupted { reason } => Event::ExecInterrupted { exec, reason },
     }]

@@ -129,7 +129,7 @@ fn exec_finished(exec: ExecId) -> Outcome {
     };
     Outcome::ExecEnded {
         exec,
-        outcome: ExecOutcome::Finished { exit, output: ExecOutput::default(), files: FileEffect::default() },
+        outcome: ExecOutcome::Finished { exit, output: ExecOutput::default(), files: Box::default() },
     }
 }
 

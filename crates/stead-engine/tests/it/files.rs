@@ -7,7 +7,7 @@ use stead_core::event::{Existing, Parents};
 use stead_core::tool::ToolName;
 use stead_core::{SessionId, Status};
 use stead_engine::OpError;
-use stead_engine::ops::{self, Isolation};
+use stead_engine::ops::{self, CloneOrder, Isolation};
 use stead_fs::Content;
 use stead_providers::OpenFile;
 
@@ -34,6 +34,10 @@ async fn identical(fixture: &Fixture, id: SessionId) {
 async fn writer(fixture: &Fixture) -> SessionId {
     fixture.agent_type("writer", json!({"enabled": true})).await;
     fixture.session("writer").await
+}
+
+fn order(isolation: Isolation, count: u32) -> CloneOrder {
+    CloneOrder { isolation, count, at: None }
 }
 
 #[tokio::test]
@@ -75,7 +79,7 @@ async fn full_clones_share_nothing_and_rebuild_alone() {
     let mut fixture = Fixture::new().await;
     let id = writer(&fixture).await;
     put(&fixture, id, "a", b"one").await;
-    let clones = ops::clone_session(&fixture.engine, &admin(), id, Isolation::Full, 3, None).await.unwrap();
+    let clones = ops::clone_session(&fixture.engine, &admin(), id, order(Isolation::Full, 3), None).await.unwrap();
     let clones: Vec<SessionId> = clones.into_iter().map(|state| state.session.unwrap().id).collect();
     for clone in &clones {
         let state = ops::wait_settled(&fixture.engine, *clone, Duration::from_secs(5)).await.unwrap();
@@ -100,7 +104,7 @@ async fn shared_workspaces_go_with_their_last_session() {
     let mut fixture = Fixture::new().await;
     let id = writer(&fixture).await;
     put(&fixture, id, "a", b"one").await;
-    let clones = ops::clone_session(&fixture.engine, &admin(), id, Isolation::None, 2, None).await.unwrap();
+    let clones = ops::clone_session(&fixture.engine, &admin(), id, order(Isolation::None, 2), None).await.unwrap();
     let clones: Vec<SessionId> = clones.into_iter().map(|state| state.session.unwrap().id).collect();
     for clone in &clones {
         ops::wait_settled(&fixture.engine, *clone, Duration::from_secs(5)).await.unwrap();
@@ -155,7 +159,7 @@ async fn a_key_makes_one_set_of_clones() {
     let mut fixture = Fixture::new().await;
     let id = writer(&fixture).await;
     let ids = async |engine: &stead_engine::Engine, isolation| -> Vec<SessionId> {
-        let clones = ops::clone_session(engine, &admin(), id, isolation, 3, key("k", 1)).await.unwrap();
+        let clones = ops::clone_session(engine, &admin(), id, order(isolation, 3), key("k", 1)).await.unwrap();
         clones.into_iter().map(|state| state.session.unwrap().id).collect()
     };
     let first = ids(&fixture.engine, Isolation::Full).await;
@@ -169,11 +173,11 @@ async fn clones_come_all_or_not_at_all() {
     let settings = stead_engine::Settings { max_sessions: 4, ..stead_engine::Settings::default() };
     let fixture = Fixture::with(settings).await;
     let id = writer(&fixture).await;
-    let full = ops::clone_session(&fixture.engine, &admin(), id, Isolation::Full, 4, None).await.unwrap_err();
+    let full = ops::clone_session(&fixture.engine, &admin(), id, order(Isolation::Full, 4), None).await.unwrap_err();
     assert!(matches!(full, OpError::Full { max: 4 }), "{full}");
     let live = ops::sessions(&fixture.engine, ops::SessionPage { limit: 10, ..ops::SessionPage::default() }).await;
     assert_eq!(live.unwrap().states.len(), 1);
-    ops::clone_session(&fixture.engine, &admin(), id, Isolation::Full, 3, None).await.unwrap();
+    ops::clone_session(&fixture.engine, &admin(), id, order(Isolation::Full, 3), None).await.unwrap();
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod json;
 pub(crate) mod kit;
 mod mistakes;
 mod offline;
+mod rewind;
 mod server;
 mod stories;
 pub(crate) mod terminal;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
 use super::native::{bash, with_boxes};
-use super::{Files, on_both, put, server};
+use super::{Files, on_both, on_podman, put};
 
 fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
@@ -22,6 +22,7 @@ fn layered(files: Files) -> Value {
     match files {
         Files::Memory => Value::Null,
         Files::Disk => json!({"points": "layers"}),
+        Files::Container => json!({"points": "copies"}),
     }
 }
 
@@ -65,7 +66,7 @@ fn blame(server: &TestServer, session: &Value, at: &str) -> Value {
 }
 
 fn r1_any_kept_event_can_be_gone_back_to_and_undone(kind: Files) {
-    let mut server = server();
+    let mut server = kind.server();
     let session = keeper(&server, kind, layered(kind));
     let first = write(&server, &session, "a", "one");
     let second = write(&server, &session, "b", "two");
@@ -97,7 +98,7 @@ fn r1_any_kept_event_can_be_gone_back_to_and_undone(kind: Files) {
 }
 
 fn r2_blame_names_the_last_writer(kind: Files) {
-    let mut server = server();
+    let mut server = kind.server();
     let session = keeper(&server, kind, layered(kind));
     let first = write(&server, &session, "a", "one");
     write(&server, &session, "dir/b", "two");
@@ -133,7 +134,7 @@ fn agent_of(server: &TestServer, session: &Value) -> stead_testkit::Client {
 }
 
 fn r3_a_clone_begins_at_an_event(kind: Files) {
-    let mut server = server();
+    let mut server = kind.server();
     let session = keeper(&server, kind, layered(kind));
     let first = write(&server, &session, "a", "one");
     write(&server, &session, "a", "two");
@@ -158,7 +159,7 @@ fn r3_a_clone_begins_at_an_event(kind: Files) {
 }
 
 fn r4_only_the_latest_are_kept_and_the_first(kind: Files) {
-    let mut server = server();
+    let mut server = kind.server();
     let mut kept = layered(kind);
     kept["keep"] = json!(2);
     let session = keeper(&server, kind, kept);
@@ -177,7 +178,7 @@ fn r4_only_the_latest_are_kept_and_the_first(kind: Files) {
 }
 
 fn r5_what_is_refused(kind: Files) {
-    let server = server();
+    let server = kind.server();
     let session = keeper(&server, kind, json!({"points": "off"}));
     let seq = write(&server, &session, "a", "one");
     let client = server.client();
@@ -210,7 +211,7 @@ fn r5_what_is_refused(kind: Files) {
 }
 
 fn r6_killed_in_the_middle_it_is_as_before_or_after(kind: Files) {
-    let mut server = server();
+    let mut server = kind.server();
     let session = keeper(&server, kind, layered(kind));
     let first = write(&server, &session, "a", "one");
     write(&server, &session, "a", "two");
@@ -256,6 +257,8 @@ on_both!(
     r5_what_is_refused,
     r6_killed_in_the_middle_it_is_as_before_or_after
 );
+
+on_podman!(r1_any_kept_event_can_be_gone_back_to_and_undone);
 
 fn exec(server: &TestServer, session: &Value, body: Value) -> Value {
     server.client().post(&path(session, "/execs"), body).expect(201)
