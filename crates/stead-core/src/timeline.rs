@@ -72,7 +72,7 @@ impl Timeline {
             Event::ProvisionInterrupted { reason, .. } => {
                 self.end(at, None, Some(Failure::new("interrupted", reason.clone())));
             }
-            Event::WorkspaceReady { attempt, provider } => {
+            Event::WorkspaceReady { attempt, provider, .. } => {
                 let last = self.steps.last();
                 let ended = last.map_or(at.millis(), |last| last.started_at.millis() + took(last));
                 self.begin(*attempt, *provider, BEGIN_WORK, Timestamp::from_millis(ended).min(at));
@@ -138,7 +138,7 @@ mod tests {
             (1_010, Event::WorkspaceCreated { attempt: 1, enforced_limits: Vec::new(), made: BoxFacts::default() }),
             (1_011, started(1, "clone_repository")),
             (1_500, finished(1, 480, None)),
-            (1_530, Event::WorkspaceReady { attempt: 1, provider }),
+            (1_530, Event::WorkspaceReady { attempt: 1, provider, point: None }),
         ]);
         let took = |name: &str, ms: u64| (name.to_owned(), Some(ms), None);
         assert_eq!(steps, [took("create_box", 10), took("clone_repository", 480), took("begin_work", 39)]);

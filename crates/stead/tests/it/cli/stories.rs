@@ -123,6 +123,10 @@ fn files() {
     story.tell("snapshot nonsense");
     story.tell(&format!("restore {session} {snap}"));
     story.tell(&format!("restore {session} snap_nonsense"));
+    story.tell_briefly(&format!("rewind {session}"));
+    story.tell(&format!("rewind {session} --to 4000"));
+    story.tell_briefly(&format!("blame {session} notes/a.txt"));
+    story.tell(&format!("blame {session}"));
     story.file("out/other.txt", "");
     story.tell(&format!("apply {session} --to out --check"));
     story.tell(&format!("apply {session} --to out"));
