@@ -127,34 +127,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             return record(session, outcome).await;
         }
         Some(Effect::BeginWork) => {
-<<<<<<< HEAD
-            // Not for one of several users of a workspace: it began when the first did.
-            let shares = session
-                .state()
-                .await
-                .session
-                .is_some_and(|session| session.workspace_spec().is_some_and(|spec| spec.shared_with.is_some()));
-            let mut done = Done::nothing();
-            let began = match session.workspace().filter(|_| !shares) {
-                Some(workspace) => match workspace.begin().await {
-                    Ok(()) => {
-                        points::keep(session, &*workspace, &mut done).await;
-                        Ok(())
-                    }
-                    refused => refused,
-                },
-                None => Ok(()),
-            };
-            let outcome = match began {
-                Ok(()) => Outcome::Began { point: done.point },
-                // The place was there, the box could not be: the attempt failed as if it had never been made.
-                Err(error) => Outcome::CreateFailed(error.to_failure()),
-            };
-            return record(session, outcome).await;
-=======
-            let outcome = begin_work(session).await;
-            session.record_surely(outcome).await?;
->>>>>>> e5e6def (rewind: rows, command line, lints)
+            return record(session, begin_work(session).await).await;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();
