@@ -269,8 +269,16 @@ impl BoxHome for NativeHome {
             Some(layers) => layers,
             None => vec![self.copy(&mut turn)?],
         };
-        self.workspaces.change(self.id(), Durability::Now, |lineage| lineage.began_with = Some(began_with))?;
-        self.connect_in(&mut turn).map(drop)
+        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.began_with = Some(began_with))?;
+        // The disk and the box at once; the session begins when both are done.
+        let directory = self.workspaces.place.directory(self.id());
+        let (synced, started) = std::thread::scope(|scope| {
+            let sync = scope.spawn(|| Lineage::sync(&directory));
+            let started = self.connect_in(&mut turn).map(drop);
+            (sync.join().unwrap_or_else(|_| Err(std::io::Error::other("the sync panicked"))), started)
+        });
+        started?;
+        synced.map_err(|error| beside::failed(&directory, error))
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {

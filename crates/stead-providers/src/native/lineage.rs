@@ -112,6 +112,12 @@ impl Lineage {
         Ok(())
     }
 
+    /// Waits until the disk has what was written for later.
+    pub(super) fn sync(directory: &Path) -> io::Result<()> {
+        File::open(directory.join(FILE))?.sync_all()?;
+        File::open(directory)?.sync_all()
+    }
+
     /// Everything it names.
     pub(super) fn refs(&self) -> impl Iterator<Item = &LayerRef> {
         let kept = self.snapshots.values().chain(&self.began_with);

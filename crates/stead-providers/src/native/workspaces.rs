@@ -84,8 +84,11 @@ impl Workspaces {
     /// Reserves the place. The box is started when something needs it.
     pub(super) fn create(&self, order: &CreateOrder) -> Result<(), ProviderError> {
         let id = order.workspace;
-        self.remove(id)?;
         let directory = self.place.directory(id);
+        // What an interrupted attempt left has one of these: the directory is made before everything else, the volume goes last.
+        if directory.exists() || self.place.volume(&id.to_string()).exists() {
+            self.remove(id)?;
+        }
         make_private(&directory)?;
         make_private(&self.place.volume(&id.to_string()))?;
         let made =

@@ -64,6 +64,10 @@ fn x1_a_command_answers_with_all_there_is_to_tell() {
     for (body, code) in [
         (json!({"argv": ["no-such-program"]}), "cannot_execute"),
         (json!({"command": "true", "cwd": "/nowhere"}), "invalid_cwd"),
+        // Links that the kernel makes up lead out of any root.
+        (json!({"command": "true", "cwd": "/proc/self/fd/0"}), "invalid_cwd"),
+        (json!({"command": "true", "cwd": "/proc/1/root"}), "invalid_cwd"),
+        (json!({"command": "true", "cwd": "/proc/self/cwd/.."}), "invalid_cwd"),
     ] {
         let failed = exec(&server, &session, body);
         assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!(code)), "{failed}");
