@@ -15,7 +15,7 @@ mod uids;
 pub use client::{Connection, Finished, Followed, InputEnd};
 pub use cradle::Cradle;
 pub use doctor::{Check, doctor};
-pub use gate::{Gate, Guest, bind_limits, connect, mount_volume, unmount_volume};
+pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};
 pub use launch::{RunningBox, launch, restart, resume, resume_in};
 pub use remove::remove;
 pub(crate) use sweep::remove_tree_at;

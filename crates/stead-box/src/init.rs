@@ -6,6 +6,7 @@
 
 mod answer;
 mod connection;
+mod dial;
 mod exec;
 mod files;
 mod job;
@@ -18,9 +19,10 @@ mod supervise;
 mod tree;
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 
+pub(crate) use dial::Dialler;
 pub(crate) use serve::serve;
 
 /// What the workspace was, and where it has been written since.
@@ -32,10 +34,26 @@ pub(crate) struct Compared {
     pub(crate) upper: OwnedFd,
 }
 
+/// How the server comes in.
+pub(crate) enum Door {
+    /// Bound in a directory that the box cannot see.
+    Listener(UnixListener),
+    /// It does not: process 1 calls it.
+    Dialled(Dialler),
+}
+
+impl Door {
+    pub(crate) fn as_raw_fd(&self) -> Option<RawFd> {
+        match self {
+            Self::Listener(listener) => Some(listener.as_raw_fd()),
+            Self::Dialled(_) => None,
+        }
+    }
+}
+
 /// All that process 1 has of the world outside.
 pub(crate) struct Handles {
-    /// Bound in a directory that the box cannot see.
-    pub(crate) listener: UnixListener,
+    pub(crate) door: Door,
     /// A cgroup of its own, for groups below it.
     pub(crate) cgroup: Option<OwnedFd>,
     pub(crate) memory_events: Option<OwnedFd>,

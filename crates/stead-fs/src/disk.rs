@@ -1,7 +1,7 @@
 //! The disk backend: a directory, and nothing above it.
 //!
-//! The invariant: every name is resolved by the kernel, with `openat2` beneath one directory descriptor and with symbolic links
-//! forbidden. Links are followed in [`crate::resolve`], by reading them and asking the kernel again, so a name that is
+//! The invariant: every name is resolved by the kernel, with `openat2` (or, where there is none, name by name) beneath one directory
+//! descriptor and with symbolic links forbidden. Links are followed in [`crate::resolve`], by reading them and asking the kernel again, so a name that is
 //! swapped for a link between two steps is an error and never a way out. No path is checked as a string.
 //!
 //! FIFOs, sockets and devices are looked at through `O_PATH`, which opens nothing, and refused.
@@ -23,8 +23,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use rustix::io::Errno;
 
 use crate::path::WorkspacePath;
 use beneath::Root;
@@ -53,15 +51,8 @@ impl DiskFs {
     /// The directory at a path of the host. This is the only place where a host path is followed as it is written.
     pub fn open(path: &Path) -> io::Result<Self> {
         let fs = Self::from_fd(beneath::open_host_directory(path)?);
-        match fs.root.directory(&WorkspacePath::root()) {
-            Err(Errno::NOSYS) => {
-                let reason =
-                    "this kernel has no openat2 (Linux 5.6 or later), without which no directory can be confined";
-                Err(io::Error::new(io::ErrorKind::Unsupported, reason))
-            }
-            Err(other) => Err(other.into()),
-            Ok(_) => Ok(fs),
-        }
+        fs.root.directory(&WorkspacePath::root())?;
+        Ok(fs)
     }
 
     /// The directory behind a descriptor.

@@ -51,6 +51,8 @@ pub enum ProviderError {
     NoImage { image: String, reason: String },
     #[error("Podman ran the box with '{got}' where '{asked}' was asked for")]
     Runtime { asked: String, got: String },
+    #[error("the runtime '{runtime}' cannot run boxes here: {reason}")]
+    RuntimeUnusable { runtime: String, reason: String },
     #[error("setup command {number} failed with exit code {exit_code}: {tail}")]
     Setup { number: u64, exit_code: i32, tail: String },
     #[error("the limit of {limit} does not hold here; stead doctor says what this host can enforce")]
@@ -133,6 +135,7 @@ impl ProviderError {
             Self::Podman { .. } => "podman_refused",
             Self::NoImage { .. } => "image_missing",
             Self::Runtime { .. } => "runtime_replaced",
+            Self::RuntimeUnusable { .. } => "runtime_unusable",
             Self::Setup { .. } => "setup_failed",
             Self::Source(failure) => &failure.code,
             Self::Unenforced { .. } => "limit_not_enforced",

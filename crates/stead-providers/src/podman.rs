@@ -20,7 +20,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hyper::StatusCode;
 use stead_box::build::HandOver;
-use stead_box::{Gate, Held, Limits};
+use stead_box::{Gate, Guest, Held, Limits, Switchboard};
 use stead_core::WorkspaceId;
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::{FileHome, ProviderCapabilities};
@@ -119,11 +119,12 @@ impl PodmanProvider {
         };
         let (place, limits) = (self.place.clone(), limits(order));
         let (instance, container) = (self.config.instance.clone(), self.container_name(id));
+        let mapped = passes_descriptors(self.config.runtime.as_deref());
         let record = off_thread(move || {
             let directory = place.make(id)?;
-            let first_uid = place.take_uids(id)?;
+            let first_uid = if mapped { place.take_uids(id)? } else { place.own_uids() };
             let (runtime, pid, held) = (None, None, Held::default());
-            let record = Record { instance, container, image, runtime, first_uid, pid, held, warm: false };
+            let record = Record { instance, container, image, runtime, first_uid, pid, held, dial: None, warm: false };
             place.write(id, &record)?;
             place.volume(&directory, &limits, first_uid)?;
             Ok(record)
@@ -134,7 +135,11 @@ impl PodmanProvider {
     /// Starts a container over a directory and a volume that are there.
     async fn start(&self, order: &CreateOrder, mut record: Record) -> Result<Record, ProviderError> {
         let id = order.workspace;
-        let (directory, limits) = (self.place.directory(id), limits(order));
+        let (directory, mut limits) = (self.place.directory(id), limits(order));
+        if !passes_descriptors(self.config.runtime.as_deref()) {
+            // What the host would count are threads of gVisor's own; that the limit does not hold is said in the session.
+            limits.pids = None;
+        }
         let at = directory.clone();
         let gate = off_thread(move || Ok(Gate::open(&at)?)).await?;
         let seccomp = self.seccomp_profile()?;
@@ -150,22 +155,69 @@ impl PodmanProvider {
             seccomp: &seccomp,
             limits: &limits,
         };
-        self.client.post("/containers/create", Some(wanted.order())).await?.ok()?;
+        self.create_container(&record.container, wanted.order()).await?;
         // Podman takes another runtime for one it does not know, and says nothing: look before anything runs.
         record.runtime = Some(self.runtime_of(&record.container).await?);
-        self.client.post(&format!("/containers/{}/start", record.container), None).await?.ok()?;
+        let started = self.client.post(&format!("/containers/{}/start", record.container), None).await?;
+        if !started.status.is_success() && !passes_descriptors(record.runtime.as_deref()) {
+            return Err(unusable(&record, &started.reason()));
+        }
+        started.ok()?;
         let mut all = record.image.env.clone();
         all.extend(env(order));
-        let hand_over = HandOver { env: all, memory_events: false };
-        let guest = off_thread(move || Ok(gate.admit(hand_over, &limits, START_PATIENCE)?)).await?;
+        let hand_over = HandOver { env: all, ..HandOver::default() };
+        let has_volume = order.limits.disk.is_some() && record.first_uid.is_some();
+        let guest = if passes_descriptors(record.runtime.as_deref()) {
+            let guest = off_thread(move || Ok(gate.admit(hand_over, &limits, START_PATIENCE)?)).await?;
+            record.held = guest.held;
+            record.held.disk = has_volume && guest.pid.is_some_and(|pid| self.place.volume_holds(&directory, pid));
+            guest
+        } else {
+            let (guest, board) = self.admit_dialling(&record, gate, hand_over, limits).await?;
+            record.dial = Some(board.secret().to_owned());
+            self.place.keep(id, board);
+            record.held = guest.held;
+            record.held.disk = has_volume && self.place.volume_is_apart(&directory);
+            guest
+        };
         record.pid = guest.pid;
-        record.held = guest.held;
-        record.held.disk = order.limits.disk.is_some()
-            && record.first_uid.is_some()
-            && guest.pid.is_some_and(|pid| self.place.volume_holds(&directory, pid));
         let (place, kept) = (self.place.clone(), record.clone());
         off_thread(move || place.write(id, &kept)).await?;
         Ok(record)
+    }
+
+    /// Asks for the container. A server that was killed while it asked for one of this name may have left half of it, or Podman may still be at it:
+    /// the name is this server's alone, so what has it goes.
+    async fn create_container(&self, name: &str, order: serde_json::Value) -> Result<(), ProviderError> {
+        let mut attempts = 0;
+        loop {
+            let said = self.client.post("/containers/create", Some(order.clone())).await?;
+            attempts += 1;
+            if said.status.is_success() || attempts >= BUSY_ATTEMPTS || !said.reason().contains("already in use") {
+                return said.ok().map(drop);
+            }
+            self.remove_container(name).await?;
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    /// Lets in the first process of a box whose kernel takes no descriptors; one that ends before it has asked says why not.
+    async fn admit_dialling(
+        &self,
+        record: &Record,
+        gate: Gate,
+        hand_over: HandOver,
+        limits: Limits,
+    ) -> Result<(Guest, Switchboard), ProviderError> {
+        let inspected = self.client.get(&format!("/containers/{}/json", record.container)).await?.ok()?;
+        let pid = inspected.pointer("/State/Pid").and_then(serde_json::Value::as_i64);
+        let pid = pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
+        let admitted = off_thread(move || Ok(gate.admit_dialling(hand_over, &limits, pid, START_PATIENCE)?));
+        let ended = format!("/containers/{}/wait?condition=stopped", record.container);
+        tokio::select! {
+            admitted = admitted => admitted,
+            _ = self.client.post_and_wait(&ended) => Err(unusable(record, "the box ended before it could call the server")),
+        }
     }
 
     /// Who really runs it. Another than the one asked for is an error, not a substitute.
@@ -191,10 +243,17 @@ impl PodmanProvider {
         Ok(path)
     }
 
+    async fn is_running(&self, container: &str) -> Result<bool, ProviderError> {
+        let found = self.client.get(&format!("/containers/{}/json", escaped(container))).await?;
+        Ok(found.status.is_success() && found.body.pointer("/State/Running") == Some(&serde_json::Value::Bool(true)))
+    }
+
     /// Removes the container, if there is one and it is ours by its label as well as by our record.
     async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
         let found = self.client.get(&format!("/containers/{}/json", escaped(name))).await?;
         if found.status == StatusCode::NOT_FOUND {
+            // Half of one, which has no label yet: only its name in the storage, and that has this server's instance in it.
+            self.client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await?;
             return Ok(());
         }
         let label = found.ok()?.pointer("/Config/Labels").and_then(|labels| labels.get(INSTANCE_LABEL).cloned());
@@ -220,6 +279,17 @@ impl PodmanProvider {
         let place = self.place.clone();
         off_thread(move || place.sweep(id)).await
     }
+}
+
+/// gVisor's kernel is not this host's: it knows nothing of its descriptors, and what serves it files enters a user namespace before it looks for them.
+fn passes_descriptors(runtime: Option<&str>) -> bool {
+    !runtime.is_some_and(|runtime| runtime.starts_with("runsc"))
+}
+
+fn unusable(record: &Record, reason: &str) -> ProviderError {
+    let runtime = record.runtime.clone().unwrap_or_default();
+    let reason = format!("{reason}; gVisor must be allowed to call the server (runsc --host-uds=open)");
+    ProviderError::RuntimeUnusable { runtime, reason }
 }
 
 /// What an order says of limits, in the kernel's units.
@@ -309,7 +379,7 @@ impl Provider for PodmanProvider {
             let Some(mut record) = place.read(id).filter(|record| !record.warm) else { return Err(gone) };
             let Some(pid) = record.pid else { return Err(gone) };
             // That it answers proves that the process is still the one that was recorded.
-            stead_box::connect(&place.directory(id))?.bind(env)?;
+            place.connect(id)?.bind(env)?;
             let disk = record.held.disk;
             record.held = Held { disk, ..stead_box::bind_limits(pid, &limits) };
             record.warm = true;
@@ -325,8 +395,16 @@ impl Provider for PodmanProvider {
             return Err(ProviderError::Gone { workspace: id });
         };
         let directory = self.place.directory(id);
-        let at = directory.clone();
-        if off_thread(move || Ok(stead_box::connect(&at).is_ok())).await? {
+        let (place, dial) = (self.place.clone(), record.dial.clone());
+        // One that calls and has ended would be waited for in vain.
+        let may_live = dial.is_none() || self.is_running(&record.container).await?;
+        let lives = off_thread(move || {
+            if let Some(secret) = dial.filter(|_| may_live) {
+                place.reopen(id, &secret)?;
+            }
+            Ok(may_live && place.connect(id).is_ok())
+        });
+        if lives.await? {
             return Ok(self.workspace(id, &record, Taken::Found));
         }
         // The box has ended; its files have not. The same image by its id, the same ids, the same volume.

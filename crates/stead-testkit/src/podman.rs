@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// bash, python3 and the usual commands over glibc.
 pub const TOOLS: &str = "localhost/stead-test/tools:1";
@@ -18,6 +19,34 @@ pub struct Podman {
     place: PathBuf,
     /// Ends, with everything of it, when the pipe to it closes.
     _script: Child,
+}
+
+/// A service that ends when this goes.
+pub struct Service {
+    child: Child,
+    address: String,
+}
+
+impl Service {
+    /// What `PODMAN_BASE_URL` is for it.
+    pub fn url(&self) -> &str {
+        &self.address
+    }
+
+    fn answers(&self) -> bool {
+        match self.address.split_once("://") {
+            Some(("unix", path)) => std::os::unix::net::UnixStream::connect(path).is_ok(),
+            Some((_, place)) => std::net::TcpStream::connect(place).is_ok(),
+            None => false,
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// The one of this process.
@@ -54,11 +83,30 @@ impl Podman {
 
     /// Podman's own command line, on the same storage.
     pub fn run(&self, args: &[&str]) -> Output {
+        self.command().args(args).output().unwrap()
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new("podman");
-        command.arg("--tmpdir").arg(self.place.join("tmp")).args(args);
+        command.arg("--tmpdir").arg(self.place.join("tmp"));
         command.env("CONTAINERS_CONF", self.place.join("containers.conf"));
         command.env("CONTAINERS_STORAGE_CONF", self.place.join("storage.conf"));
-        command.stdin(Stdio::null()).output().unwrap()
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Another service on the same storage, such as one with another runtime; it answers when this returns.
+    pub fn service(&self, runtime: &str, address: &str) -> Service {
+        let mut command = self.command();
+        command.args(["--runtime", runtime, "system", "service", "--time=0", address]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let service = Service { child, address: address.to_owned() };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !service.answers() {
+            assert!(Instant::now() < deadline, "no service at {address}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        service
     }
 
     /// Names of all containers.

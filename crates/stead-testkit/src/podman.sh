@@ -12,8 +12,12 @@ runtime = "runc"
 events_logger = "none"
 cgroup_manager = "cgroupfs"
 [engine.runtimes]
-runsc = ["$(command -v runsc || echo /usr/bin/runsc)"]
+runsc = ["$place/runsc"]
+runsc-shut = ["$(command -v runsc || echo /usr/bin/runsc)"]
 END
+# gVisor, allowed to call the server at the box's own gate; no box has a network.
+printf '#!/bin/sh\nexec runsc --host-uds=open --network=none "$@"\n' > "$place/runsc"
+chmod 755 "$place/runsc"
 cat > "$place/storage.conf" <<END
 [storage]
 driver = "overlay"

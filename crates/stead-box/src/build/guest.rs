@@ -2,7 +2,7 @@
 //!
 //! The runtime gives namespaces, root, limits and no rights; this program is put into the box read-only, beside a directory with one socket
 //! in it. Over that socket the server hands it the listener it is to serve, bound where no box can see it, and then the
-//! socket is gone. The invariant is that of [`super`]: nothing is served before the kernel has said that nothing is held.
+//! socket is gone. Under a kernel that passes no descriptors (gVisor) the socket stays, and this program calls the server there. The invariant is that of [`super`]: nothing is served before the kernel has said that nothing is held.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use super::launch::{Report, say};
 use super::lockdown;
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::init::{self, Handles};
+use crate::init::{self, Dialler, Door, Handles};
 use crate::sys::signals;
 
 /// Where the box has this program.
@@ -37,6 +37,9 @@ const NOT_THE_IMAGES: &[&str] = &["HOME", "HOSTNAME", "TERM", "container", "PWD"
 pub struct HandOver {
     /// Beside what the image says.
     pub env: BTreeMap<String, String>,
+    /// No files come, since this kernel passes none: the box dials the gate for each connection, which begins with this line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dial: Option<String>,
     /// Whether a second file comes: where the kernel counts what it ended for want of memory.
     pub memory_events: bool,
 }
@@ -71,11 +74,15 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         doing: "cannot take over the control socket".to_owned(),
         reason: "it did not come".to_owned(),
     };
-    let listener = UnixListener::from(files.next().ok_or_else(missing)?);
+    let door = match hand_over.dial {
+        Some(secret) => Door::Dialled(Dialler::new(format!("{GATE}/{GATE_SOCKET}"), secret)),
+        None => Door::Listener(UnixListener::from(files.next().ok_or_else(missing)?)),
+    };
     let memory_events = if hand_over.memory_events { files.next() } else { None };
     let core = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, core).or_refuse(Primitive::Spec, || "cannot set a resource limit".to_owned())?;
-    let keep = [listener.as_raw_fd(), memory_events.as_ref().map_or(0, AsRawFd::as_raw_fd), report.as_raw_fd()];
+    let keep =
+        [door.as_raw_fd().unwrap_or(0), memory_events.as_ref().map_or(0, AsRawFd::as_raw_fd), report.as_raw_fd()];
     close_others(&keep).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
     lockdown::prove_nothing_is_held(&keep)?;
     say(report, &Report::Ready(Held::default()));
@@ -85,7 +92,7 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         .filter(|(name, _)| !NOT_THE_IMAGES.contains(&name.as_str()))
         .collect();
     env.extend(hand_over.env);
-    Ok(Handles { listener, cgroup: None, memory_events, env, compared: None })
+    Ok(Handles { door, cgroup: None, memory_events, env, compared: None })
 }
 
 /// Whatever the runtime left open is none of the box's business.

@@ -46,7 +46,7 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
     limit_resources(&mut outer)?;
     let (mut handles, held) = outer.into_handles();
     handles.compared = compared;
-    let mut keep = vec![handles.listener.as_raw_fd(), report.as_raw_fd()];
+    let mut keep = vec![handles.door.as_raw_fd().unwrap_or(0), report.as_raw_fd()];
     keep.extend(handles.cgroup.iter().chain(&handles.memory_events).map(AsRawFd::as_raw_fd));
     if let Some(compared) = &handles.compared {
         let trees = [&compared.before, &compared.upper].into_iter().chain(compared.written.iter().flatten());

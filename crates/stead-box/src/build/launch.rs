@@ -14,7 +14,7 @@ use super::cradle::{Cradle, CradleSpec};
 use super::{ids, inside, root};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::init::Handles;
+use crate::init::{Door, Handles};
 use crate::record::{OwnerRecord, ProcessMark};
 use crate::spec::{BoxSpec, Ids};
 use crate::sys::clone::{self, Parenthood, Side};
@@ -123,7 +123,8 @@ fn prepare(spec: BoxSpec, cradle: Option<Cradle>) -> Result<Outer, Refused> {
     let memory_events = groups.memory_events().or_refuse(Primitive::Cgroup, cgroup_refused)?;
     let listener = UnixListener::bind(path.join("control.sock"))
         .or_refuse(Primitive::ControlSocket, || "cannot bind the control socket".to_owned())?;
-    let handles = Handles { listener, cgroup, memory_events, compared: None, env: spec.env.clone() };
+    let handles =
+        Handles { door: Door::Listener(listener), cgroup, memory_events, compared: None, env: spec.env.clone() };
     Ok(Outer { spec, handles, held, directory: (fd, path), record })
 }
 

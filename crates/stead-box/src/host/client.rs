@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +45,19 @@ pub enum Followed {
 pub struct Connection {
     stream: UnixStream,
     last: u64,
+    lending: Lending,
 }
+
+/// How files get across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lending {
+    ByDescriptor,
+    /// The box's kernel takes no descriptors.
+    InPieces,
+}
+
+/// Of a file that goes in pieces.
+const PIECE: usize = 512 << 10;
 
 impl Connection {
     pub(super) fn open(directory: &Path) -> Result<Self, BoxError> {
@@ -53,8 +66,12 @@ impl Connection {
         let fd = openat(CWD, directory, flags, Mode::empty()).at("open", directory)?;
         let path = format!("/proc/self/fd/{}/control.sock", fd.as_raw_fd());
         let stream = UnixStream::connect(path).map_err(BoxError::Lost)?;
+        Self::greet(stream, Lending::ByDescriptor)
+    }
+
+    pub(super) fn greet(stream: UnixStream, lending: Lending) -> Result<Self, BoxError> {
         stream.set_write_timeout(Some(PATIENCE)).map_err(BoxError::Lost)?;
-        let mut connection = Self { stream, last: 0 };
+        let mut connection = Self { stream, last: 0, lending };
         match connection.ask(Ask::Hello { version: VERSION }, &[], Some(PATIENCE))? {
             (Answer::Hello { version: VERSION }, _) => Ok(connection),
             (Answer::Hello { version }, _) => Err(ProtocolError::Version { ours: VERSION, theirs: version }.into()),
@@ -90,7 +107,11 @@ impl Connection {
     }
 
     fn expect_done(&mut self, ask: Ask) -> Result<(), BoxError> {
-        match self.ask(ask, &[], Some(PATIENCE))? {
+        self.expect_said_done(ask, &[])
+    }
+
+    fn expect_said_done(&mut self, ask: Ask, body: &[u8]) -> Result<(), BoxError> {
+        match self.ask(ask, body, Some(PATIENCE))? {
             (Answer::Done, _) => Ok(()),
             _ => Err(unexpected("where only 'done' is one")),
         }
@@ -182,6 +203,40 @@ impl Connection {
 
     /// A change of files or a look at them. `file` is lent to the box where the request takes one.
     pub fn files(&mut self, ask: FileAsk, file: Option<&File>) -> Result<(Answer, Vec<u8>), BoxError> {
+        match file {
+            Some(file) if self.lending == Lending::InPieces => self.files_in_pieces(ask, file),
+            file => self.files_by_descriptor(ask, file),
+        }
+    }
+
+    fn files_in_pieces(&mut self, ask: FileAsk, file: &File) -> Result<(Answer, Vec<u8>), BoxError> {
+        let (fills, mut at, mut piece) = (ask.fills_file(), 0, vec![0; PIECE]);
+        loop {
+            let count = if fills { 0 } else { file.read_at(&mut piece, at).map_err(BoxError::Lost)? };
+            if count > 0 || at == 0 {
+                self.expect_said_done(Ask::Carry { at }, &piece[..count])?;
+            }
+            if count == 0 {
+                break;
+            }
+            at += count as u64;
+        }
+        let answer = self.ask(Ask::Files(Box::new(ask)), &[], Some(FILES_PATIENCE))?;
+        let mut from = 0;
+        while fills {
+            match self.ask(Ask::Fetch { from }, &[], Some(PATIENCE))? {
+                (Answer::Piece, piece) if piece.is_empty() => break,
+                (Answer::Piece, piece) => {
+                    file.write_all_at(&piece, from).map_err(BoxError::Lost)?;
+                    from += piece.len() as u64;
+                }
+                _ => return Err(unexpected("to fetch")),
+            }
+        }
+        Ok(answer)
+    }
+
+    fn files_by_descriptor(&mut self, ask: FileAsk, file: Option<&File>) -> Result<(Answer, Vec<u8>), BoxError> {
         self.last += 1;
         let frame = encode(&Request { id: self.last, ask: Ask::Files(Box::new(ask)) }, &[])?;
         let sent = match file {

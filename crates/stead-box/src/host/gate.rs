@@ -18,7 +18,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::socket_peercred};
 
-use super::client::Connection;
+use super::client::{Connection, Lending};
 use crate::build::{self, HandOver, Report};
 use crate::cgroup::{Groups, Held};
 use crate::error::{At, BoxError};
@@ -27,11 +27,24 @@ use crate::spec::Limits;
 /// After its last process a box's mounts go within moments.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(3);
 
+/// A box that lives calls at once.
+const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// The secret is sent with the call.
+const SECRET_PATIENCE: Duration = Duration::from_millis(500);
+
 /// A gate that is open for the first process of one box.
 pub struct Gate {
     directory: PathBuf,
     gate: UnixListener,
     control: UnixListener,
+    after: After,
+}
+
+/// What becomes of the socket at the gate once somebody was let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Goes,
+    Stays,
 }
 
 /// A guest that was let in.
@@ -53,39 +66,133 @@ impl Gate {
         let listener = bind(&gate, build::GATE_SOCKET)?;
         // The agent's user is nobody's on this host; the directory above keeps everybody else out.
         fs::set_permissions(gate.join(build::GATE_SOCKET), Permissions::from_mode(0o666)).at("open", &gate)?;
-        Ok(Self { directory: directory.to_owned(), gate: listener, control })
+        Ok(Self { directory: directory.to_owned(), gate: listener, control, after: After::Goes })
+    }
+
+    /// The same for a box whose kernel takes no descriptors: its first process will call at the gate, which therefore stays open to who knows the
+    /// secret. `pid` is a process of the box's groups, since nobody at the gate can be told by the kernel's word.
+    pub fn admit_dialling(
+        self,
+        mut hand_over: HandOver,
+        limits: &Limits,
+        pid: Option<i32>,
+        patience: Duration,
+    ) -> Result<(Guest, Switchboard), BoxError> {
+        let secret = secret().map_err(BoxError::Lost)?;
+        let guest = self.knock(patience)?;
+        let held = pid.map(|pid| bind_limits(pid, limits)).unwrap_or_default();
+        hand_over.dial = Some(secret.clone());
+        let text = serde_json::to_vec(&hand_over).map_err(io::Error::other).map_err(BoxError::Lost)?;
+        let length = u32::try_from(text.len()).map_err(io::Error::other).map_err(BoxError::Lost)?;
+        let told = (&guest).write_all(&length.to_le_bytes()).and_then(|()| (&guest).write_all(&text));
+        told.map_err(BoxError::Lost)?;
+        ready(&read_line(&guest).map_err(BoxError::Lost)?)?;
+        Ok((Guest { pid, held }, Switchboard::of(self, secret)?))
+    }
+
+    fn knock(&self, patience: Duration) -> Result<UnixStream, BoxError> {
+        let guest = next(&self.gate, Instant::now() + patience)?;
+        let unasked = || BoxError::Gone { reason: "its first process did not ask for its control socket in time" };
+        let guest = guest.ok_or_else(unasked)?;
+        guest.set_read_timeout(Some(patience)).map_err(BoxError::Lost)?;
+        Ok(guest)
     }
 
     /// Waits for the box's first process, binds the limits to it, hands it the listener and waits until it says that the box is closed.
     pub fn admit(self, mut hand_over: HandOver, limits: &Limits, patience: Duration) -> Result<Guest, BoxError> {
-        let timeout = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
-        let ready = poll(&mut [PollFd::new(&self.gate, PollFlags::IN)], Some(&timeout)).map_err(lost)?;
-        if ready == 0 {
-            return Err(BoxError::Gone { reason: "its first process did not ask for its control socket in time" });
-        }
-        let (guest, _) = self.gate.accept().map_err(BoxError::Lost)?;
-        guest.set_read_timeout(Some(patience)).map_err(BoxError::Lost)?;
+        let guest = self.knock(patience)?;
         let pid = socket_peercred(&guest).ok().map(|peer| peer.pid.as_raw_nonzero().get());
         let groups = pid.and_then(|pid| Groups::of_process(pid).ok());
         let held = groups.as_ref().map(|groups| groups.limit(limits)).unwrap_or_default();
         let memory_events = groups.and_then(|groups| groups.memory_events().ok().flatten());
         hand_over.memory_events = memory_events.is_some();
         send(&guest, &hand_over, &self.control, memory_events.as_ref()).map_err(BoxError::Lost)?;
-        let said = read_line(&guest).map_err(BoxError::Lost)?;
-        match serde_json::from_slice(&said) {
-            Ok(Report::Ready(_)) => Ok(Guest { pid, held }),
-            Ok(Report::Refused(refused)) => Err(refused.into()),
-            Ok(Report::Waiting) | Err(_) => {
-                let said = String::from_utf8_lossy(&said).chars().take(200).collect();
-                Err(BoxError::InitFailed { status: "no report".to_owned(), said })
-            }
+        ready(&read_line(&guest).map_err(BoxError::Lost)?)?;
+        Ok(Guest { pid, held })
+    }
+}
+
+/// What the first process says of the box it is in.
+fn ready(said: &[u8]) -> Result<(), BoxError> {
+    match serde_json::from_slice(said) {
+        Ok(Report::Ready(_)) => Ok(()),
+        Ok(Report::Refused(refused)) => Err(refused.into()),
+        Ok(Report::Waiting) | Err(_) => {
+            let said = String::from_utf8_lossy(said).chars().take(200).collect();
+            Err(BoxError::InitFailed { status: "no report".to_owned(), said })
         }
     }
 }
 
+/// Where the first process of one box calls, and the server takes its calls as it needs them.
+pub struct Switchboard {
+    gate: UnixListener,
+    secret: String,
+}
+
+impl Switchboard {
+    /// Opens the gate again, after the server has restarted.
+    pub fn open(directory: &Path, secret: String) -> Result<Self, BoxError> {
+        Self::of(Gate::open(directory)?, secret)
+    }
+
+    fn of(mut gate: Gate, secret: String) -> Result<Self, BoxError> {
+        gate.after = After::Stays;
+        let gate = gate.gate.try_clone().map_err(BoxError::Lost)?;
+        gate.set_nonblocking(true).map_err(BoxError::Lost)?;
+        Ok(Self { gate, secret })
+    }
+
+    /// What its calls begin with. Only the server and the box's first process may know it.
+    pub fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// The next call, greeted. Calls of anybody else are hung up.
+    pub fn connect(&self) -> Result<Connection, BoxError> {
+        let deadline = Instant::now() + CALL_PATIENCE;
+        while let Some(call) = next(&self.gate, deadline)? {
+            call.set_read_timeout(Some(SECRET_PATIENCE)).map_err(BoxError::Lost)?;
+            let mut line = vec![0; self.secret.len() + 1];
+            let known = (&call).read_exact(&mut line).is_ok() && line[..self.secret.len()] == *self.secret.as_bytes();
+            // One that waited since before a restart of the server may be dead: the next one is not.
+            if known && let Ok(connection) = Connection::greet(call, Lending::InPieces) {
+                return Ok(connection);
+            }
+        }
+        Err(BoxError::Lost(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Whoever comes to a listener next, until the deadline.
+fn next(listener: &UnixListener, deadline: Instant) -> Result<Option<UnixStream>, BoxError> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout)).map_err(lost)? == 0 {
+            return Ok(None);
+        }
+        match listener.accept() {
+            Ok((stream, _)) => return Ok(Some(stream)),
+            // Somebody else was quicker.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(BoxError::Lost(error)),
+        }
+    }
+}
+
+/// 32 bytes that nobody can guess, in letters.
+fn secret() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 impl Drop for Gate {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.directory.join("gate").join(build::GATE_SOCKET));
+        if self.after == After::Goes {
+            let _ = fs::remove_file(self.directory.join("gate").join(build::GATE_SOCKET));
+        }
     }
 }
 

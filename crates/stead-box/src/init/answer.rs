@@ -68,6 +68,14 @@ impl Init {
                 self.handles.env.extend(env);
                 Some(Answer::Done)
             }
+            Ask::Carry { at } => Some(match self.connections[index].carry(at, &body) {
+                Ok(()) => Answer::Done,
+                Err(error) => failed("no_space", format!("the box cannot take the file: {error}")),
+            }),
+            Ask::Fetch { from } => match self.connections[index].fetch(from) {
+                Ok(piece) => return self.connections[index].answer(id, Answer::Piece, &piece),
+                Err(error) => Some(failed("io", format!("the box cannot give the file: {error}"))),
+            },
             Ask::Forget { exec } => self.known(&exec, |init| Some(init.forget(&exec))),
             Ask::Tool(call) => self.queue(index, id, Work::Tool(call)),
             Ask::Files(ask) => {

@@ -1,9 +1,11 @@
 //! One connection from the server: bytes in, frames out, and what it still waits for.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSliceMut, Write};
+use std::fs::File;
+use std::io::{ErrorKind, IoSliceMut, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 
 use rustix::io::Errno;
@@ -18,12 +20,26 @@ const MOST_FILES: usize = 4;
 /// With so much unsent, output waits in its ring.
 const STOP_FOLLOWING: usize = 256 << 10;
 
+/// Of a file that goes in pieces.
+const PIECE: usize = 512 << 10;
+
+/// A file of the box's own without a name.
+fn nameless() -> std::io::Result<File> {
+    let path = format!("/tmp/.stead-carried-{}", rustix::process::getpid().as_raw_nonzero());
+    let _ = std::fs::remove_file(&path);
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(path)?;
+    Ok(file)
+}
+
 pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) stream: UnixStream,
     decoder: Decoder,
     /// Files that came, for the requests that take one, in the same order.
     files: VecDeque<OwnedFd>,
+    /// What came in pieces where no files come, and what goes out so.
+    carried: Option<File>,
     unsent: Vec<u8>,
     sent: usize,
     pub(super) greeted: bool,
@@ -55,6 +71,7 @@ impl Connection {
             stream,
             decoder: Decoder::default(),
             files: VecDeque::new(),
+            carried: None,
             unsent: Vec::new(),
             sent: 0,
             greeted: false,
@@ -116,7 +133,28 @@ impl Connection {
     }
 
     pub(super) fn take_file(&mut self) -> Option<OwnedFd> {
-        self.files.pop_front()
+        let carried = || {
+            let mut file = self.carried.as_ref()?.try_clone().ok()?;
+            file.rewind().ok()?;
+            Some(file.into())
+        };
+        self.files.pop_front().or_else(carried)
+    }
+
+    /// A piece of a file that comes before the request that takes it; the first makes the file anew.
+    pub(super) fn carry(&mut self, at: u64, piece: &[u8]) -> std::io::Result<()> {
+        if at == 0 {
+            self.carried = Some(nameless()?);
+        }
+        self.carried.as_ref().map_or(Ok(()), |file| file.write_all_at(piece, at))
+    }
+
+    /// A piece of it as it is now.
+    pub(super) fn fetch(&self, from: u64) -> std::io::Result<Vec<u8>> {
+        let mut piece = vec![0; PIECE];
+        let read = self.carried.as_ref().map_or(Ok(0), |file| file.read_at(&mut piece, from))?;
+        piece.truncate(read);
+        Ok(piece)
     }
 
     pub(super) fn next(&mut self) -> Result<Option<(Request, Vec<u8>)>, ProtocolError> {

@@ -198,13 +198,22 @@ impl Exec {
         self.tree.kill();
     }
 
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.phase, Phase::Ending { .. })
+    }
+
+    /// What init started for it, until that has ended.
+    pub(super) fn child(&self) -> Option<Pid> {
+        self.child
+    }
+
     pub(super) fn signal(&self, signal: Signal) -> Result<(), Errno> {
         let command = self.command.filter(|_| self.status.is_none()).ok_or(Errno::SRCH)?;
         kill_process_group(command, signal).or_else(|_| kill_process(command, signal))
     }
 
-    /// Reads what there is, moves on if it is time. Says whether the exec has just finished.
-    pub(super) fn tick(&mut self, now: Instant, memory_kills: u64) -> bool {
+    /// Reads what there is, moves on if it is time. Says whether the exec has just finished. `strays` are processes that may be any exec's.
+    pub(super) fn tick(&mut self, now: Instant, memory_kills: u64, strays: u64) -> bool {
         self.read_told();
         if matches!(self.phase, Phase::Running) {
             if self.status.is_some() {
@@ -223,7 +232,7 @@ impl Exec {
                 }
             }
             Phase::Ending { why, since, next } => {
-                let left = self.tree.count();
+                let left = self.tree.count() + strays;
                 if (left == 0 && self.child.is_none()) || now > since + GIVE_UP {
                     self.drain();
                     self.finish(Some(why), left, memory_kills);

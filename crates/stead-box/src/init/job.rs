@@ -58,7 +58,7 @@ pub(super) struct Job {
     pub(super) changes_files: bool,
     pub(super) pipe: OwnedFd,
     pub(super) deadline: Instant,
-    child: Pid,
+    pub(super) child: Pid,
     frame: Vec<u8>,
 }
 

@@ -6,14 +6,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{WaitOptions, wait};
+use rustix::process::{Signal, WaitOptions, kill_process, wait};
 
-use super::Handles;
 use super::connection::Connection;
 use super::exec::{Ended, Exec};
 use super::job::{Job, Queued, failed};
 use super::memory_events::kills;
-use super::tree::Tree;
+use super::tree::{Tree, strays};
+use super::{Door, Handles};
 use crate::protocol::Stream;
 use crate::sys::signals;
 
@@ -56,7 +56,9 @@ enum Source {
 /// Serves until the box is shut down. When process 1 returns, the kernel ends everything else in the box.
 pub(crate) fn serve(handles: Handles) {
     let Ok(signals) = signals::child_signals() else { return };
-    if handles.listener.set_nonblocking(true).is_err() {
+    if let Door::Listener(listener) = &handles.door
+        && listener.set_nonblocking(true).is_err()
+    {
         return;
     }
     let mut init = Init {
@@ -71,6 +73,7 @@ pub(crate) fn serve(handles: Handles) {
         next_number: 0,
         shutdown: false,
     };
+    init.dial();
     while !init.shutdown {
         let ready = init.wait();
         for (source, flags) in ready {
@@ -83,9 +86,12 @@ pub(crate) fn serve(handles: Handles) {
 impl Init {
     /// Waits until something is ready or a deadline passes.
     fn wait(&self) -> Vec<(Source, PollFlags)> {
-        let mut sources = vec![Source::Listener, Source::Children];
-        let mut fds =
-            vec![PollFd::new(&self.handles.listener, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        let mut sources = vec![Source::Children];
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        if let Door::Listener(listener) = &self.handles.door {
+            sources.push(Source::Listener);
+            fds.push(PollFd::new(listener, PollFlags::IN));
+        }
         for connection in &self.connections {
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, connection.wants_to_read());
@@ -135,7 +141,11 @@ impl Init {
 
     fn next_deadline(&self) -> Option<Instant> {
         let execs = self.execs.values().filter_map(Exec::next_tick);
-        execs.chain(self.jobs.iter().map(|job| job.deadline)).min()
+        let dial = match &self.handles.door {
+            Door::Listener(_) => None,
+            Door::Dialled(dialler) => dialler.due(self.ready_connections()),
+        };
+        execs.chain(self.jobs.iter().map(|job| job.deadline)).chain(dial).min()
     }
 
     fn handle(&mut self, source: &Source, flags: PollFlags) {
@@ -171,8 +181,26 @@ impl Init {
         }
     }
 
+    /// Connections that nobody has said anything on.
+    fn ready_connections(&self) -> usize {
+        self.connections.iter().filter(|connection| !connection.greeted && !connection.is_closed()).count()
+    }
+
+    /// Calls the server, where the server cannot call.
+    fn dial(&mut self) {
+        let ready = self.ready_connections();
+        let Door::Dialled(dialler) = &mut self.handles.door else { return };
+        for stream in dialler.dial(ready, Instant::now()) {
+            if let Ok(connection) = Connection::new(self.next_number, stream) {
+                self.next_number += 1;
+                self.connections.push(connection);
+            }
+        }
+    }
+
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.handles.listener.accept() {
+        let Door::Listener(listener) = &self.handles.door else { return };
+        while let Ok((stream, _)) = listener.accept() {
             if self.connections.len() < MOST_CONNECTIONS
                 && let Ok(connection) = Connection::new(self.next_number, stream)
             {
@@ -226,9 +254,10 @@ impl Init {
     fn settle(&mut self) {
         let now = Instant::now();
         let memory_kills = kills(self.handles.memory_events.as_ref());
+        let strays = self.end_strays();
         let group = self.handles.cgroup.as_ref();
         for exec in self.execs.values_mut() {
-            if exec.tick(now, memory_kills) {
+            if exec.tick(now, memory_kills, strays) {
                 exec.tree.remove(group);
             }
         }
@@ -245,6 +274,23 @@ impl Init {
         self.tell_the_waiting();
         self.keep_within_budget();
         self.connections.retain(|connection| !connection.is_closed());
+        self.dial();
+    }
+
+    /// Where the kernel gives orphans to nobody but process 1, nobody can tell whose they were: with an exec that is ended all of them go. Gives how
+    /// many are left.
+    fn end_strays(&self) -> u64 {
+        let listens = matches!(self.handles.door, Door::Listener(_));
+        if listens || !self.execs.values().any(Exec::is_ending) {
+            return 0;
+        }
+        let execs = self.execs.values().chain(&self.lingering).filter_map(Exec::child);
+        let known: Vec<_> = execs.chain(self.jobs.iter().map(|job| job.child)).collect();
+        let strays = strays(&known);
+        for stray in &strays {
+            let _ = kill_process(*stray, Signal::KILL);
+        }
+        strays.len() as u64
     }
 
     /// Commands that have ended keep their output for those who come back to it, as long as there is room.

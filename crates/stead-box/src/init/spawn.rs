@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 use rustix::process::Pid;
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::supervise;
@@ -107,7 +108,12 @@ fn open_cwd(path: &str) -> Result<OwnedFd, Unstarted> {
         return Err(refused("it is not an absolute path"));
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).map_err(|error| refused(&error.to_string()))
+    let opened = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+        // gVisor has no such call. Init has no directory open that such a link could lead to.
+        Err(Errno::NOSYS) => openat(CWD, path, flags, Mode::empty()),
+        opened => opened,
+    };
+    opened.map_err(|error| refused(&error.to_string()))
 }
 
 type Ours = Box<dyn FnOnce(Pid) -> Spawned>;
@@ -136,7 +142,14 @@ fn terminal(size: TerminalSize) -> io::Result<(Ours, Files)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     unlockpt(&master)?;
     resize(&master, size)?;
-    let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    let slave = match ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC) {
+        // gVisor does not know the other end but by its name.
+        Err(Errno::NOTTY) => {
+            let name = ptsname(&master, Vec::new())?;
+            openat(CWD, name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?
+        }
+        opened => opened?,
+    };
     let (stdin, again) = (slave.try_clone()?, slave.try_clone()?);
     let writer = master.try_clone()?;
     let ours = move |child| Spawned { child, stdout: master, stderr: None, stdin: Some(writer), told: None };
@@ -159,7 +172,7 @@ fn become_command(
     let prepared = || -> io::Result<()> {
         member.join(tree)?;
         build::close_child()?;
-        rustix::process::setsid()?;
+        signals::new_session()?;
         rustix::stdio::dup2_stdin(&files.stdin)?;
         rustix::stdio::dup2_stdout(&files.stdout)?;
         rustix::stdio::dup2_stderr(&files.stderr)?;

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
 
 use super::exec::Ended;
@@ -17,8 +18,10 @@ use crate::sys::signals;
 /// Becomes the supervisor of what `command` becomes. `command` does not return.
 pub(super) fn run(tell: OwnedFd, command: impl FnOnce() -> i32) -> ! {
     let mut tell = File::from(tell);
-    if set_child_subreaper(Pid::from_raw(1)).is_err() {
-        clone::leave(1);
+    match set_child_subreaper(Pid::from_raw(1)) {
+        // gVisor has no subreapers: orphans become init's, and init ends them itself ([`super::serve`]).
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(_) => clone::leave(1),
     }
     let main = match clone::fork() {
         Err(_) => clone::leave(1),

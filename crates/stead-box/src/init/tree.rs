@@ -110,6 +110,20 @@ pub(super) fn everything() {
 
 /// Everything whose parents lead to `supervisor`.
 fn below(supervisor: Pid) -> Vec<Pid> {
+    let parents = parents();
+    descendants(&parents, vec![supervisor.as_raw_nonzero().get()]).skip(1).filter_map(Pid::from_raw).collect()
+}
+
+/// Everything that came to process 1 without being started by it, and what that has started.
+pub(super) fn strays(known: &[Pid]) -> Vec<Pid> {
+    let parents = parents();
+    let unknown = |pid: i32| !known.iter().any(|known| known.as_raw_nonzero().get() == pid);
+    let first = parents.iter().filter(|(pid, parent)| *parent == 1 && unknown(*pid)).map(|(pid, _)| *pid);
+    descendants(&parents, first.collect()).filter_map(Pid::from_raw).collect()
+}
+
+/// Every process and its parent.
+fn parents() -> Vec<(i32, i32)> {
     let mut parents: Vec<(i32, i32)> = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -118,13 +132,17 @@ fn below(supervisor: Pid) -> Vec<Pid> {
         let parent = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(1)?.parse().ok());
         parents.extend(parent.map(|parent| (pid, parent)));
     }
-    let mut found = vec![supervisor.as_raw_nonzero().get()];
+    parents
+}
+
+/// These, and everything whose parents lead to them.
+fn descendants(parents: &[(i32, i32)], mut found: Vec<i32>) -> impl Iterator<Item = i32> {
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         found.extend(parents.iter().filter(|(_, its)| *its == parent).map(|(pid, _)| *pid));
         next += 1;
     }
-    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
+    found.into_iter()
 }
 
 fn put(directory: &impl AsFd, file: &str, value: &[u8]) -> Result<(), Errno> {

@@ -67,6 +67,14 @@ pub enum Ask {
     Tool(Box<ToolCall>),
     /// A change or a look by other means than a tool. Those that move bytes come with a file of the server's, by descriptor.
     Files(Box<FileAsk>),
+    /// A piece of a file for the next request that takes one, where files cannot be sent by descriptor; answered with `done`.
+    Carry {
+        at: u64,
+    },
+    /// A piece of that file as the request left it; answered with `piece`, empty at its end.
+    Fetch {
+        from: u64,
+    },
     /// Ends everything in the box, init last. Not answered.
     Shutdown,
     /// Ends the box if nothing would be lost by it: no command, running or remembered, no other process, nothing asked by others. Answered
@@ -236,6 +244,11 @@ impl FileAsk {
         )
     }
 
+    /// Whether the file that comes with it is to be written.
+    pub fn fills_file(&self) -> bool {
+        matches!(self, Self::Open { .. } | Self::Export { .. })
+    }
+
     pub fn changes_files(&self) -> bool {
         !matches!(
             self,
@@ -345,6 +358,8 @@ pub enum Answer {
     },
     /// The body is a [`PatchText`].
     Patch,
+    /// The body is the piece.
+    Piece,
     Stamp {
         stamp: Option<String>,
     },

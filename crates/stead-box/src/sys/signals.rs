@@ -27,6 +27,12 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Makes this process the leader of a new session. Not through `rustix`, which trusts the number that comes back: gVisor's is 0.
+pub(crate) fn new_session() -> io::Result<()> {
+    // SAFETY: the call takes nothing and changes only which session this process is in.
+    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Forgets the signals that have arrived: whoever asks then looks at all children anyway.
 pub(crate) fn drain(signals: &OwnedFd) {
     let mut buffer = [0u8; 128 * 8];
@@ -47,17 +53,20 @@ pub(crate) fn reset() {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) };
 }
 
+/// No descriptor is above it; gVisor reads a larger number as a negative one.
+const LAST: i32 = i32::MAX;
+
 /// Closes every descriptor from `first` on.
 pub(crate) fn close_from(first: u32) -> io::Result<()> {
     // SAFETY: called where the caller owns everything it still needs below `first`; the kernel only closes descriptors.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, LAST, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Marks every descriptor from 3 on to be closed by the next exec.
 pub(crate) fn close_all_on_exec() -> io::Result<()> {
     // SAFETY: the call only sets a flag on descriptors.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    let result = unsafe { libc::syscall(libc::SYS_close_range, 3, LAST, libc::CLOSE_RANGE_CLOEXEC) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

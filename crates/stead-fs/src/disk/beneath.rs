@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 
 use crate::path::WorkspacePath;
@@ -65,6 +65,35 @@ impl Root {
     }
 }
 
+/// For kernels without `openat2`, such as gVisor's: one name at a time, each from the directory before it and none through a link. A name that is
+/// swapped for a link meanwhile is an error here too.
+fn descend(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
+    let mut at: Option<OwnedFd> = None;
+    while let Some(name) = names.next() {
+        if name == b".." {
+            return Err(Errno::XDEV);
+        }
+        let from = at.as_ref().map_or(directory, AsFd::as_fd);
+        let how = match names.peek() {
+            Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            None => flags | OFlags::NOFOLLOW,
+        };
+        let opened = openat(from, OsStr::from_bytes(name), how, Mode::empty()).map_err(|errno| match errno {
+            // What `openat2` says of a link where a directory is wanted.
+            Errno::NOTDIR if is_link(from, name) => Errno::LOOP,
+            errno => errno,
+        });
+        at = Some(opened?);
+    }
+    at.map_or_else(|| openat(directory, ".", flags | OFlags::NOFOLLOW, Mode::empty()), Ok)
+}
+
+fn is_link(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
+    let found = statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
+    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
+}
+
 /// [`Root::open`] from a directory that is itself beneath the root.
 pub(super) fn open_at(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = if path.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(path) };
@@ -72,6 +101,7 @@ pub(super) fn open_at(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> 
     for _ in 0..RETRIES {
         match openat2(directory, path, flags, Mode::empty(), CONFINED) {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::NOSYS) => return descend(directory, path.as_bytes(), flags),
             opened => return opened,
         }
     }

@@ -87,6 +87,11 @@ impl Client {
         self.within(PATIENCE, Method::POST, path, body).await
     }
 
+    /// A POST that is answered when something has happened, however long that takes.
+    pub(super) async fn post_and_wait(&self, path: &str) -> Result<Said, ProviderError> {
+        self.send(Method::POST, path, None).await
+    }
+
     /// Sends a file of any size, a piece at a time.
     pub(super) async fn send_file(&self, path: &str, file: std::fs::File) -> Result<Said, ProviderError> {
         let body = FileBody::of(file).boxed();

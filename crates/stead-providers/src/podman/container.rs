@@ -23,7 +23,7 @@ pub(super) struct Container<'a> {
     /// By its id: a name may mean another image tomorrow.
     pub(super) image_id: &'a str,
     pub(super) runtime: Option<&'a str>,
-    /// `None`: Podman runs without root, and its user is the agent.
+    /// `None`: Podman runs without root, and its user is the agent. 0: ids are not mapped.
     pub(super) first_uid: Option<u32>,
     pub(super) init: &'a Path,
     pub(super) directory: &'a Path,
@@ -83,6 +83,7 @@ impl Container<'_> {
             "stop_timeout": 0,
         });
         match self.first_uid {
+            Some(0) => order["userns"] = json!({"nsmode": "host"}),
             Some(first) => {
                 let map = json!([{"container_id": 0, "host_id": first, "size": RANGE_LENGTH}]);
                 order["userns"] = json!({"nsmode": "private"});

@@ -36,7 +36,7 @@ impl BoxHome for PodmanHome {
     }
 
     fn connect(&self) -> Result<Connection, BoxError> {
-        stead_box::connect(&self.place.directory(self.id))
+        self.place.connect(self.id)
     }
 
     fn started_anew(&self) -> bool {

@@ -3,13 +3,15 @@
 //! The invariant: the record is written before the container is made and goes after it, so whatever was interrupted, the directories name
 //! everything that is ours. A container without a record here is somebody else's, whatever its labels say.
 
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use stead_box::{BoxError, Held, Limits, UidRanges};
+use stead_box::{BoxError, Connection, Held, Limits, Switchboard, UidRanges};
 use stead_core::{SnapshotId, WorkspaceId};
 
 use super::image::Image;
@@ -30,6 +32,9 @@ pub(super) struct Record {
     /// The first process, as the host numbers it.
     pub(super) pid: Option<i32>,
     pub(super) held: Held,
+    /// What the box's calls begin with, where its first process calls the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) dial: Option<String>,
     /// It was kept ready, and is a session's now.
     #[serde(default)]
     pub(super) warm: bool,
@@ -40,13 +45,39 @@ pub(super) struct Place {
     instance: String,
     ranges: UidRanges,
     scratch: Scratch,
+    /// Of boxes whose first process calls the server.
+    switchboards: Mutex<HashMap<WorkspaceId, Arc<Switchboard>>>,
 }
 
 impl Place {
     /// `uids` is shared with the other providers of this host: no two boxes have the same ids.
     pub(super) fn new(home: PathBuf, instance: String, uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));
-        Self { home, instance, ranges: UidRanges::new(uids), scratch }
+        Self { home, instance, ranges: UidRanges::new(uids), scratch, switchboards: Mutex::default() }
+    }
+
+    /// A new connection to the box's first process, greeted.
+    pub(super) fn connect(&self, id: WorkspaceId) -> Result<Connection, BoxError> {
+        let board = self.switchboards().get(&id).cloned();
+        match board {
+            Some(board) => board.connect(),
+            None => stead_box::connect(&self.directory(id)),
+        }
+    }
+
+    pub(super) fn keep(&self, id: WorkspaceId, board: Switchboard) {
+        self.switchboards().insert(id, Arc::new(board));
+    }
+
+    /// Lets a box that calls find the server again.
+    pub(super) fn reopen(&self, id: WorkspaceId, secret: &str) -> Result<(), BoxError> {
+        self.keep(id, Switchboard::open(&self.directory(id), secret.to_owned())?);
+        Ok(())
+    }
+
+    fn switchboards(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Switchboard>>> {
+        // Only whole entries are inserted and removed: a panic elsewhere cannot leave it half changed.
+        self.switchboards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn check(&self) -> io::Result<()> {
@@ -77,6 +108,11 @@ impl Place {
         if stead_box::runs_as_root() { Ok(Some(self.ranges.take(&id.to_string())?)) } else { Ok(None) }
     }
 
+    /// The same ids inside as outside: the box's kernel is another, and what is outside it is nobody in a namespace of its own.
+    pub(super) fn own_uids(&self) -> Option<u32> {
+        stead_box::runs_as_root().then_some(0)
+    }
+
     /// Where the box's files are: a volume of the limits' size where only root can make one, a plain directory elsewhere.
     pub(super) fn volume(&self, directory: &Path, limits: &Limits, first: Option<u32>) -> Result<(), ProviderError> {
         if let Some(first) = first {
@@ -101,6 +137,12 @@ impl Place {
         inside == outside && inside.0 != host.0
     }
 
+    /// The same of a box whose processes this kernel does not know: it was given what is mounted here.
+    pub(super) fn volume_is_apart(&self, directory: &Path) -> bool {
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+        matches!((device(&directory.join("volume/upper")), device(directory)), (Ok(inside), Ok(host)) if inside != host)
+    }
+
     pub(super) fn write(&self, id: WorkspaceId, record: &Record) -> Result<(), ProviderError> {
         let directory = self.directory(id);
         let new = directory.join("podman.json.new");
@@ -122,6 +164,7 @@ impl Place {
     /// Everything but the container, which must be gone.
     pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         let directory = self.directory(id);
+        self.switchboards().remove(&id);
         stead_box::unmount_volume(&directory)?;
         stead_box::remove(&directory)?;
         Ok(self.ranges.give_back(&id.to_string())?)

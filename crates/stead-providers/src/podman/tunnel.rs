@@ -49,6 +49,8 @@ impl Tunnel {
             "StreamLocalBindMask=0177",
         ]);
         command.args(["-o", "ServerAliveInterval=15", "-p", &port.to_string()]);
+        let known = self.socket.with_file_name("known_hosts");
+        command.arg("-o").arg(format!("UserKnownHostsFile=~/.ssh/known_hosts \"{}\"", known.display()));
         if let Some(identity) = identity {
             command.arg("-i").arg(identity).args(["-o", "IdentitiesOnly=yes"]);
         }

@@ -1,12 +1,14 @@
 //! The Podman provider against a real Podman: the same tools in a container, closed on every side, and nothing left.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use stead_providers::{Images, LayerStore, PodmanConfig, PodmanProvider, PodmanTarget, Pull, conformance};
-use stead_testkit::podman::{self, BUSYBOX, NOTHING, TOOLS};
+use stead_testkit::podman::{self, BUSYBOX, NOTHING, Service, TOOLS};
 use stead_testkit::{ServerOptions, TestServer};
 
+use super::git::ssh::Sshd;
 use super::native::build_init;
 use super::server_with;
 
@@ -53,22 +55,140 @@ fn containers_of(session: &Value) -> Vec<String> {
 
 #[test]
 fn podman_conforms() {
+    conforms("runc", 9000);
+}
+
+#[test]
+fn podman_conforms_under_gvisor() {
+    conforms("runsc", 9500);
+}
+
+fn conforms(runtime: &str, first: u128) {
     build_init();
+    let service = service(runtime);
     let home = tempfile::tempdir().unwrap();
     let config = PodmanConfig {
         home: home.path().join("podman"),
         uids: home.path().join("uids"),
-        instance: format!("t{}", std::process::id()),
+        instance: format!("t{}{runtime}", std::process::id()),
         init: std::path::Path::new(env!("CARGO_BIN_EXE_stead")).with_file_name("stead-init"),
-        target: PodmanTarget { base_url: Some(podman::shared().url()), ..PodmanTarget::default() },
-        runtime: Some("runc".to_owned()),
+        target: PodmanTarget { base_url: Some(service.url().to_owned()), ..PodmanTarget::default() },
+        runtime: Some(runtime.to_owned()),
         base_image: TOOLS.to_owned(),
         pull: Pull::Never,
     };
     let layers = Arc::new(LayerStore::open(home.path().join("layers")).unwrap());
     let images = Arc::new(Images::open(home.path().join("images"), layers).unwrap());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(conformance::check(&PodmanProvider::new(config, images), 9000)).unwrap();
+    runtime.block_on(conformance::check(&PodmanProvider::new(config, images), first)).unwrap();
+}
+
+/// A service of its own with this runtime: which one runs a container is the service's to say.
+fn service(runtime: &str) -> Service {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let socket = podman::shared().place().join(format!("{runtime}-{number}.sock"));
+    podman::shared().service(runtime, &format!("unix://{}", socket.display()))
+}
+
+fn under(service: &Service, runtime: &str) -> TestServer {
+    let options = ServerOptions::default().env("PODMAN_BASE_URL", service.url()).env("STEAD_PODMAN_IMAGE", TOOLS);
+    build_init();
+    server_with(options.env("STEAD_PODMAN_RUNTIME", runtime))
+}
+
+#[test]
+fn x7_gvisor_runs_the_same_boxes_and_they_outlive_the_server() {
+    let service = service("runsc");
+    let mut server = under(&service, "runsc");
+    let session = boxed(&server, json!({}));
+    assert_eq!(session["workspace"]["runtime"], "runsc", "{session}");
+    // Its kernel is not the host's; the number of processes is not held there, and that is said.
+    assert_eq!(session["workspace"]["limits"]["enforced"], json!(["cpu", "memory", "disk"]), "{session}");
+    assert!(session["warnings"].to_string().contains("limit_not_enforced"), "{session}");
+    let result = bash(&server, &session, "id -u; uname -r; python3 -c 'print(6*7)'; (setsid sleep 600 &)");
+    assert_eq!(result["stdout"], "1000\n4.4.0\n42\n", "{result}");
+    let big = vec![7; 3 << 20];
+    super::put(&server, &session, "big", &big);
+    let id = session["id"].as_str().unwrap();
+    let read = server.client().bytes("GET", &format!("/sessions/{id}/files/big"), &[], &[]).bytes;
+    assert!(read == big, "{} bytes came back", read.len());
+    server.tool(&session, "write", json!({"path": "d/a.txt", "content": "one two"}));
+    server.tool(&session, "edit", json!({"path": "d/a.txt", "old_string": "two", "new_string": "three"}));
+    let found = server.tool(&session, "grep", json!({"pattern": "thr.e"}));
+    assert_eq!(found["result"]["matches"][0]["path"], "d/a.txt", "{found}");
+    let full = bash(&server, &session, "head -c 100M /dev/zero > full; echo $?; rm -f full");
+    assert_eq!(full["stdout"], "1\n", "{full}");
+    let hiding = "(setsid sleep 300 &); (trap '' TERM; sleep 300) & sleep 300";
+    let ended = server.tool(&session, "bash", json!({"command": hiding, "timeout": 2}));
+    assert_eq!(ended["result"]["timed_out"], true, "{ended}");
+    assert_eq!(bash(&server, &session, "pgrep -c -f 'sleep 300'")["stdout"], "0\n");
+    server.restart(None);
+    assert_eq!(bash(&server, &session, "cat d/a.txt")["stdout"], "one three");
+    let name = containers_of(&session).remove(0);
+    server.kill();
+    podman::shared().run(&["rm", "--force", "--time", "0", &name]);
+    server.restart(None);
+    assert_eq!(bash(&server, &session, "cat d/a.txt")["stdout"], "one three");
+    server.client().delete(&format!("/sessions/{id}")).expect(204);
+    assert_eq!(containers_of(&session), Vec::<String>::new());
+}
+
+#[test]
+fn x7_gvisor_that_may_not_call_the_server_is_refused_with_the_reason() {
+    let service = service("runsc-shut");
+    let server = under(&service, "runsc-shut");
+    agent_type(&server, json!({}));
+    let session = server.session(json!({"agent_type": "p"}));
+    let failure = &session["workspace"]["failures"][0];
+    assert_eq!((&session["status"], &failure["code"]), (&json!("failed"), &json!("runtime_unusable")), "{session}");
+    assert!(failure["message"].as_str().unwrap().contains("--host-uds=open"), "{failure}");
+}
+
+#[test]
+fn x7_podman_over_tcp() {
+    // Free a moment ago; if somebody took it meanwhile, another is.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let service = podman::shared().service("runc", &format!("tcp://127.0.0.1:{port}"));
+    let server = under(&service, "runc");
+    let session = boxed(&server, json!({}));
+    assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
+}
+
+#[test]
+fn x7_podman_over_ssh_with_a_key_and_only_to_a_known_host() {
+    build_init();
+    let sshd = Sshd::start();
+    let url = sshd.url(&podman::shared().place().join("podman.sock"));
+    let options = ServerOptions::default().env("PODMAN_BASE_URL", &url).env("STEAD_PODMAN_IMAGE", TOOLS);
+    let server = server_with(options.env("PODMAN_IDENTITY", sshd.path("client").to_str().unwrap()));
+    agent_type(&server, json!({}));
+    let session = server.session(json!({"agent_type": "p"}));
+    let failure = &session["workspace"]["failures"][0];
+    assert_eq!(failure["code"], "provider_unhealthy", "{session}");
+    assert!(failure["message"].as_str().unwrap().contains("Host key verification failed"), "{failure}");
+    std::fs::write(server.home().join("podman/known_hosts"), sshd.known_hosts()).unwrap();
+    let session = server.session(json!({"agent_type": "p"}));
+    assert_eq!(session["workspace"]["provider"], "podman", "{session}");
+    assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
+}
+
+#[test]
+fn x7_podman_by_the_name_of_a_connection() {
+    build_init();
+    let place = tempfile::tempdir().unwrap();
+    let known = place.path().join("containers.conf");
+    let text = format!("[engine.service_destinations.there]\nuri = \"{}\"\n", podman::shared().url());
+    std::fs::write(&known, text).unwrap();
+    let options = ServerOptions::default().env("CONTAINERS_CONF", known.to_str().unwrap());
+    let options = options.env("STEAD_PODMAN_IMAGE", TOOLS);
+    let server = server_with(options.clone().env("PODMAN_CONNECTION", "there"));
+    let session = boxed(&server, json!({}));
+    assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
+    let server = server_with(options.env("PODMAN_CONNECTION", "nowhere"));
+    let providers = server.client().get("/providers").expect(200);
+    let podman = providers["items"].as_array().unwrap().iter().find(|one| one["name"] == "podman").unwrap().clone();
+    assert!(podman["detail"].as_str().unwrap().contains("podman knows: [there]"), "{podman}");
 }
 
 #[test]
@@ -123,7 +243,17 @@ fn x4_limits_hold_and_cannot_be_lifted_from_inside() {
 
 #[test]
 fn x5_the_probe_is_refused_and_nothing_of_the_host_is_seen() {
-    let server = with_podman();
+    the_probe_is_refused("runc");
+}
+
+#[test]
+fn x5_the_probe_is_refused_under_gvisor() {
+    the_probe_is_refused("runsc");
+}
+
+fn the_probe_is_refused(runtime: &str) {
+    let service = service(runtime);
+    let server = under(&service, runtime);
     let session = boxed(&server, json!({}));
     let probe = std::path::Path::new(env!("CARGO_BIN_EXE_stead")).with_file_name("wsprobe");
     super::put(&server, &session, "wsprobe", &std::fs::read(probe).unwrap());
@@ -139,7 +269,22 @@ fn x5_the_probe_is_refused_and_nothing_of_the_host_is_seen() {
     let allowed: Vec<&str> = lines.lines().filter(|line| line.contains("\"allowed\"")).collect();
     assert!(lines.lines().count() > 20, "{answer}");
     // The runtime's own devices are mounted without `nosuid`; nobody in the box may make one or change what they are.
-    let allowed: Vec<&str> = allowed.into_iter().filter(|line| !line.contains("A13.mounts")).collect();
+    // Under gVisor all of it is asked of a kernel that is not the host's: it does not write down `no_new_privs`, which `stead-init` has asked for
+    // itself, its ids are of no namespace of the host's, its devices are its own, and it shows the first process's lists, which hold no secret.
+    let own_kernel = [
+        "A01.no_new_privs",
+        "A01.threads.no_new_privs",
+        "A01.user_namespace",
+        "A07.process_1_environ",
+        "A07.process_1_maps",
+        "A07.process_1_fd",
+        "A08.devices",
+        "A08.proc_cmdline",
+    ];
+    let known = |line: &&str| {
+        line.contains("A13.mounts") || (runtime == "runsc" && own_kernel.iter().any(|id| line.contains(id)))
+    };
+    let allowed: Vec<&str> = allowed.into_iter().filter(|line| !known(line)).collect();
     assert_eq!(allowed, Vec::<&str>::new(), "{lines}");
     let seen = bash(
         &server,
@@ -147,6 +292,10 @@ fn x5_the_probe_is_refused_and_nothing_of_the_host_is_seen() {
         "cat /proc/1/status | grep -E 'NoNewPrivs|CapBnd|Seccomp:'; ls /.stead/gate; cat /proc/net/route",
     );
     let text = seen["stdout"].as_str().unwrap();
+    assert!(text.contains("CapBnd:\t0000000000000000"), "{text}");
+    if runtime == "runsc" {
+        return;
+    }
     assert!(text.contains("NoNewPrivs:\t1") && text.contains("CapBnd:\t0000000000000000"), "{text}");
     assert!(!text.contains("gate.sock") && text.lines().count() == 4, "{text}");
 }

@@ -6,7 +6,7 @@ mod crowd;
 mod hostile;
 mod recovery;
 mod remote;
-mod ssh;
+pub(crate) mod ssh;
 mod tool;
 
 use serde_json::{Value, json};

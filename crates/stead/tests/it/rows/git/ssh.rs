@@ -10,14 +10,14 @@ use stead_testkit::Repository;
 use super::{active, agent, failed, git_ok, sh, start};
 use crate::rows::server;
 
-struct Sshd {
+pub(crate) struct Sshd {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     directory: tempfile::TempDir,
 }
 
 impl Sshd {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).display().to_string();
         for key in ["host", "client"] {
@@ -48,16 +48,16 @@ impl Sshd {
         Self { child, port, directory }
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
     }
 
-    fn known_hosts(&self) -> String {
+    pub(crate) fn known_hosts(&self) -> String {
         let key = std::fs::read_to_string(self.path("host.pub")).unwrap();
         format!("127.0.0.1 {key}[127.0.0.1]:{} {key}", self.port)
     }
 
-    fn url(&self, repository: &Path) -> String {
+    pub(crate) fn url(&self, repository: &Path) -> String {
         let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "root".to_owned());
         format!("ssh://{user}@127.0.0.1:{}{}", self.port, repository.display())
     }
