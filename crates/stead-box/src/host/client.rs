@@ -210,9 +210,9 @@ impl Connection {
     }
 
     fn files_in_pieces(&mut self, ask: FileAsk, file: &File) -> Result<(Answer, Vec<u8>), BoxError> {
-        let (fills, mut at, mut piece) = (ask.fills_file(), 0, vec![0; PIECE]);
+        let (most, mut at, mut piece) = (ask.most_filled(), 0, vec![0; PIECE]);
         loop {
-            let count = if fills { 0 } else { file.read_at(&mut piece, at).map_err(BoxError::Lost)? };
+            let count = if most.is_some() { 0 } else { file.read_at(&mut piece, at).map_err(BoxError::Lost)? };
             if count > 0 || at == 0 {
                 self.expect_said_done(Ask::Carry { at }, &piece[..count])?;
             }
@@ -222,10 +222,19 @@ impl Connection {
             at += count as u64;
         }
         let answer = self.ask(Ask::Files(Box::new(ask)), &[], Some(FILES_PATIENCE))?;
+        if let Some(most) = most {
+            self.fetch_into(file, most)?;
+        }
+        Ok(answer)
+    }
+
+    fn fetch_into(&mut self, file: &File, most: u64) -> Result<(), BoxError> {
         let mut from = 0;
-        while fills {
+        loop {
             match self.ask(Ask::Fetch { from }, &[], Some(PATIENCE))? {
-                (Answer::Piece, piece) if piece.is_empty() => break,
+                (Answer::Piece, piece) if piece.is_empty() => return Ok(()),
+                // A box that gives and gives is not believed.
+                (Answer::Piece, _) if from > most => return Err(unexpected("that has no end")),
                 (Answer::Piece, piece) => {
                     file.write_all_at(&piece, from).map_err(BoxError::Lost)?;
                     from += piece.len() as u64;
@@ -233,7 +242,6 @@ impl Connection {
                 _ => return Err(unexpected("to fetch")),
             }
         }
-        Ok(answer)
     }
 
     fn files_by_descriptor(&mut self, ask: FileAsk, file: Option<&File>) -> Result<(Answer, Vec<u8>), BoxError> {

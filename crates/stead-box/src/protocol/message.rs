@@ -244,9 +244,13 @@ impl FileAsk {
         )
     }
 
-    /// Whether the file that comes with it is to be written.
-    pub fn fills_file(&self) -> bool {
-        matches!(self, Self::Open { .. } | Self::Export { .. })
+    /// If the file that comes with it is to be written: how many bytes at most, the names and headers of a tar included.
+    pub fn most_filled(&self) -> Option<u64> {
+        match self {
+            Self::Open { most_bytes, .. } => Some(*most_bytes),
+            Self::Export { most_bytes, .. } => Some(most_bytes.saturating_mul(2)),
+            _ => None,
+        }
     }
 
     pub fn changes_files(&self) -> bool {
