@@ -41,6 +41,13 @@ impl GitServer {
         self.root.path().join(repository)
     }
 
+    /// The name of the repository's only commit.
+    pub(crate) fn commit(&self, repository: &str) -> Result<String> {
+        let told = Command::new("git").args(["rev-parse", "main"]).current_dir(self.path(repository)).output()?;
+        ensure!(told.status.success(), "git rev-parse: {}", String::from_utf8_lossy(&told.stderr));
+        Ok(String::from_utf8(told.stdout)?.trim().to_owned())
+    }
+
     /// A bare repository with one commit on `main` of these files.
     pub(crate) fn add(&self, name: &str, files: impl Iterator<Item = (String, Vec<u8>)>) -> Result<()> {
         let bare = self.path(name);

@@ -50,15 +50,15 @@ struct Bench {
 }
 
 impl Bench {
-    /// A session of a repository, until it is active; closed again after its time was taken.
-    fn provision(&self, url: &str) -> Result<f64> {
-        let (id, ms) = self.start(url)?;
+    /// A session of a repository at a branch or commit, until it is active; closed again after its time was taken.
+    fn provision(&self, url: &str, reference: &str) -> Result<f64> {
+        let (id, ms) = self.start(url, reference)?;
         self.caller.send("DELETE", &format!("/api/v1/sessions/{id}"), None)?;
         Ok(ms)
     }
 
-    fn start(&self, url: &str) -> Result<(String, f64)> {
-        let context = json!({"repository_url": url, "branch": "main"});
+    fn start(&self, url: &str, reference: &str) -> Result<(String, f64)> {
+        let context = json!({"repository_url": url, "branch": reference});
         let body = json!({"agent_type": "git", "task": {"context": context}});
         let begun = Instant::now();
         let session = self.caller.json("POST", "/api/v1/sessions?wait=300", Some(body))?;
@@ -82,7 +82,7 @@ impl Bench {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for sample in 0..samples {
             let url = self.remote.url(&format!("cold{sample}"), "sources");
-            ours.push(self.provision(&url)?);
+            ours.push(self.provision(&url, "main")?);
             theirs.push(self.peer(self.place.path(), &["clone", "-q", "--depth", "1", &url])?);
         }
         let (ours, theirs) = (median(ours), median(theirs));
@@ -98,13 +98,14 @@ impl Bench {
 
     fn cached(&self, few: usize, many: usize, described: &str, table: &mut Table) -> Result<()> {
         let url = self.remote.url("cached", "sources");
-        self.provision(&url)?;
+        let commit = self.remote.commit("sources")?;
+        self.provision(&url, &commit)?;
         let source = self.place.path().join("source");
         let source_name = source.to_str().context("a path that is no text")?;
         git(self.place.path(), &["clone", "-q", &url, source_name])?;
         let (mut ours, mut clones, mut worktrees) = (Vec::new(), Vec::new(), Vec::new());
         for sample in 0..many {
-            ours.push(self.provision(&url)?);
+            ours.push(self.provision(&url, &commit)?);
             if sample < few {
                 clones.push(self.peer(self.place.path(), &["clone", "-q", "--local", "--shared", source_name])?);
                 worktrees.push(self.peer(&source, &["worktree", "add", "-q", "--force", "--detach"])?);
@@ -126,15 +127,18 @@ impl Bench {
     }
 
     fn flat(&self, samples: usize, table: &mut Table) -> Result<()> {
-        let urls = ["1k", "100k"].map(|name| self.remote.url("flat", name));
+        let mut trees = Vec::new();
+        for name in ["1k", "100k"] {
+            trees.push((self.remote.url("flat", name), self.remote.commit(name)?));
+        }
         let mut times = [Vec::new(), Vec::new()];
-        for url in &urls {
-            self.provision(url)?;
+        for (url, commit) in &trees {
+            self.provision(url, commit)?;
         }
         // In turn, so that what else the machine does is the same for both.
         for _ in 0..samples {
-            for (url, times) in urls.iter().zip(&mut times) {
-                times.push(self.provision(url)?);
+            for ((url, commit), times) in trees.iter().zip(&mut times) {
+                times.push(self.provision(url, commit)?);
             }
         }
         let [small, large] = times.map(median);
@@ -151,7 +155,7 @@ impl Bench {
     fn status(&self, samples: usize, table: &mut Table) -> Result<()> {
         for (name, files) in [("sources", "20,000"), ("100k", "100,000")] {
             let url = self.remote.url(if name == "100k" { "flat" } else { "cached" }, name);
-            let (id, _) = self.start(&url)?;
+            let (id, _) = self.start(&url, &self.remote.commit(name)?)?;
             let plain = self.place.path().join(format!("plain-{name}"));
             git(self.place.path(), &["clone", "-q", "--depth", "1", &url, plain.to_str().context("no text")?])?;
             let (first, plain_first) = (self.status_in_box(&id)?, status_here(&plain)?);
