@@ -270,11 +270,12 @@ fn the_probe_is_refused(runtime: &str) {
     assert!(lines.lines().count() > 20, "{answer}");
     // The runtime's own devices are mounted without `nosuid`; nobody in the box may make one or change what they are.
     // Under gVisor all of it is asked of a kernel that is not the host's: it does not write down `no_new_privs`, which `stead-init` has asked for
-    // itself, its ids are of no namespace of the host's, its devices are its own, and it shows the first process's lists, which hold no secret.
+    // itself, its ids are of no namespace of the host's and it names none, its devices are its own, and it shows the first process's lists, which hold no secret.
     let own_kernel = [
         "A01.no_new_privs",
         "A01.threads.no_new_privs",
         "A01.user_namespace",
+        "A01.namespace_",
         "A07.process_1_environ",
         "A07.process_1_maps",
         "A07.process_1_fd",
