@@ -87,6 +87,11 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
         tars::fill(self, fill)
     }
 
+    /// Puts a small text of the server's own at a path, where that takes no box; `false` if it has to go through the box.
+    fn place(&self, _path: &str, _text: &str) -> Result<bool, ProviderError> {
+        Ok(false)
+    }
+
     /// Makes a host directory the workspace.
     fn mount(&self, _order: MountOrder) -> Result<StepReport, ProviderError> {
         Err(ProviderError::Unsupported { provider: self.provider(), action: "mount_directory" })

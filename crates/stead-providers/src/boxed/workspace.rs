@@ -173,7 +173,10 @@ impl Inner {
                 if let Some(fields) = fields.as_object_mut() {
                     fields.retain(|_, value| !value.is_null());
                 }
-                self.put(TASK_CONTEXT_PATH, format!("{fields:#}\n").as_bytes())?;
+                let text = format!("{fields:#}\n");
+                if !self.home.place(TASK_CONTEXT_PATH, &text)? {
+                    self.put(TASK_CONTEXT_PATH, text.as_bytes())?;
+                }
             }
             Action::RunSetupCommand { number, command, timeout_seconds } => {
                 command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use stead_core::WorkspaceId;
 use stead_core::event::StepReport;
-use stead_fs::{DiskFs, Filesystem, FsError, Kind, Walk, WorkspacePath};
+use stead_fs::{DiskFs, Filesystem, FsError, Kind, Walk, WorkspacePath, WriteMode};
 
 use super::lineage::{Durability, LayerRef};
 use super::place::host;
@@ -23,14 +23,44 @@ pub(super) fn make<T>(
     id: WorkspaceId,
     write: impl FnOnce(&Path) -> Result<T, ProviderError>,
 ) -> Result<(T, LayerRef), ProviderError> {
+    make_and_sync(workspaces, id, write, |tree| Ok(rustix::fs::syncfs(File::open(tree)?)?))
+}
+
+/// The same of one small text. Only it is brought onto the disk, not everything that happens to be on its way there.
+pub(super) fn make_file(
+    workspaces: &Workspaces,
+    id: WorkspaceId,
+    path: &str,
+    text: &str,
+    check: impl FnOnce(&DiskFs) -> Result<(), ProviderError>,
+) -> Result<LayerRef, ProviderError> {
+    let refused = |source| ProviderError::Files { source };
+    let inside: WorkspacePath = path.parse().map_err(|error| failed(Path::new(path), io::Error::other(error)))?;
+    let write = |tree: &Path| {
+        let mut files = DiskFs::open(tree).map_err(|error| failed(tree, error))?;
+        files.write(&inside, text, WriteMode::Create, 0).map_err(refused)?;
+        check(&files)
+    };
+    let sync = |tree: &Path| {
+        let file = tree.join(path);
+        file.ancestors().take_while(|part| part.starts_with(tree)).try_for_each(|part| File::open(part)?.sync_all())
+    };
+    Ok(make_and_sync(workspaces, id, write, sync)?.1)
+}
+
+fn make_and_sync<T>(
+    workspaces: &Workspaces,
+    id: WorkspaceId,
+    write: impl FnOnce(&Path) -> Result<T, ProviderError>,
+    sync: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<(T, LayerRef), ProviderError> {
     // Never the same number twice, also if this fails.
     let lineage = workspaces.change(id, Durability::Later, |lineage| lineage.next_beside += 1)?;
     let layer = LayerRef::Beside { volume: id.to_string(), number: lineage.next_beside - 1 };
     let tree = path(workspaces, &layer);
     DirBuilder::new().mode(0o755).create(&tree).map_err(|error| failed(&tree, error))?;
     let written = write(&tree).and_then(|written| {
-        let synced = File::open(&tree).and_then(|tree| Ok(rustix::fs::syncfs(tree)?));
-        synced.map_err(|error| failed(&tree, error))?;
+        sync(&tree).map_err(|error| failed(&tree, error))?;
         Ok(written)
     });
     match written {

@@ -19,7 +19,7 @@ use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::mount::AllowedRoots;
 use stead_fs::patch::Patch;
-use stead_fs::{DiskFs, WorkspacePath};
+use stead_fs::{DiskFs, FsError, WorkspacePath};
 
 use super::beside;
 use super::lineage::{Durability, LayerRef, Lineage};
@@ -241,6 +241,21 @@ impl BoxHome for NativeHome {
             send(self, &DiskFs::open(&tree).map_err(|source| beside::failed(&tree, source))?)?;
         }
         Ok(report)
+    }
+
+    fn place(&self, path: &str, text: &str) -> Result<bool, ProviderError> {
+        let below = self.lineage()?;
+        if self.turn().written || below.bound.is_some() || below.layers.len() + 1 >= MOST_LAYERS {
+            return Ok(false);
+        }
+        let made = beside::make_file(&self.workspaces, self.id(), path, text, |files| {
+            beside::refuse_covering(&self.workspaces, &below.layers, files)
+        });
+        match made {
+            // What the tree has there itself is for the box to judge.
+            Err(ProviderError::Files { source: FsError::Exists { .. } }) => Ok(false),
+            made => self.cover(&mut self.turn(), made?),
+        }
     }
 
     fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError> {
