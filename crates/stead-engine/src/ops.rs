@@ -17,6 +17,7 @@ mod exec;
 mod export_journal;
 mod follow_exec;
 mod image;
+mod offered;
 mod operate_files;
 mod plan_session;
 mod platform;
@@ -56,6 +57,7 @@ pub use exec::{ExecView, exec, execs, feed_exec, kill_exec, resize_exec, signal_
 pub use export_journal::{export_journal, state_at};
 pub use follow_exec::{ExecNews, ExecReader, follow_exec};
 pub use image::{image, images, import_image, remove_image};
+pub use offered::{OfferedTool, offered_tools, prompt_pack, prompt_packs};
 pub use operate_files::{Operated, operate_files};
 pub use plan_session::plan_session;
 pub use platform::{platform, set_platform};

@@ -12,13 +12,14 @@ use super::event::{
 };
 use super::fault::Stage;
 use super::materialize::{
-    GenerateParams, chosen_catalog, materialize_llm_generate_params_with_workspace, materialize_workspace_step_inputs,
+    GenerateParams, catalog_outside_runs, chosen_catalog, materialize_llm_generate_params_with_workspace,
+    materialize_workspace_step_inputs,
 };
 use super::options::Options;
 use super::profile;
 use super::refusal::Refusal;
-use super::run::{Run, RunStatus};
-use super::snapshot::{Snapshot, SnapshotRef};
+use super::run::{CallFrom, Run, RunStatus};
+use super::snapshot::{CatalogRef, Snapshot, SnapshotRef};
 use super::state::ContentState;
 use crate::actor::Actor;
 use crate::command::{Effect, Step};
@@ -73,7 +74,7 @@ pub struct StartRun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundCall {
     pub call: CallId,
-    pub run: RunId,
+    pub from: CallFrom,
     pub name: String,
     pub arguments: Value,
     pub call_id: Option<String>,
@@ -306,11 +307,10 @@ pub struct Visible {
 }
 
 /// Whether the active catalog shows a tool of this name.
-pub fn visible(session: &Session, run: RunId, called: &str) -> Result<Visible, Rejection> {
-    let run = active_run(session, run)?;
+pub fn visible(session: &Session, from: &CallFrom, called: &str) -> Result<Visible, Rejection> {
     let shown: String = called.chars().take(128).collect();
     let none = |available: String| Refusal::ToolNotVisible { name: shown.clone(), available };
-    let Some((catalog, found)) = chosen_catalog(session.content.in_use(), run, &run.overrides)? else {
+    let Some((catalog, found)) = shown_catalog(session, from)? else {
         return Err(none("none".to_owned()).into());
     };
     match found.find(called) {
@@ -322,12 +322,57 @@ pub fn visible(session: &Session, run: RunId, called: &str) -> Result<Visible, R
     }
 }
 
+/// The catalog a caller sees, under its name.
+pub fn shown_catalog(session: &Session, from: &CallFrom) -> Result<Option<(String, CatalogRef)>, Rejection> {
+    match from {
+        CallFrom::Run(run) => {
+            let run = active_run(session, *run)?;
+            Ok(chosen_catalog(session.content.in_use(), run, &run.overrides)?)
+        }
+        CallFrom::Session { catalog } => {
+            active(session)?;
+            Ok(catalog_outside_runs(session.content.active.as_deref(), catalog.as_deref())?)
+        }
+    }
+}
+
+/// A tool a caller could call now, and what it stands for.
+pub fn offered(
+    session: &Session,
+    from: &CallFrom,
+    actor: &Actor,
+) -> Result<Option<Vec<(Visible, Operation)>>, Rejection> {
+    let Some((catalog, found)) = shown_catalog(session, from)? else { return Ok(None) };
+    let mut tools = Vec::new();
+    for (name, descriptor) in &found.tools {
+        let (name, descriptor) = (name.clone(), descriptor.clone());
+        let visible = Visible { name, catalog: catalog.clone(), catalog_ref: found.digest.clone(), descriptor };
+        let Some(operation) = bound(session, from, &visible) else { continue };
+        let allowed = match &operation {
+            Operation::Tool { tool, .. } => crate::decide::may_use(session, *tool, actor).is_ok(),
+            operation => allowed(session, from, operation).is_ok(),
+        };
+        if allowed {
+            tools.push((visible, operation));
+        }
+    }
+    Ok(Some(tools))
+}
+
+/// The content a caller works with.
+fn content_of<'a>(session: &'a Session, from: &CallFrom) -> Option<&'a Snapshot> {
+    match from {
+        CallFrom::Run(_) => session.content.in_use(),
+        CallFrom::Session { .. } => session.content.active.as_deref(),
+    }
+}
+
 /// What a visible tool's name stands for in this session.
-fn bound(session: &Session, visible: &Visible) -> Option<Operation> {
+fn bound(session: &Session, from: &CallFrom, visible: &Visible) -> Option<Operation> {
     if let Some(declared) = session.spec.authority.bindings.get(&visible.name) {
         return declared.clone();
     }
-    let own = session.content.in_use().is_some_and(|snapshot| snapshot.tool_catalogs.contains_key(&visible.catalog));
+    let own = content_of(session, from).is_some_and(|snapshot| snapshot.tool_catalogs.contains_key(&visible.catalog));
     let profile = profile::find(&visible.catalog).filter(|_| !own);
     match profile {
         Some(profile) => profile.bindings.get(&visible.name).cloned(),
@@ -336,9 +381,9 @@ fn bound(session: &Session, visible: &Visible) -> Option<Operation> {
 }
 
 fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step, Rejection> {
-    let visible = visible(session, call.run, &call.name)?;
+    let visible = visible(session, &call.from, &call.name)?;
     let name = visible.name.clone();
-    let operation = bound(session, &visible).ok_or_else(|| Refusal::ToolNotBound { name: name.clone() })?;
+    let operation = bound(session, &call.from, &visible).ok_or_else(|| Refusal::ToolNotBound { name: name.clone() })?;
     if call.verdict.descriptor.as_ref() != Some(&visible.descriptor) {
         return Err(Refusal::Superseded.into());
     }
@@ -347,7 +392,8 @@ fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step,
     }
     let mut started = BoundCallStarted {
         call: call.call,
-        run: call.run,
+        run: call.from.run(),
+        catalog: call.from.catalog(),
         name: name.clone(),
         arguments: None,
         call_id: call.call_id,
@@ -372,7 +418,7 @@ fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step,
         step.events.insert(0, Event::BoundCallStarted(Box::new(started)));
         return Ok(step);
     }
-    allowed(session, &operation).map_err(not_allowed)?;
+    allowed(session, &call.from, &operation).map_err(not_allowed)?;
     if !within_depth(&call.arguments, MAX_DEPTH) {
         return Err(Rejection::TooDeep { limit: MAX_DEPTH });
     }
@@ -381,18 +427,18 @@ fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step,
         return Err(Rejection::TooLarge { bytes, limit: MAX_ARGUMENT_BYTES });
     }
     started.arguments = Some(call.arguments.clone());
-    let root_hash = session.content.in_use().map(|snapshot| snapshot.root_hash.clone());
+    let root_hash = content_of(session, &call.from).map(|snapshot| snapshot.root_hash.clone());
     let effect = ContentEffect::Call { call: call.call, operation, arguments: call.arguments, root_hash };
     let events = vec![Event::BoundCallStarted(Box::new(started))];
     Ok(Step { events, effect: Some(Effect::Content(effect)) })
 }
 
 /// Whether an operation that is no tool of the workspace may run; the reason if not.
-fn allowed(session: &Session, operation: &Operation) -> Result<(), String> {
+fn allowed(session: &Session, from: &CallFrom, operation: &Operation) -> Result<(), String> {
     let authority = &session.spec.authority;
     match operation {
         Operation::Tool { .. } => Ok(()),
-        Operation::Content { operation } => match session.content.in_use() {
+        Operation::Content { operation } => match content_of(session, from) {
             Some(snapshot) if authority.allows(&snapshot.workspace, *operation) => Ok(()),
             Some(_) => Err(format!("the content operation '{operation}' is not enabled for this agent type")),
             None => Err("the session has no content".to_owned()),

@@ -204,7 +204,12 @@ pub struct RunEnded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundCallStarted {
     pub call: CallId,
-    pub run: RunId,
+    /// `None`: an agent outside any run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The catalog such an agent asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<String>,
     pub name: String,
     /// As the model gave them; absent where the event that follows has the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,7 +236,12 @@ pub struct BoundCallInterrupted {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundCallRefused {
-    pub run: RunId,
+    /// `None`: an agent outside any run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The catalog such an agent asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<String>,
     pub name: String,
     /// Absent if they were very large.
     #[serde(default, skip_serializing_if = "Option::is_none")]

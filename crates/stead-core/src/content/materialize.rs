@@ -82,15 +82,24 @@ pub fn chosen_catalog(
     run: &Run,
     step: &StepOverrides,
 ) -> Result<Option<(String, CatalogRef)>, Refusal> {
-    let session = snapshot.and_then(|snapshot| snapshot.tool_catalog.as_ref());
-    let Some(name) = step.tool_catalog.as_ref().or(run.tool_catalog.as_ref()).or(session) else { return Ok(None) };
+    let name = step.tool_catalog.as_ref().or(run.tool_catalog.as_ref());
+    catalog_outside_runs(snapshot, name.map(String::as_str))
+}
+
+/// The catalog of this name; without one, the one the snapshot names.
+pub fn catalog_outside_runs(
+    snapshot: Option<&Snapshot>,
+    wanted: Option<&str>,
+) -> Result<Option<(String, CatalogRef)>, Refusal> {
+    let session = snapshot.and_then(|snapshot| snapshot.tool_catalog.as_deref());
+    let Some(name) = wanted.or(session) else { return Ok(None) };
     match catalog(snapshot, name) {
-        Some(found) => Ok(Some((name.clone(), found))),
+        Some(found) => Ok(Some((name.to_owned(), found))),
         None => {
             let own = snapshot.into_iter().flat_map(|snapshot| snapshot.tool_catalogs.keys().cloned());
             let built_in = super::profile::all().iter().map(|profile| profile.name.to_owned());
             let all: Vec<String> = own.chain(built_in).collect();
-            Err(Refusal::UnknownToolCatalog { name: name.clone(), available: names(all.iter()) })
+            Err(Refusal::UnknownToolCatalog { name: name.to_owned(), available: names(all.iter()) })
         }
     }
 }

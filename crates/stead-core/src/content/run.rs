@@ -175,6 +175,37 @@ impl Read for EndRequest {
     }
 }
 
+/// On whose behalf a tool is called by a catalog's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallFrom {
+    Run(RunId),
+    /// An agent outside any run, with the catalog it asked for; without one, the active snapshot's.
+    Session {
+        catalog: Option<String>,
+    },
+}
+
+impl CallFrom {
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Run(run) => Some(*run),
+            Self::Session { .. } => None,
+        }
+    }
+
+    pub fn catalog(&self) -> Option<String> {
+        match self {
+            Self::Run(_) => None,
+            Self::Session { catalog } => catalog.clone(),
+        }
+    }
+
+    /// As the journal tells it.
+    pub fn recorded(run: Option<RunId>, catalog: Option<String>) -> Self {
+        run.map_or(Self::Session { catalog }, Self::Run)
+    }
+}
+
 /// A model's wish to call a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRequest {

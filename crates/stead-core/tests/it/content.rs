@@ -10,6 +10,7 @@ use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Star
 use stead_core::content::event::{ApplyPoint, MessagesRef, StepOverrides};
 use stead_core::content::fault::{Stage, SyncFault};
 use stead_core::content::options::Options;
+use stead_core::content::run::CallFrom;
 use stead_core::content::run::RunStatus;
 use stead_core::content::snapshot::{CatalogRef, PackRef};
 use stead_core::content::{ApplyMode, Snapshot, SyncTarget};
@@ -189,7 +190,8 @@ fn happen(live: &mut Live, happening: Happening) {
             live.calls += 1;
             let verdict = Verdict { descriptor: Some("h".to_owned()), faults: Vec::new() };
             let (call, run, name) = (CallId::from_bits(live.calls), live.run(), "content_list".to_owned());
-            let call = BoundCall { call, run, name, arguments: json!({}), call_id: None, verdict };
+            let from = CallFrom::Run(run);
+            let call = BoundCall { call, from, name, arguments: json!({}), call_id: None, verdict };
             live.content(ContentCommand::Call(Box::new(call)));
         }
         Happening::CallFinishes => {

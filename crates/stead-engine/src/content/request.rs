@@ -24,6 +24,13 @@ pub(crate) async fn materials(engine: &Engine, params: GenerateParams) -> Result
     Ok(Materials { params, messages, tools })
 }
 
+/// Messages of a blob, images filled in.
+pub(crate) async fn messages(engine: &Engine, digest: &str) -> Result<Vec<Message>, OpError> {
+    let mut messages = blob::<Vec<Message>>(engine, digest).await?;
+    fill_images(engine, &mut messages).await?;
+    Ok(messages)
+}
+
 /// The descriptors of a catalog: a built-in one if the reference is its hash, else a blob.
 pub(crate) async fn descriptors(engine: &Engine, catalog: &str, reference: &str) -> Result<Vec<Descriptor>, OpError> {
     match profile::find(catalog).filter(|profile| profile.reference().digest == reference) {

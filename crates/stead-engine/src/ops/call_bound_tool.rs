@@ -1,4 +1,4 @@
-//! Call a tool on a run's behalf: visible, bound, its arguments in order, allowed; else refused, recorded and told.
+//! Call a tool by a catalog's name, for a run or for an agent outside any: visible, bound, its arguments in order, allowed; else refused, recorded and told.
 
 use std::time::Instant;
 
@@ -7,9 +7,10 @@ use stead_core::content::Refusal;
 use stead_core::content::conclude::ContentOutcome;
 use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Verdict, visible};
 use stead_core::content::event::BoundCallRefused;
-use stead_core::content::run::CallRequest;
+use stead_core::content::run::{CallFrom, CallRequest};
 use stead_core::event::Answer;
-use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, Rejection, RunId, Session, SessionId};
+use stead_core::tool::ToolName;
+use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, Rejection, Session, SessionId};
 
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +32,8 @@ const RETRIES: usize = 4;
 pub struct BoundReply {
     pub call: CallId,
     pub seq: u64,
+    /// The workspace's own tool that ran, if one did.
+    pub tool: Option<ToolName>,
     pub answer: Answer,
 }
 
@@ -39,36 +42,39 @@ pub async fn call_bound_tool(
     engine: &Engine,
     actor: &Actor,
     id: SessionId,
-    run: RunId,
+    from: CallFrom,
     request: CallRequest,
+    cancelled: CancellationToken,
 ) -> Result<BoundReply, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, run, request).await }).await
+    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, from, request, cancelled).await }).await
 }
 
 async fn decide_and_perform(
     engine: &Engine,
     actor: &Actor,
     id: SessionId,
-    run: RunId,
+    from: CallFrom,
     request: CallRequest,
+    cancelled: CancellationToken,
 ) -> Result<BoundReply, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let call = CallId::from_bits(clock::id_bits());
     let mut tries = 0;
     let intent = loop {
-        match attempt(engine, actor, &session, run, call, &request).await {
+        match attempt(engine, actor, &session, &from, call, &request).await {
             Err(OpError::Rejected(Rejection::Content(Refusal::Superseded))) if tries < RETRIES => tries += 1,
-            Err(OpError::Rejected(rejection)) => return Err(refuse(&session, actor, run, request, rejection).await),
+            Err(OpError::Rejected(rejection)) => return Err(refuse(&session, actor, &from, request, rejection).await),
             decided => break decided?,
         }
     };
-    let performed = match intent.effect {
-        Some(Effect::CallTool { .. }) => perform(engine, &session, intent, CancellationToken::new())
-            .await
-            .map(|reply| BoundReply { call: reply.call, seq: reply.seq, answer: reply.answer }),
-        _ => perform_bound(engine, &session, intent).await,
-    };
+    let performed =
+        match intent.effect {
+            Some(Effect::CallTool { .. }) => perform(engine, &session, intent, cancelled).await.map(|reply| {
+                BoundReply { call: reply.call, seq: reply.seq, tool: Some(reply.tool), answer: reply.answer }
+            }),
+            _ => perform_bound(engine, &session, intent, cancelled).await,
+        };
     performed.map_err(|error| match error {
         error @ OpError::Rejected(_) => error,
         error => abandon(engine, session, call, error),
@@ -79,15 +85,16 @@ async fn attempt(
     engine: &Engine,
     actor: &Actor,
     session: &OpenSession,
-    run: RunId,
+    from: &CallFrom,
     call: CallId,
     request: &CallRequest,
 ) -> Result<Intent, OpError> {
     let missing = || OpError::NotFound { what: "session", id: session.id().to_string() };
     let state = session.state().await.session.ok_or_else(missing)?;
-    let verdict = judge(engine, &state, run, &request.name, &request.arguments).await?;
+    let verdict = judge(engine, &state, from, &request.name, &request.arguments).await?;
     let CallRequest { name, arguments, call_id } = request.clone();
-    let call = BoundCall { call, run, name, arguments, call_id, verdict };
+    let from = from.clone();
+    let call = BoundCall { call, from, name, arguments, call_id, verdict };
     session.commit(Command::Content(ContentCommand::Call(Box::new(call))), actor).await
 }
 
@@ -95,11 +102,11 @@ async fn attempt(
 pub(crate) async fn judge(
     engine: &Engine,
     session: &Session,
-    run: RunId,
+    from: &CallFrom,
     name: &str,
     given: &Value,
 ) -> Result<Verdict, OpError> {
-    let visible = visible(session, run, name)?;
+    let visible = visible(session, from, name)?;
     let tools = request::descriptors(engine, &visible.catalog, &visible.catalog_ref).await?;
     let missing = || OpError::MissingBlob { digest: visible.catalog_ref.clone() };
     let descriptor = tools.into_iter().find(|tool| tool.name == visible.name).ok_or_else(missing)?;
@@ -110,7 +117,7 @@ pub(crate) async fn judge(
 async fn refuse(
     session: &OpenSession,
     actor: &Actor,
-    run: RunId,
+    from: &CallFrom,
     request: CallRequest,
     rejection: Rejection,
 ) -> OpError {
@@ -119,7 +126,8 @@ async fn refuse(
     }
     let CallRequest { name, arguments, call_id } = request;
     let refused = BoundCallRefused {
-        run,
+        run: from.run(),
+        catalog: from.catalog(),
         name,
         arguments: Some(arguments).filter(|arguments| arguments.to_string().len() <= KEPT_BYTES),
         call_id,
@@ -133,7 +141,12 @@ async fn refuse(
     }
 }
 
-async fn perform_bound(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<BoundReply, OpError> {
+async fn perform_bound(
+    engine: &Engine,
+    session: &OpenSession,
+    intent: Intent,
+    cancelled: CancellationToken,
+) -> Result<BoundReply, OpError> {
     let Some(Effect::Content(ContentEffect::Call { call, operation, arguments, root_hash })) = intent.effect else {
         return Err(OpError::Contended);
     };
@@ -141,10 +154,13 @@ async fn perform_bound(engine: &Engine, session: &OpenSession, intent: Intent) -
     let agent_type = session.state().await.session.map(|session| session.spec.agent_type.clone());
     let agent_type = agent_type.ok_or(OpError::Contended)?;
     let started = Instant::now();
-    let answer = bound::call(engine, &agent_type, &operation, &arguments, root_hash.as_deref()).await;
+    let answer = tokio::select! {
+        answer = bound::call(engine, &agent_type, &operation, &arguments, root_hash.as_deref()) => answer,
+        () = cancelled.cancelled() => bound::failed("cancelled", "The call was cancelled."),
+    };
     let outcome = ContentOutcome::CallFinished { call, duration_ms: millis(started), answer: answer.clone() };
     match session.record(Outcome::Content(outcome)).await? {
-        Some(seq) => Ok(BoundReply { call, seq, answer }),
+        Some(seq) => Ok(BoundReply { call, seq, tool: None, answer }),
         None => Err(ended(session).await),
     }
 }

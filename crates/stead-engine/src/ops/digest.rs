@@ -1,7 +1,7 @@
 //! What a session is told of its workspace: its own digest, else the one for everyone, else that there is none.
 
 use stead_core::decide::{NewDigest, may_set_digest};
-use stead_core::digest::{DigestOrigin, DigestScope, DigestText, KeptDigest, namespace};
+use stead_core::digest::{DEFAULT_TAG, DigestOrigin, DigestScope, DigestText, KeptDigest, default_key, namespace};
 use stead_core::tool::ToolName;
 use stead_core::{Actor, Command, Event, Name, Rejection, Session, SessionId, Timestamp};
 use stead_store::{DocumentKind, WriteMode};
@@ -24,6 +24,16 @@ pub struct DigestName {
     pub section_key: Name,
     /// Of the override store; a session's own digests have none.
     pub tag: Name,
+}
+
+impl DigestName {
+    /// The one that is meant where nothing is said.
+    pub fn usual() -> Self {
+        let section_key = default_key();
+        // A constant that is a name; were it not, it would be the key's.
+        let tag = DEFAULT_TAG.parse().unwrap_or_else(|_| section_key.clone());
+        Self { section_key, tag }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use stead_core::content::conclude::ReadContent;
 use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Verdict};
 use stead_core::content::event::{BoundCallRefused, BoundCallStarted, StepStarted};
+use stead_core::content::run::CallFrom;
 use stead_core::content::{Authority, Snapshot};
 use stead_core::registry::AgentType;
 use stead_core::tool::ToolSet;
 use stead_core::{
-    Actor, CallId, Command, Effect, Event, Name, Recorded, Rejection, RunId, Session, SessionId, State, apply, decide,
+    Actor, CallId, Command, Effect, Event, Name, Recorded, Rejection, Session, SessionId, State, apply, decide,
 };
 
 use super::call_bound_tool::judge;
@@ -103,14 +104,16 @@ async fn again(
             Some(("step", format!("inputs {}", started.inputs_hash), step(&imagined, started)))
         }
         Event::BoundCallStarted(started) => {
-            let BoundCallStarted { run, name, operation, .. } = &**started;
+            let BoundCallStarted { run, catalog, name, operation, .. } = &**started;
             let given = started.arguments.clone().or_else(|| arguments_of(next, started.call)).unwrap_or_default();
-            let now = bound(engine, &imagined, *run, name, given).await?;
+            let from = CallFrom::recorded(*run, catalog.clone());
+            let now = bound(engine, &imagined, from, name, given).await?;
             Some(("tool_call", format!("'{name}' runs {}", shown(operation)), now))
         }
         Event::BoundCallRefused(refused) => {
-            let BoundCallRefused { run, name, arguments, code, .. } = &**refused;
-            let now = bound(engine, &imagined, *run, name, arguments.clone().unwrap_or_default()).await?;
+            let BoundCallRefused { run, catalog, name, arguments, code, .. } = &**refused;
+            let from = CallFrom::recorded(*run, catalog.clone());
+            let now = bound(engine, &imagined, from, name, arguments.clone().unwrap_or_default()).await?;
             Some(("tool_call", format!("'{name}' is refused: {code}"), now))
         }
         // A plain call has nothing to do with content; one that a run made was looked at just before.
@@ -175,18 +178,18 @@ fn step(imagined: &State, started: &StepStarted) -> String {
 async fn bound(
     engine: &Engine,
     imagined: &State,
-    run: RunId,
+    from: CallFrom,
     name: &str,
     arguments: serde_json::Value,
 ) -> Result<String, OpError> {
     let Some(session) = &imagined.session else { return Ok(String::new()) };
-    let verdict = match judge(engine, session, run, name, &arguments).await {
+    let verdict = match judge(engine, session, &from, name, &arguments).await {
         Ok(verdict) => verdict,
         Err(OpError::Rejected(_)) => Verdict { descriptor: None, faults: Vec::new() },
         Err(error) => return Err(error),
     };
     let call = CallId::from_bits(0);
-    let call = BoundCall { call, run, name: name.to_owned(), arguments, call_id: None, verdict };
+    let call = BoundCall { call, from, name: name.to_owned(), arguments, call_id: None, verdict };
     let decided = decide(imagined, Command::Content(ContentCommand::Call(Box::new(call))), &Actor::System);
     Ok(match decided {
         Ok(decided) => match decided.events.first() {

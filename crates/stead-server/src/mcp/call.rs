@@ -10,7 +10,11 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
-use stead_engine::ops::{self, ToolReply};
+use stead_core::content::run::{CallFrom, CallRequest};
+use stead_core::event::Answer;
+use stead_core::{CallId, Rejection};
+use stead_engine::OpError;
+use stead_engine::ops::{self, BoundReply, ToolReply};
 
 use super::chosen::Chosen;
 use super::text;
@@ -25,6 +29,9 @@ pub(super) async fn call(
     request: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, ErrorData> {
+    if let Some(called) = call_presented(chosen, &request, context).await {
+        return Ok(called);
+    }
     let tool = tools::named(&request.name)
         .ok_or_else(|| ErrorData::invalid_params(format!("Unknown tool: {}", shown(&request.name)), None))?;
     let arguments = Value::Object(request.arguments.unwrap_or_default());
@@ -34,6 +41,53 @@ pub(super) async fn call(
         Ok(reply) => result(reply),
         Err(error) => refused(&Problem::from(error)),
     })
+}
+
+/// A call by a catalog's name, through the gate a run's call passes; `None` where there is no catalog.
+async fn call_presented(
+    chosen: &Chosen,
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Option<CallToolResult> {
+    let engine = &chosen.app.engine;
+    match ops::offered_tools(engine, chosen.session, chosen.catalog.clone()).await {
+        Ok(None) | Err(OpError::Rejected(Rejection::NotActive { .. })) => return None,
+        Ok(Some(_)) => {}
+        Err(error) => return Some(refused(&Problem::from(error))),
+    }
+    let from = CallFrom::Session { catalog: chosen.catalog.clone() };
+    let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
+    let wish = CallRequest { name: request.name.to_string(), arguments, call_id: None };
+    let called = ops::call_bound_tool(engine, &chosen.actor, chosen.session, from, wish, context.ct.clone());
+    Some(match with_progress(called, context).await {
+        Ok(BoundReply { call, seq, tool: Some(tool), answer }) => result(ToolReply { call, seq, tool, answer }),
+        Ok(BoundReply { call, seq, tool: None, answer }) => elsewhere(call, seq, answer),
+        Err(error) => refused(&Problem::from(error)),
+    })
+}
+
+/// What the content or an MCP server answered. The latter's blocks are passed on as they came.
+fn elsewhere(call: CallId, seq: u64, answer: Answer) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.is_error = Some(answer.error.is_some());
+    let blocks = answer.result.as_ref().and_then(|result| result.get("content")).filter(|blocks| blocks.is_array());
+    let passed = blocks.and_then(|blocks| serde_json::from_value::<Vec<ContentBlock>>(blocks.clone()).ok());
+    result.structured_content = match (&passed, &answer.error, answer.result) {
+        (_, Some(error), _) => Some(json!({"code": error.code, "message": error.message})),
+        (Some(_), None, Some(result)) => result.get("structured_content").cloned(),
+        (None, None, result) => result,
+        (Some(_), None, None) => None,
+    };
+    result.content = passed.unwrap_or_else(|| vec![ContentBlock::text(answer.message)]);
+    result.meta = Some(told(call, seq));
+    result
+}
+
+fn told(call: CallId, seq: u64) -> MetaObject {
+    let mut meta = Map::new();
+    meta.insert("stead/call_id".to_owned(), call.to_string().into());
+    meta.insert("stead/seq".to_owned(), seq.into());
+    MetaObject(meta)
 }
 
 /// Waits for the call and says each second that it goes on, if the caller gave a token to say it with.
@@ -64,10 +118,7 @@ fn result(reply: ToolReply) -> CallToolResult {
         Some(error) => Some(json!({"code": error.code, "message": error.message, "hint": error.hint})),
         None => answer.result,
     };
-    let mut meta = Map::new();
-    meta.insert("stead/call_id".to_owned(), call.to_string().into());
-    meta.insert("stead/seq".to_owned(), seq.into());
-    result.meta = Some(MetaObject(meta));
+    result.meta = Some(told(call, seq));
     result
 }
 

@@ -4,18 +4,25 @@ use std::sync::Arc;
 
 use rmcp::model::{ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
-use stead_core::Actor;
+use stead_core::content::binding::Operation;
 use stead_core::decide::may_use;
 use stead_core::tool::ToolName;
-use stead_engine::ops;
+use stead_core::{Actor, Rejection};
+use stead_engine::OpError;
+use stead_engine::ops::{self, OfferedTool};
 
 use super::call::refusal;
 use super::chosen::Chosen;
 use crate::problem::Problem;
 use crate::tools;
 
-/// Every tool the session may use now, in the order the agent type names them.
+/// Every tool the session's agent may call now: of the catalog, where there is one, else the workspace's own.
 pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
+    match ops::offered_tools(&chosen.app.engine, chosen.session, chosen.catalog.clone()).await {
+        Ok(Some(offered)) => return Ok(offered.into_iter().map(presented).collect()),
+        Ok(None) | Err(OpError::Rejected(Rejection::NotActive { .. })) => {}
+        Err(error) => return Err(refusal(&Problem::from(error))),
+    }
     let state =
         ops::session(&chosen.app.engine, chosen.session).await.map_err(|error| refusal(&Problem::from(error)))?;
     let Some(session) = state.session else { return Ok(Vec::new()) };
@@ -23,6 +30,22 @@ pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
     let agent = Actor::Session { session: chosen.session };
     let described = tools::all().into_iter();
     Ok(described.filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe).collect())
+}
+
+/// As its catalog describes it. Without hints of its own it has those of what it stands for.
+fn presented(OfferedTool { descriptor, operation }: OfferedTool) -> Tool {
+    let shape = descriptor.parameters.as_object().cloned().unwrap_or_else(JsonObject::new);
+    let own = descriptor.annotations.and_then(|hints| serde_json::from_value::<ToolAnnotations>(hints).ok());
+    let hints = own.or(match operation {
+        Operation::Tool { tool, .. } => Some(annotations(tool)),
+        Operation::Content { .. } => Some(ToolAnnotations::new().read_only(true).open_world(false)),
+        Operation::Mcp { .. } => None,
+    });
+    let tool = Tool::new(descriptor.name, descriptor.description, Arc::new(shape));
+    match hints {
+        Some(hints) => tool.with_annotations(hints),
+        None => tool,
+    }
 }
 
 fn describe(tool: crate::wire::tool::Tool) -> Tool {

@@ -1,26 +1,27 @@
-//! Tells clients when the session's list of tools became another, and only then.
+//! Tells clients when the session's tools and prompts became others, which an apply does and nothing else.
 
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
+use stead_core::content::SnapshotRef;
+use stead_engine::ops;
 
-use super::catalog;
 use super::chosen::Chosen;
 
-/// Waits for changes of one session's lists.
+/// Waits for another snapshot to be the session's active one.
 struct Watch<'a> {
     chosen: &'a Chosen,
-    seen: String,
+    seen: Option<SnapshotRef>,
 }
 
 impl<'a> Watch<'a> {
     async fn new(chosen: &'a Chosen) -> Self {
-        Self { chosen, seen: fingerprint(chosen).await }
+        Self { chosen, seen: active(chosen).await }
     }
 
-    /// Returns when the list is another than before; `false` when it never will be.
+    /// Returns when there is another; `false` when there never will be.
     async fn changed(&mut self) -> bool {
         let Some(mut counter) = self.chosen.app.engine.watch(self.chosen.session) else { return false };
         while counter.changed().await.is_ok() {
-            let now = fingerprint(self.chosen).await;
+            let now = active(self.chosen).await;
             if now != self.seen {
                 self.seen = now;
                 return true;
@@ -30,9 +31,9 @@ impl<'a> Watch<'a> {
     }
 }
 
-async fn fingerprint(chosen: &Chosen) -> String {
-    let tools = catalog::tools(chosen).await.unwrap_or_default();
-    serde_json::to_string(&tools).unwrap_or_default()
+async fn active(chosen: &Chosen) -> Option<SnapshotRef> {
+    let state = ops::session(&chosen.app.engine, chosen.session).await.ok()?;
+    state.session?.content.active.map(|snapshot| snapshot.reference())
 }
 
 /// For a client of an older revision: on its standalone stream, until it is gone.
@@ -40,7 +41,12 @@ pub(super) async fn tell(chosen: Chosen, peer: Peer<RoleServer>) {
     let mut watch = Watch::new(&chosen).await;
     loop {
         tokio::select! {
-            changed = watch.changed() => if !changed || peer.notify_tool_list_changed().await.is_err() { return },
+            changed = watch.changed() => {
+                let told = changed && peer.notify_tool_list_changed().await.is_ok();
+                if !told || peer.notify_prompt_list_changed().await.is_err() {
+                    return;
+                }
+            }
             () = gone(&peer) => return,
         }
     }
@@ -51,7 +57,14 @@ pub(super) async fn follow(chosen: &Chosen, context: &SubscriptionContext) {
     let mut watch = Watch::new(chosen).await;
     loop {
         tokio::select! {
-            changed = watch.changed() => if !changed || context.sink().notify_tool_list_changed().await.is_err() { return },
+            changed = watch.changed() => {
+                // Each is told only to who asked for it; who hears of neither is gone.
+                let tools = changed && context.sink().notify_tool_list_changed().await.is_ok();
+                let prompts = changed && context.sink().notify_prompt_list_changed().await.is_ok();
+                if !tools && !prompts {
+                    return;
+                }
+            }
             () = context.cancelled() => return,
         }
     }

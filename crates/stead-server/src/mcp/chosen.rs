@@ -14,6 +14,7 @@ use crate::auth;
 pub(super) struct Caller {
     actor: Actor,
     session: SessionId,
+    catalog: Option<String>,
 }
 
 impl Caller {
@@ -22,7 +23,7 @@ impl Caller {
             Actor::Session { session } => *session,
             _ => named(query)?,
         };
-        Ok(Self { actor, session })
+        Ok(Self { actor, session, catalog: profile(query)? })
     }
 }
 
@@ -31,16 +32,18 @@ pub(super) struct Chosen {
     pub(super) app: App,
     pub(super) actor: Actor,
     pub(super) session: SessionId,
+    /// The catalog the caller wants to see; without one, the active snapshot's.
+    pub(super) catalog: Option<String>,
 }
 
 impl Chosen {
     /// From the connection if it is one caller's, else from the request.
     pub(super) fn of(door: &Door, extensions: &Extensions) -> Result<Self, ErrorData> {
-        let Caller { actor, session } = match &door.caller {
+        let Caller { actor, session, catalog } = match &door.caller {
             Some(caller) => caller.clone(),
             None => from_request(extensions)?,
         };
-        Ok(Self { app: door.app.clone(), actor, session })
+        Ok(Self { app: door.app.clone(), actor, session, catalog })
     }
 }
 
@@ -50,6 +53,19 @@ fn from_request(extensions: &Extensions) -> Result<Caller, ErrorData> {
     let no_token = || ErrorData::invalid_request("this request carries no valid token", None);
     let auth::Caller(actor) = caller.ok_or_else(no_token)?;
     Caller::new(actor, parts.and_then(|parts| parts.uri.query()))
+}
+
+/// `?profile=`: which names the tools have.
+fn profile(query: Option<&str>) -> Result<Option<String>, ErrorData> {
+    let mut values = query.unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("profile="));
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) if stead_core::content::profile::find(value).is_some() => Ok(Some(value.to_owned())),
+        _ => {
+            let known: Vec<&str> = stead_core::content::profile::all().iter().map(|profile| profile.name).collect();
+            Err(ErrorData::invalid_params(format!("'profile' is one of {}", known.join(", ")), None))
+        }
+    }
 }
 
 fn named(query: Option<&str>) -> Result<SessionId, ErrorData> {

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
-use stead_engine::ops::{self, Opened};
+use stead_engine::ops::{self, DigestName, Opened};
 use stead_fs::Kind;
 
 use super::call::refusal;
@@ -12,6 +12,7 @@ use crate::problem::{Code, Problem};
 
 const FILES: &str = "stead://workspace/";
 const DIFF: &str = "stead://diff";
+const DIGEST: &str = "stead://digest";
 /// What stands for itself in an address: letters, digits, and these.
 const SPECIAL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_').remove(b'~');
 /// A resource is one message; what is larger is for the tools, which read in pages.
@@ -31,6 +32,10 @@ pub(super) async fn list(chosen: &Chosen, _: Option<String>) -> Result<ListResou
             .with_title("Changes")
             .with_description("What changed in the workspace since the session began, as a patch.")
             .with_mime_type("text/x-diff"),
+        Resource::new(DIGEST, "digest")
+            .with_title("Digest")
+            .with_description("What the session is told of its workspace.")
+            .with_mime_type("text/markdown"),
     ];
     if let Opened::Directory(listing) = open(chosen, "/").await? {
         for entry in listing.entries.iter().filter(|entry| entry.stat.kind == Kind::File) {
@@ -45,6 +50,10 @@ pub(super) async fn read(chosen: &Chosen, uri: &str) -> Result<ReadResourceResul
     if uri == DIFF {
         let patch = ops::diff(&chosen.app.engine, &chosen.actor, chosen.session).await.map_err(refuse)?;
         return Ok(whole(ResourceContents::text(patch.text, uri).with_mime_type("text/x-diff")));
+    }
+    if uri == DIGEST {
+        let found = ops::digest(&chosen.app.engine, chosen.session, DigestName::usual()).await.map_err(refuse)?;
+        return Ok(whole(ResourceContents::text(found.body, uri).with_mime_type("text/markdown")));
     }
     let missing = || ErrorData::resource_not_found(format!("there is no resource {uri:.200}"), None);
     let path = uri.strip_prefix(FILES).and_then(decode).ok_or_else(missing)?;

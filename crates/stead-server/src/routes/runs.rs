@@ -5,10 +5,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::LOCATION;
-use stead_core::content::run::{CallRequest, EndRequest, RunRequest, RunStatus, StepRequest};
+use stead_core::content::run::{CallFrom, CallRequest, EndRequest, RunRequest, RunStatus, StepRequest};
 use stead_core::{Actor, RunId, SessionId};
 use stead_engine::ops;
 use utoipa::IntoParams;
+
+use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -188,7 +190,8 @@ pub(crate) async fn call_tool(
     body: MaybeJson<CallRequest>,
 ) -> Result<Answer<BoundAnswer>, Problem> {
     let (name, call_id) = (body.value.name.clone(), body.value.call_id.clone());
-    match ops::call_bound_tool(&app.engine, &actor, id, run, body.value).await {
+    match ops::call_bound_tool(&app.engine, &actor, id, CallFrom::Run(run), body.value, CancellationToken::new()).await
+    {
         Ok(reply) => Ok(Answer(BoundAnswer::of(reply, name, call_id))),
         Err(error) => Err(Problem::from(error).telling_model(call_id.as_deref(), &name)),
     }

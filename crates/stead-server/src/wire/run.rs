@@ -117,7 +117,7 @@ pub(crate) struct BoundAnswer {
 
 impl BoundAnswer {
     pub(crate) fn of(reply: BoundReply, tool: String, call_id: Option<String>) -> Self {
-        let BoundReply { call, seq, answer } = reply;
+        let BoundReply { call, seq, answer, .. } = reply;
         Self {
             call_id: call_id.unwrap_or_else(|| call.to_string()),
             call: call.to_string(),

@@ -19,6 +19,9 @@ pub(crate) struct Mcp {
     session: Option<String>,
     #[command(flatten)]
     place: Place,
+    /// Which names the tools have: stead, wink, anthropic, openai or mcp-filesystem; without it, the session's own catalog
+    #[arg(long, value_name = "NAME", value_parser = ["stead", "wink", "anthropic", "openai", "mcp-filesystem"])]
+    profile: Option<String>,
     /// Leave the session open when the agent goes
     #[arg(long)]
     keep: bool,
@@ -38,7 +41,7 @@ impl Mcp {
                 let client = context.client()?;
                 // Whether it is there is worth knowing before an agent is told that all is well.
                 client.get(&format!("/sessions/{}", segment(session)))?;
-                carry::carry(&client.endpoint(), session)
+                carry::carry(&client.endpoint(), session, self.profile.as_deref())
             }
             (None, None) => place::with_server(context, |client| self.in_own_session(context, &client)),
         }
@@ -47,7 +50,7 @@ impl Mcp {
     fn in_own_session(&self, context: &Context, client: &Client) -> Result<(), Failure> {
         let (session, _) = self.place.open(&context.out, client)?;
         let id = cell(&session["id"]);
-        let done = place::ready(&session).and_then(|()| carry::carry(&client.endpoint(), &id));
+        let done = place::ready(&session).and_then(|()| carry::carry(&client.endpoint(), &id, self.profile.as_deref()));
         if self.keep {
             context.out.note(&format!("the session stays: stead shell {id}"));
         } else {

@@ -22,8 +22,8 @@ enum End {
 }
 
 /// Returns when the agent is done; fails when the server is.
-pub(super) fn carry(endpoint: &Endpoint, session: &str) -> Result<(), Failure> {
-    let (stream, early) = connect(endpoint, session)?;
+pub(super) fn carry(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<(), Failure> {
+    let (stream, early) = connect(endpoint, session, profile)?;
     let (tell, told) = mpsc::channel();
     let lost = |error: std::io::Error| Failure::new("the connection to the server was lost").because(&error);
     let mut up = stream.try_clone().map_err(lost)?;
@@ -75,7 +75,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<u64> {
 }
 
 /// Asks the server to speak the protocol on this connection; gives it, and what it said already.
-fn connect(endpoint: &Endpoint, session: &str) -> Result<(TcpStream, Vec<u8>), Failure> {
+fn connect(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<(TcpStream, Vec<u8>), Failure> {
     let Some(authority) = endpoint.url.strip_prefix("http://") else {
         return Err(Failure::new(format!("{} is reached over TLS, which pipes do not need", endpoint.url))
             .hint(format!("give the agent the address itself: {}/mcp, with the session's token", endpoint.url)));
@@ -94,8 +94,9 @@ fn connect(endpoint: &Endpoint, session: &str) -> Result<(TcpStream, Vec<u8>), F
     stream.set_nodelay(true).map_err(lost)?;
     stream.set_read_timeout(Some(GREETING)).map_err(lost)?;
     let token = endpoint.token.as_ref().map_or("", |token| token.expose());
+    let profile = profile.map(|name| format!("&profile={}", segment(name))).unwrap_or_default();
     let ask = format!(
-        "GET /mcp/line?session={} HTTP/1.1\r\nHost: {authority}\r\nConnection: upgrade\r\nUpgrade: mcp\r\nAuthorization: Bearer {token}\r\n\r\n",
+        "GET /mcp/line?session={}{profile} HTTP/1.1\r\nHost: {authority}\r\nConnection: upgrade\r\nUpgrade: mcp\r\nAuthorization: Bearer {token}\r\n\r\n",
         segment(session)
     );
     stream.write_all(ask.as_bytes()).map_err(lost)?;

@@ -18,6 +18,7 @@ mod git;
 mod hostile;
 mod idempotency;
 mod images;
+mod mcp;
 mod mount_policy;
 mod mounts;
 mod native;

@@ -1,0 +1,67 @@
+//! What an agent outside any run is offered: the tools of the active catalog, and the prompt packs.
+
+use std::collections::BTreeMap;
+
+use stead_core::content::binding::Operation;
+use stead_core::content::decide::offered;
+use stead_core::content::message::Message;
+use stead_core::content::run::CallFrom;
+use stead_core::content::{Descriptor, Refusal};
+use stead_core::{Actor, Rejection, Session, SessionId};
+
+use crate::content::request;
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+
+/// A tool that is visible, bound and allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedTool {
+    pub descriptor: Descriptor,
+    pub operation: Operation,
+}
+
+async fn session(engine: &Engine, id: SessionId) -> Result<Session, OpError> {
+    let missing = || OpError::NotFound { what: "session", id: id.to_string() };
+    OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)
+}
+
+/// The tools of a catalog, in the order it gives them; `None` if no catalog is asked for and none is active.
+pub async fn offered_tools(
+    engine: &Engine,
+    id: SessionId,
+    catalog: Option<String>,
+) -> Result<Option<Vec<OfferedTool>>, OpError> {
+    let session = session(engine, id).await?;
+    // Whoever asks: what is listed is what the session's agent may call.
+    let agent = Actor::Session { session: id };
+    let Some(found) = offered(&session, &CallFrom::Session { catalog }, &agent)? else { return Ok(None) };
+    let Some((first, _)) = found.first() else { return Ok(Some(Vec::new())) };
+    let descriptors = request::descriptors(engine, &first.catalog, &first.catalog_ref).await?;
+    let mut operations: BTreeMap<String, Operation> =
+        found.into_iter().map(|(visible, operation)| (visible.name, operation)).collect();
+    let tool = |descriptor: Descriptor| {
+        let operation = operations.remove(&descriptor.name)?;
+        Some(OfferedTool { descriptor, operation })
+    };
+    Ok(Some(descriptors.into_iter().filter_map(tool).collect()))
+}
+
+/// The names of the active snapshot's prompt packs.
+pub async fn prompt_packs(engine: &Engine, id: SessionId) -> Result<Vec<String>, OpError> {
+    let active = session(engine, id).await?.content.active;
+    Ok(active.map(|snapshot| snapshot.prompt_packs.into_keys().collect()).unwrap_or_default())
+}
+
+/// The messages of one of them, images filled in.
+pub async fn prompt_pack(engine: &Engine, id: SessionId, name: &str) -> Result<Vec<Message>, OpError> {
+    let packs = session(engine, id).await?.content.active.map(|snapshot| snapshot.prompt_packs).unwrap_or_default();
+    match packs.get(name) {
+        Some(pack) => request::messages(engine, &pack.digest).await,
+        None => {
+            let available = packs.keys().cloned().collect::<Vec<_>>().join(", ");
+            let name = name.chars().take(128).collect();
+            Err(Rejection::from(Refusal::UnknownPromptPack { name, available }).into())
+        }
+    }
+}
