@@ -101,8 +101,9 @@ fn live(effort: Effort, table: &mut Table, caller: &Caller, podman: Option<&Podm
 fn fork(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
     let source = start(caller, "box")?;
     let fill = format!("head -c {}M /dev/zero > large", LARGE_MIB);
-    let body = json!({"argv": ["sh", "-c", fill]});
-    caller.json("POST", &format!("/api/v1/sessions/{source}/execs"), Some(body))?;
+    // As a tool call: the box remembers an exec, and what it remembers it does not end for a fork.
+    let body = json!({"command": fill, "timeout": 120});
+    caller.json("POST", &format!("/api/v1/sessions/{source}/tools/bash"), Some(body))?;
     let (mut empty, mut forks) = (Vec::new(), Vec::new());
     for _ in 0..effort.samples(40) {
         let begun = Instant::now();

@@ -44,7 +44,7 @@ impl Podman {
 
     /// A container's whole life.
     pub(super) fn run_true(&self) -> Result<()> {
-        self.run(&[&["run", "--rm"], LIMITS, &[IMAGE, "true"]].concat())
+        self.run(&[&["run", "--rm"], LIMITS, &[IMAGE, "bash", "-c", "true"]].concat())
     }
 
     /// Commands in a container that lives.
