@@ -113,6 +113,8 @@ fn files(a: &mut Asked<'_>, session: &str) {
         format!("digest {session}"),
         format!("prompt {session}"),
         format!("snapshot {session} --list"),
+        format!("rewind {session}"),
+        format!("blame {session} in/a.txt"),
     ] {
         a.ask(&line);
     }
