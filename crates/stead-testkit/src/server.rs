@@ -167,7 +167,15 @@ impl TestServer {
     /// A settled session.
     #[track_caller]
     pub fn session(&self, body: Value) -> Value {
-        self.client.post("/sessions?wait=30", body).expect(201)
+        let mut session = self.client.post("/sessions?wait=30", body).expect(201);
+        let deadline = Instant::now() + Duration::from_secs(180);
+        while session["status"] == "provisioning" && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(100));
+            let later = self.client.get(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(200);
+            // What only the birth tells, the token, stays.
+            session.as_object_mut().unwrap().extend(later.as_object().unwrap().clone());
+        }
+        session
     }
 
     /// A tool call that must be let through.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
@@ -131,7 +131,7 @@ impl Forged<'_> {
 fn traps(git: &GitServer) -> Vec<String> {
     let repository = git.repository("traps", &[("a", "1\n")]);
     let forged = Forged { bare: repository.bare() };
-    let blob = forged.blob("#!/bin/sh\ntouch /tmp/stead-trap\n");
+    let blob = forged.blob(&format!("#!/bin/sh\ntouch {}\n", trap_file().display()));
     let link = |target: &str| forged.blob(target);
     let file = "100644";
     let sub = forged.tree(&[(file, "x", &blob)]);
@@ -151,7 +151,7 @@ fn traps(git: &GitServer) -> Vec<String> {
     trap("dotdot", forged.tree(&[("40000", "..", &sub)]));
     trap("dot", forged.tree(&[("40000", ".", &sub)]));
     trap("slash-in-name", forged.tree(&[(file, "a/../../x", &blob)]));
-    trap("absolute-name", forged.tree(&[(file, "/tmp/stead-trap", &blob)]));
+    trap("absolute-name", forged.tree(&[(file, trap_file().to_str().unwrap(), &blob)]));
     trap("empty-name", forged.tree(&[(file, "", &blob)]));
     trap("twice-the-same", forged.tree(&[("120000", "a", &link("/tmp")), ("40000", "a", &sub)]));
     trap("case-clash", forged.tree(&[("120000", "A", &link("/tmp")), ("40000", "a", &sub)]));
@@ -169,7 +169,10 @@ fn traps(git: &GitServer) -> Vec<String> {
         forged.tree(&[(
             file,
             ".gitmodules",
-            &forged.blob("[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack=touch /tmp/stead-trap\n"),
+            &forged.blob(&format!(
+                "[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack=touch {}\n",
+                trap_file().display()
+            )),
         )]),
     );
     trap(
@@ -201,13 +204,17 @@ fn traps(git: &GitServer) -> Vec<String> {
     names
 }
 
+/// What no trap may make.
+fn trap_file() -> PathBuf {
+    std::env::temp_dir().join(format!("stead-trap-{}", std::process::id()))
+}
+
 #[test]
 fn repositories_that_are_traps() {
     let (server, git) = git_server();
     let names = traps(&git);
     agent(&server, json!({}));
-    let trap = Path::new("/tmp/stead-trap");
-    let _ = std::fs::remove_file(trap);
+    let trap = trap_file();
     let mut report = String::new();
     for name in names {
         let session = start(&server, json!({"repository_url": git.url("traps"), "branch": name}));
