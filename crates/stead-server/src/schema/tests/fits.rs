@@ -34,6 +34,12 @@ fn keyword_holds(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> 
         "enum" => rule.as_array().unwrap().contains(value),
         "oneOf" => rule.as_array().unwrap().iter().filter(|one| holds(one, value)).count() == 1,
         "anyOf" => rule.as_array().unwrap().iter().any(|one| holds(one, value)),
+        "if" => {
+            let branch = if holds(rule, value) { "then" } else { "else" };
+            schema.get(branch).is_none_or(|rule| holds(rule, value))
+        }
+        // Looked at with their `if`.
+        "then" | "else" => true,
         "pattern" => value.as_str().is_none_or(|text| matches(rule.as_str().unwrap(), text)),
         "minLength" => value.as_str().is_none_or(|text| count(text.chars().count()) >= number()),
         "maxLength" => value.as_str().is_none_or(|text| count(text.chars().count()) <= number()),
