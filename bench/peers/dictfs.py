@@ -136,12 +136,13 @@ class DictFs:
         directories = {"": {}}
         for path, file in self.files.items():
             parent, _, name = path.rpartition("/")
-            while parent not in directories:
-                directories[parent] = {}
+            directories.setdefault(parent, {})[name] = file
+            while parent:
                 above, _, own = parent.rpartition("/")
-                directories.setdefault(above, {})[own] = None
+                if own in directories.setdefault(above, {}):
+                    break
+                directories[above][own] = None
                 parent = above
-            directories[path.rpartition("/")[0]][name] = file
 
         def of(directory):
             total = hashlib.sha256(b"stead tree 1\n")

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::DiskFs;
 use crate::digest::{Digest, Hasher};
+use crate::entry::Kind;
 use crate::error::FsError;
 use crate::filesystem::Walk;
 use crate::path::WorkspacePath;
@@ -42,7 +43,8 @@ impl DiskFs {
         };
         // What cannot be listed cannot be read either.
         let mut visit = |_: &_| ControlFlow::Continue(Walk::IfReadable);
-        self.walk_seeing(&WorkspacePath::root(), &|_, _| true, &mut sees, &mut visit)?;
+        let directories = |_: &[u8], kind| kind == Kind::Directory;
+        self.walk_seeing(&WorkspacePath::root(), &directories, Some(&mut sees), &mut visit)?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let settled =
             latest + i128::try_from(STEP.as_nanos()).unwrap_or(0) < i128::try_from(now.as_nanos()).unwrap_or(0);

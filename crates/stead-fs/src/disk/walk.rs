@@ -47,14 +47,14 @@ struct Pending {
     kind: Kind,
 }
 
-/// Sees every wanted name of a directory while that is open, the last first.
+/// Sees every name of a directory, wanted or not, while that is open, in the directory's own order.
 type Sees<'a> = dyn FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno> + 'a;
 
 /// `asked` is how the caller names the directory, `real` where it is: results are named as the caller would name them.
-struct Walker<'a> {
+struct Walker<'a, 's> {
     fs: &'a DiskFs,
     wants: &'a dyn Fn(&[u8], Kind) -> bool,
-    sees: &'a mut Sees<'a>,
+    sees: Option<&'a mut Sees<'s>>,
     asked: &'a WorkspacePath,
     real: WorkspacePath,
     pending: Vec<Pending>,
@@ -68,14 +68,14 @@ impl DiskFs {
         wants: &dyn Fn(&[u8], Kind) -> bool,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError> {
-        self.walk_seeing(path, wants, &mut |_, _| Ok(()), visit)
+        self.walk_seeing(path, wants, None, visit)
     }
 
     pub(super) fn walk_seeing(
         &self,
         path: &WorkspacePath,
         wants: &dyn Fn(&[u8], Kind) -> bool,
-        sees: &mut Sees<'_>,
+        sees: Option<&mut Sees<'_>>,
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError> {
         let found = self.find(path, LastLink::Followed)?;
@@ -121,7 +121,7 @@ impl DiskFs {
     }
 }
 
-impl Walker<'_> {
+impl Walker<'_, '_> {
     fn run(&mut self, visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>) -> Result<(), FsError> {
         while let Some(next) = self.pending.pop() {
             let path = match &next.parent.path {
@@ -157,15 +157,19 @@ impl Walker<'_> {
     /// Puts what is in the directory on the stack, so that it comes off in the order of paths.
     fn read(&mut self, level: Rc<Level>, fd: OwnedFd) -> Result<(), Errno> {
         let start = self.pending.len();
-        let (pending, wants) = (&mut self.pending, self.wants);
-        let mut unknown = false;
+        let (pending, wants, sees) = (&mut self.pending, self.wants, &mut self.sees);
+        let (mut unknown, mut seen) = (false, Ok(()));
         for_each_name(fd.as_fd(), |name, file_type| {
+            if let (Some(sees), Ok(())) = (sees.as_deref_mut(), seen) {
+                seen = sees(fd.as_fd(), name);
+            }
             unknown |= file_type == FileType::Unknown;
             let kind = kind_of(file_type);
             if file_type == FileType::Unknown || wants(name, kind) {
                 pending.push(Pending { parent: Rc::clone(&level), name: name.to_vec(), kind });
             }
         })?;
+        seen?;
         if unknown {
             for entry in &mut self.pending[start..] {
                 let raw = statat(&fd, OsStr::from_bytes(&entry.name), AtFlags::SYMLINK_NOFOLLOW);
@@ -176,9 +180,6 @@ impl Walker<'_> {
             self.pending.extend(wanted);
         }
         self.pending[start..].sort_unstable_by(|a, b| order::by_path((&b.name, b.kind), (&a.name, a.kind)));
-        for entry in &self.pending[start..] {
-            (self.sees)(fd.as_fd(), &entry.name)?;
-        }
         if self.pending[start..].iter().any(|entry| entry.kind == Kind::Directory) {
             self.keep_open(level, fd);
         }
