@@ -120,14 +120,17 @@ pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
             remove(directory).unwrap_or_else(|error| panic!("{}", chain(&error)));
         }
         home.ranges().give_back(&spec.id).unwrap();
-        settle(home);
+        settle(home, helper.id());
     }
     assert!(broken > 0, "every helper was faster than its killer");
 }
 
-/// The child of a helper that was killed ends by itself, but not in the same instant.
-fn settle(home: &Home) {
-    for _ in 0..200 {
+/// The child of a helper that was killed ends by itself, but not in the same instant; it is ours to reap, in the helper's process group, and if nobody
+/// recorded it yet nobody else does.
+fn settle(home: &Home, helper: u32) {
+    let helper = rustix::process::Pid::from_raw(helper.cast_signed()).unwrap();
+    for _ in 0..2_000 {
+        while let Ok(Some(_)) = rustix::process::waitpgid(helper, rustix::process::WaitOptions::NOHANG) {}
         if home.census() == home.census_before() {
             return;
         }
