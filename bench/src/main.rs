@@ -43,6 +43,9 @@ fn main() -> Result<()> {
     }
     let (flags, wanted): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| argument.starts_with("--"));
     let effort = if flags.iter().any(|flag| *flag == "--quick") { Effort::Quick } else { Effort::Full };
+    if let Some(unknown) = flags.iter().find(|flag| **flag != "--quick") {
+        anyhow::bail!("no flag is called {unknown}; there is --quick, for a tenth of the samples");
+    }
     if let Some(unknown) = wanted.iter().find(|name| !ROWS.iter().any(|(row, _)| row == *name)) {
         let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();
         anyhow::bail!("no rows are called {unknown:?}; there are {}", names.join(", "));

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+
+use crate::http::Caller;
 
 pub(crate) struct Server {
     child: Child,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
     pub(crate) url: String,
     pub(crate) token: String,
 }
@@ -49,7 +51,7 @@ impl Server {
                 serde_json::from_str::<Value>(&record).ok().and_then(|record| Some(record["url"].as_str()?.to_owned()))
             {
                 let url = url.trim_end_matches('/').to_owned();
-                return Ok(Self { child, _home: home, url, token: token.trim().to_owned() });
+                return Ok(Self { child, home, url, token: token.trim().to_owned() });
             }
             if Instant::now() > deadline {
                 bail!("the server is not up after 20 s");
@@ -59,8 +61,39 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Boxes outlive a server by design: here they end with it.
+    fn close_all(&self) -> Result<()> {
+        let caller = Caller::new(&self.url, &self.token);
+        for status in ["provisioning", "active", "closing"] {
+            loop {
+                let page = caller.json("GET", &format!("/api/v1/sessions?limit=500&status={status}"), None)?;
+                let sessions = page["items"].as_array().context("no list of sessions")?;
+                for session in sessions {
+                    let id = session["id"].as_str().context("a session without an id")?;
+                    caller.json("DELETE", &format!("/api/v1/sessions/{id}"), None)?;
+                }
+                if page["next_cursor"].is_null() {
+                    break;
+                }
+            }
+        }
+        let stopped = Command::new(binary()?)
+            .args(["--json", "stop"])
+            .env("STEAD_HOME", self.home.path())
+            .stdout(Stdio::null())
+            .status()?;
+        ensure!(stopped.success(), "stead stop: {stopped}");
+        Ok(())
+    }
+}
+
 impl Drop for Server {
+    #[expect(clippy::print_stderr, reason = "whoever measures has to know what stays behind")]
     fn drop(&mut self) {
+        if let Err(error) = self.close_all() {
+            eprintln!("something may be left on the host of the server in {}: {error:#}", self.home.path().display());
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -107,6 +107,15 @@ macro_rules! on_podman {
 }
 use on_podman;
 
+/// On every backend there is.
+macro_rules! on_all {
+    ($($test:ident),+ $(,)?) => {
+        super::on_both!($($test),+);
+        super::on_podman!($($test),+);
+    };
+}
+use on_all;
+
 /// A session of an agent type `w` with every tool.
 fn writer(server: &TestServer, files: Files) -> Value {
     server.agent_type("w", json!({"enabled": true, "provider": files.provider()}));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
-use super::{Files, on_both, on_podman, put, writer};
+use super::{Files, on_all, put, writer};
 
 /// A call that must fail; its code and message.
 #[track_caller]
@@ -250,19 +250,7 @@ fn f12_versions_count_and_a_crash_loses_nothing(files: Files) {
     assert_eq!(replay["identical"], true);
 }
 
-on_both!(
-    f1_path_rules_and_their_texts,
-    f3_read_pages_and_says_what_it_left_out,
-    f4_edit_changes_one_word_and_no_other_byte,
-    f5_glob_is_gits,
-    f6_grep_finds_lines_and_says_when_it_stopped,
-    f7_a_path_is_a_file_or_a_directory,
-    f8_a_stale_hash_stops_every_change,
-    f9_a_failing_tool_leaves_everything_as_it_was,
-    f12_versions_count_and_a_crash_loses_nothing
-);
-
-on_podman!(
+on_all!(
     f1_path_rules_and_their_texts,
     f3_read_pages_and_says_what_it_left_out,
     f4_edit_changes_one_word_and_no_other_byte,
