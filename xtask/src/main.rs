@@ -10,6 +10,7 @@ mod crash;
 mod demo;
 mod deny;
 mod eval_worker;
+mod failures;
 mod fuzz;
 mod http;
 mod installed;

@@ -94,7 +94,7 @@ pub(crate) fn wait_within(child: &mut Child, limit: Duration) -> Result<Option<E
     }
 }
 
-fn check(command: &Command, status: ExitStatus) -> Result<()> {
+pub(crate) fn check(command: &Command, status: ExitStatus) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("{} failed: {status}", line(command)) }
 }
 

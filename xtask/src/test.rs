@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{compat, crash, deny, eval_worker, openapi, python, schemathesis, setup, tidy, trees, vendors};
+use crate::{compat, crash, deny, eval_worker, failures, openapi, python, schemathesis, setup, tidy, trees, vendors};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: setup::ensure },
@@ -52,5 +52,5 @@ fn build() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    run_command(cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))
+    failures::run(cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))
 }

@@ -10,6 +10,7 @@ mod file_body;
 mod home;
 mod image;
 mod imported;
+mod late;
 mod place;
 mod tunnel;
 
@@ -18,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hyper::StatusCode;
 use stead_box::build::HandOver;
 use stead_box::{Gate, Guest, Held, Limits, Switchboard};
 use stead_core::WorkspaceId;
@@ -37,17 +37,15 @@ use crate::provider::{AdoptOrder, Health, Provider};
 use crate::workspace::Workspace;
 pub use address::PodmanTarget;
 use client::{Client, escaped};
-use container::{Container, INSTANCE_LABEL};
+use container::{BUSY_ATTEMPTS, BUSY_PAUSE, Container, Found};
 use home::PodmanHome;
 pub use image::Pull;
+use late::Late;
 use place::{Place, Record};
 use tunnel::Tunnel;
 
 /// How long a started container may take until its first process asks for its control socket.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// Between attempts to remove a container that Podman says is busy.
-const BUSY_PAUSE: Duration = Duration::from_millis(100);
-const BUSY_ATTEMPTS: u32 = 50;
 
 /// What a server tells its Podman provider.
 #[derive(Debug, Clone)]
@@ -78,8 +76,9 @@ enum Taken {
 
 pub struct PodmanProvider {
     config: PodmanConfig,
-    client: Client,
+    client: Arc<Client>,
     place: Arc<Place>,
+    late: Arc<Late>,
     images: Arc<Images>,
     /// Held while an imported image is given to Podman: once is enough.
     lending: tokio::sync::Mutex<()>,
@@ -88,9 +87,17 @@ pub struct PodmanProvider {
 impl PodmanProvider {
     pub fn new(config: PodmanConfig, images: Arc<Images>) -> Self {
         let tunnel = Tunnel::new(config.home.join("ssh.sock"));
-        let client = Client::new(config.target.resolve(), tunnel);
+        let client = Arc::new(Client::new(config.target.resolve(), tunnel));
+        let late = Late::new(config.home.join("late"), config.instance.clone(), client.clone());
         let place = Place::new(config.home.clone(), config.instance.clone(), config.uids.clone());
-        Self { config, client, place: Arc::new(place), images, lending: tokio::sync::Mutex::default() }
+        Self {
+            config,
+            client,
+            place: Arc::new(place),
+            late: Arc::new(late),
+            images,
+            lending: tokio::sync::Mutex::default(),
+        }
     }
 
     fn workspace(&self, id: WorkspaceId, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
@@ -132,9 +139,10 @@ impl PodmanProvider {
         self.start(order, record.await?).await
     }
 
-    /// Starts a container over a directory and a volume that are there.
+    /// Starts a container over a directory and a volume that are there. The record says that it is asked for.
     async fn start(&self, order: &CreateOrder, mut record: Record) -> Result<Record, ProviderError> {
         let id = order.workspace;
+        self.late.forget(&record.container).map_err(|error| place::host("write below", &self.config.home, error))?;
         let (directory, mut limits) = (self.place.directory(id), limits(order));
         if !passes_descriptors(self.config.runtime.as_deref()) {
             // What the host would count are threads of gVisor's own; that the limit does not hold is said in the session.
@@ -250,28 +258,10 @@ impl PodmanProvider {
 
     /// Removes the container, if there is one and it is ours by its label as well as by our record.
     async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
-        let found = self.client.get(&format!("/containers/{}/json", escaped(name))).await?;
-        if found.status == StatusCode::NOT_FOUND {
-            // Half of one, which has no label yet: only its name in the storage, and that has this server's instance in it.
-            self.client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await?;
-            return Ok(());
-        }
-        let label = found.ok()?.pointer("/Config/Labels").and_then(|labels| labels.get(INSTANCE_LABEL).cloned());
-        if label.as_ref().and_then(|label| label.as_str()) != Some(&self.config.instance) {
-            return Ok(());
-        }
-        let mut attempts = 0;
-        loop {
-            let said = self.client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await?;
-            if said.status.is_success() || said.status == StatusCode::NOT_FOUND {
-                return Ok(());
-            }
-            attempts += 1;
-            // A process that is just ending keeps its mounts busy for a moment; Podman gives up at once.
-            if attempts >= BUSY_ATTEMPTS {
-                return Err(ProviderError::Podman { reason: said.reason() });
-            }
-            tokio::time::sleep(BUSY_PAUSE).await;
+        match container::find(&self.client, &self.config.instance, name).await? {
+            Found::Ours(id) => container::remove(&self.client, &id).await,
+            Found::Nobody => container::remove_half(&self.client, name).await,
+            Found::Another => Ok(()),
         }
     }
 
@@ -409,13 +399,15 @@ impl Provider for PodmanProvider {
         }
         // The box has ended; its files have not. The same image by its id, the same ids, the same volume.
         self.remove_container(&record.container).await?;
-        let (place, limits, first) = (self.place.clone(), limits(&order.create), record.first_uid);
+        let record = Record { runtime: None, ..record };
+        let (place, limits, asked) = (self.place.clone(), limits(&order.create), record.clone());
         off_thread(move || {
             let image = directory.join("volume.img").exists() || directory.join("volume/upper").exists();
             if !image {
                 return Err(ProviderError::Gone { workspace: id });
             }
-            place.volume(&directory, &limits, first)
+            place.write(id, &asked)?;
+            place.volume(&directory, &limits, asked.first_uid)
         })
         .await?;
         let record = self.start(&order.create, record).await?;
@@ -431,9 +423,15 @@ impl Provider for PodmanProvider {
         }
         // Without a record nothing was asked of Podman yet.
         if let Some(record) = self.place.read(workspace) {
+            if record.runtime.is_none() {
+                self.late
+                    .note(&record.container)
+                    .map_err(|error| place::host("write below", &self.config.home, error))?;
+            }
             self.remove_container(&record.container).await?;
         }
         self.sweep(workspace).await?;
+        self.late.watch();
         self.images.release(&workspace.to_string())
     }
 
@@ -442,6 +440,7 @@ impl Provider for PodmanProvider {
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
+        self.late.watch();
         let place = self.place.clone();
         off_thread(move || place.list()).await
     }

@@ -1,19 +1,27 @@
 //! What Podman is asked for: one container, closed on every side.
 
 use std::path::Path;
+use std::time::Duration;
 
+use hyper::StatusCode;
 use serde_json::{Value, json};
 use stead_box::build::{GATE, HIDDEN_OF_PROC, INIT};
 use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
+
+use super::client::{Client, escaped};
+use crate::error::ProviderError;
 
 /// Raised whenever the shape below changes: boxes kept ready in an older shape are not used.
 pub(super) const SHAPE: u32 = 2;
 const CPU_PERIOD_MICROS: u64 = 100_000;
 const OPEN_FILES: u64 = 4_096;
 const PROCESSES: u64 = 32_768;
+/// Between attempts to remove a container that Podman says is busy.
+pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const BUSY_ATTEMPTS: u32 = 50;
 
-pub(super) const INSTANCE_LABEL: &str = "stead.instance";
-pub(super) const WORKSPACE_LABEL: &str = "stead.workspace";
+const INSTANCE_LABEL: &str = "stead.instance";
+const WORKSPACE_LABEL: &str = "stead.workspace";
 
 /// Everything that makes one container differ from another.
 pub(super) struct Container<'a> {
@@ -120,4 +128,46 @@ fn bind(source: &Path, destination: &str, access: &str) -> Value {
 fn memory(destination: &str, size: &str, mode: &str) -> Value {
     let options = [format!("size={size}"), format!("mode={mode}"), "nosuid".to_owned(), "nodev".to_owned()];
     json!({"type": "tmpfs", "source": "tmpfs", "destination": destination, "options": options})
+}
+
+/// Who has a name.
+pub(super) enum Found {
+    Nobody,
+    /// This server, as its label says; by its id.
+    Ours(String),
+    Another,
+}
+
+pub(super) async fn find(client: &Client, instance: &str, name: &str) -> Result<Found, ProviderError> {
+    let found = client.get(&format!("/containers/{}/json", escaped(name))).await?;
+    if found.status == StatusCode::NOT_FOUND {
+        return Ok(Found::Nobody);
+    }
+    let found = found.ok()?;
+    let text = |at: Option<&Value>| at.and_then(Value::as_str).map(str::to_owned);
+    let label = text(found.pointer("/Config/Labels").and_then(|labels| labels.get(INSTANCE_LABEL)));
+    let id = text(found.get("Id")).filter(|_| label.as_deref() == Some(instance));
+    Ok(id.map_or(Found::Another, Found::Ours))
+}
+
+/// Half a container that Podman has only in its storage, under a name that has this server's instance in it; it has no label yet.
+pub(super) async fn remove_half(client: &Client, name: &str) -> Result<(), ProviderError> {
+    client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await.map(drop)
+}
+
+/// Removes a container that is ours, by its id.
+pub(super) async fn remove(client: &Client, id: &str) -> Result<(), ProviderError> {
+    let mut attempts = 0;
+    loop {
+        let said = client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(id))).await?;
+        if said.status.is_success() || said.status == StatusCode::NOT_FOUND {
+            return Ok(());
+        }
+        attempts += 1;
+        // A process that is just ending keeps its mounts busy for a moment; Podman gives up at once.
+        if attempts >= BUSY_ATTEMPTS {
+            return Err(ProviderError::Podman { reason: said.reason() });
+        }
+        tokio::time::sleep(BUSY_PAUSE).await;
+    }
 }

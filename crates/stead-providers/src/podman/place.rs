@@ -26,7 +26,7 @@ pub(super) struct Record {
     pub(super) instance: String,
     pub(super) container: String,
     pub(super) image: Image,
-    /// Who runs it, as Podman said; `None` until it has.
+    /// Who runs it, as Podman said; `None` as long as Podman's answer is owed.
     pub(super) runtime: Option<String>,
     pub(super) first_uid: Option<u32>,
     /// The first process, as the host numbers it.

@@ -463,9 +463,47 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
         server.client().delete(&format!("/sessions/{id}")).expect(204);
     }
     let instance = instance.unwrap();
+    // What Podman was asked for by a server that was killed then, it may make later.
+    until("nothing can come late", || {
+        std::fs::read_dir(server.home().join("podman/late")).map_or(0, Iterator::count) == 0
+    });
     drop(server);
     let left: Vec<String> = podman.containers().into_iter().filter(|name| name.contains(&instance)).collect();
     assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn s9_what_podman_makes_after_its_server_was_killed_goes_too() {
+    let podman = podman::shared();
+    let mut server = with_podman();
+    let session = boxed(&server, json!({"base_image": BUSYBOX}));
+    let (boxes, instance) = (server.home().join("podman/boxes"), podman_instance(server.home()));
+    server.kill();
+    // As a server leaves it that is killed while it waits for Podman's answer.
+    let id = session["workspace"]["id"].as_str().unwrap();
+    let mut record: Value =
+        serde_json::from_slice(&std::fs::read(boxes.join(id).join("podman.json")).unwrap()).unwrap();
+    let lost = format!("{}{}", &id[..id.len() - 4], "0000");
+    let name = format!("stead-{instance}-{lost}");
+    record["container"] = json!(name);
+    record["runtime"] = json!(null);
+    std::fs::create_dir(boxes.join(&lost)).unwrap();
+    std::fs::write(boxes.join(&lost).join("podman.json"), record.to_string()).unwrap();
+    server.restart(None);
+    until("the box is gone", || !boxes.join(&lost).exists());
+    let label = format!("stead.instance={instance}");
+    let made = podman.run(&["create", "--network", "none", "--name", &name, "--label", &label, BUSYBOX, "true"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    until("the late container is gone", || !podman.containers().contains(&name));
+    assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "waited for 60 s: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
 }
 
 /// The part of every container's name that is this server's.
