@@ -194,17 +194,21 @@ impl PodmanProvider {
         Ok(record)
     }
 
-    /// Asks for the container. A server that was killed while it asked for one of this name may have left half of it, or Podman may still be at it:
-    /// the name is this server's alone, so what has it goes.
+    /// Asks for the container. A server that was killed while it asked for one of this name may have left one, or half of one, or Podman may still
+    /// be at it: the name is this server's alone, so what has it goes.
     async fn create_container(&self, name: &str, order: serde_json::Value) -> Result<(), ProviderError> {
         let mut attempts = 0;
         loop {
             let said = self.client.post("/containers/create", Some(order.clone())).await?;
             attempts += 1;
-            if said.status.is_success() || attempts >= BUSY_ATTEMPTS || !said.reason().contains("already in use") {
+            if said.status.is_success() || attempts >= BUSY_ATTEMPTS || !said.reason().contains("in use") {
                 return said.ok().map(drop);
             }
-            self.remove_container(name).await?;
+            match container::find(&self.client, &self.config.instance, name).await? {
+                Found::Ours(id) => container::remove(&self.client, &id).await?,
+                Found::Nobody if attempts > BUSY_ATTEMPTS / 2 => container::remove_half(&self.client, name).await?,
+                Found::Nobody | Found::Another => {}
+            }
             tokio::time::sleep(BUSY_PAUSE).await;
         }
     }
@@ -260,8 +264,7 @@ impl PodmanProvider {
     async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
         match container::find(&self.client, &self.config.instance, name).await? {
             Found::Ours(id) => container::remove(&self.client, &id).await,
-            Found::Nobody => container::remove_half(&self.client, name).await,
-            Found::Another => Ok(()),
+            Found::Nobody | Found::Another => Ok(()),
         }
     }
 

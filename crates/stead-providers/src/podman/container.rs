@@ -143,14 +143,27 @@ pub(super) async fn find(client: &Client, instance: &str, name: &str) -> Result<
     if found.status == StatusCode::NOT_FOUND {
         return Ok(Found::Nobody);
     }
-    let found = found.ok()?;
-    let text = |at: Option<&Value>| at.and_then(Value::as_str).map(str::to_owned);
-    let label = text(found.pointer("/Config/Labels").and_then(|labels| labels.get(INSTANCE_LABEL)));
-    let id = text(found.get("Id")).filter(|_| label.as_deref() == Some(instance));
-    Ok(id.map_or(Found::Another, Found::Ours))
+    if found.status.is_success() {
+        return Ok(Found::of(&found.body, found.body.pointer("/Config/Labels"), instance));
+    }
+    // One whose files are gone, as an interrupted removal leaves it, cannot be shown; listed it is.
+    let filters = json!({"name": [format!("^{name}$")]}).to_string();
+    let listed = client.get(&format!("/containers/json?all=true&filters={}", escaped(&filters))).await?.ok()?;
+    let listed = listed.as_array().and_then(|all| all.first());
+    Ok(listed.map_or(Found::Nobody, |found| Found::of(found, found.get("Labels"), instance)))
 }
 
-/// Half a container that Podman has only in its storage, under a name that has this server's instance in it; it has no label yet.
+impl Found {
+    fn of(container: &Value, labels: Option<&Value>, instance: &str) -> Self {
+        let label = labels.and_then(|labels| labels.get(INSTANCE_LABEL)).and_then(Value::as_str);
+        let id = container.get("Id").and_then(Value::as_str).filter(|_| label == Some(instance));
+        id.map_or(Self::Another, |id| Self::Ours(id.to_owned()))
+    }
+}
+
+/// A name that Podman's storage has and Podman has not: of a container that was never finished. The name has this server's instance in it.
+///
+/// Not while Podman may still be at it: then it would finish one without files.
 pub(super) async fn remove_half(client: &Client, name: &str) -> Result<(), ProviderError> {
     client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await.map(drop)
 }

@@ -80,11 +80,15 @@ impl Late {
 
     async fn look_for(&self, name: &str, for_the_last_time: bool) {
         let found = container::find(&self.client, &self.instance, name).await;
+        if !self.is_noted(name) {
+            // The name is used again: what was found may be wanted.
+            return;
+        }
         let settled = match found {
-            // By its id, and only while it is noted: a container that was made since under this name is wanted.
-            Ok(Found::Ours(id)) if self.is_noted(name) => container::remove(&self.client, &id).await.is_ok(),
-            Ok(Found::Ours(_)) => false,
-            Ok(Found::Nobody | Found::Another) => for_the_last_time,
+            Ok(Found::Ours(id)) => container::remove(&self.client, &id).await.is_ok(),
+            Ok(Found::Nobody) if for_the_last_time => container::remove_half(&self.client, name).await.is_ok(),
+            Ok(Found::Nobody) => false,
+            Ok(Found::Another) => for_the_last_time,
             // Podman is away: it may go on with what it was asked for when it is back.
             Err(_) => false,
         };

@@ -521,7 +521,8 @@ fn settled(server: &TestServer, id: &str) -> Value {
         if session["status"] != "provisioning" {
             return session;
         }
-        assert!(std::time::Instant::now() < deadline, "{session}");
+        let events = || server.client().get(&format!("/sessions/{id}/events?limit=100")).text;
+        assert!(std::time::Instant::now() < deadline, "{session}\n{}", events());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
