@@ -187,7 +187,8 @@ pub(crate) fn call_tool(
     actor: &Actor,
 ) -> Result<Step, Rejection> {
     let spec = in_workspace(session)?;
-    if !spec.tools.allows(tool) {
+    let banned = |tool: &ToolName| !spec.tools.allows(*tool);
+    if let Some(tool) = std::iter::once(tool).chain(tool.also_needed(&arguments)).find(banned) {
         return Err(Rejection::ToolNotEnabled { tool });
     }
     check_size(&arguments, spec)?;

@@ -27,6 +27,15 @@ impl ToolName {
     pub const fn changes_files(self) -> bool {
         !matches!(self, Self::Read | Self::Glob | Self::Grep | Self::Ls)
     }
+
+    /// The other tools whose work these arguments ask for: a patch can make and remove files, which `edit` alone may not.
+    pub fn also_needed(self, arguments: &Value) -> impl Iterator<Item = Self> + use<> {
+        let patch = arguments.get("patch").filter(|_| self == Self::Edit).and_then(Value::as_str).unwrap_or_default();
+        let names = |header: &str| patch.lines().any(|line| line.trim_start().starts_with(header));
+        let moves = names("*** Move to:");
+        let (makes, removes) = (moves || names("*** Add File:"), moves || names("*** Delete File:"));
+        makes.then_some(Self::Write).into_iter().chain(removes.then_some(Self::Rm))
+    }
 }
 
 /// The tools an agent type may use, in the order they were given. The empty set allows nothing.
@@ -70,5 +79,24 @@ impl Read for ToolSet {
             return Some(Self(tools));
         }
         at.fail(format!("invalid tool names: {} (valid: {})", wrong.join(", "), ToolName::valid()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_patch_needs_what_it_does() {
+        let needs = |patch: &str| ToolName::Edit.also_needed(&json!({"patch": patch})).collect::<Vec<_>>();
+        assert_eq!(needs("*** Begin Patch\n*** Update File: a\n+x\n*** End Patch"), []);
+        assert_eq!(needs("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"), [ToolName::Write]);
+        assert_eq!(needs("*** Begin Patch\r\n*** Delete File: a\r\n*** End Patch"), [ToolName::Rm]);
+        assert_eq!(needs("*** Update File: a\n*** Move to: b\n"), [ToolName::Write, ToolName::Rm]);
+        // A line of a file that looks like a header is none.
+        assert_eq!(needs("*** Update File: a\n+*** Delete File: b\n"), []);
+        assert_eq!(ToolName::Write.also_needed(&json!({"patch": "*** Add File: a"})).count(), 0);
     }
 }

@@ -3,11 +3,13 @@
 //! A tool that fails has changed nothing, and says so in a [`ToolError`] with a stable code; it never panics on an argument.
 //! What it changed is in [`Reply::changes`], ready to be kept and replayed.
 
+mod apply_patch;
 mod arguments;
 mod edit;
 mod error;
 mod glob;
 mod grep;
+mod insert;
 mod ls;
 mod page;
 mod read;

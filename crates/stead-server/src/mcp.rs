@@ -12,6 +12,7 @@ mod line;
 mod owner;
 mod prompts;
 mod resources;
+mod set_digest;
 mod text;
 
 use std::borrow::Cow;

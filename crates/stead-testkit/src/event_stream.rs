@@ -21,16 +21,24 @@ pub struct EventStream {
 }
 
 impl Client {
-    /// Opens a stream; panics unless the answer is 200.
+    /// Opens a stream of the API; panics unless the answer is 200.
     #[track_caller]
     pub fn events(&self, path: &str, last_event_id: Option<u64>) -> EventStream {
+        let last = last_event_id.map(|id| id.to_string());
+        let headers: Vec<(&str, &str)> = last.iter().map(|id| ("Last-Event-ID", id.as_str())).collect();
+        self.stream(&format!("/api/v1{path}"), &headers)
+    }
+
+    /// Opens a stream at any path; panics unless the answer is 200.
+    #[track_caller]
+    pub fn stream(&self, path: &str, headers: &[(&str, &str)]) -> EventStream {
         let address = self.base().trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let token = self.token().unwrap_or_default();
-        let last = last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let request = format!(
-            "GET /api/v1{path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nAccept: text/event-stream\r\n{last}\r\n"
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nAccept: text/event-stream\r\n{more}\r\n"
         );
         stream.write_all(request.as_bytes()).unwrap();
         let mut reader = BufReader::new(stream);

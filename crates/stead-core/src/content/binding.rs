@@ -42,6 +42,7 @@ words!(
         AnthropicBash = "anthropic_bash",
         AnthropicEditor = "anthropic_editor",
         OpenaiShell = "openai_shell",
+        OpenaiPatch = "openai_patch",
         McpRead = "mcp_read",
         McpWrite = "mcp_write",
         McpEdit = "mcp_edit",
@@ -99,6 +100,7 @@ const DEFAULTS: &[(&str, Operation)] = &[
     ("evaluate_python", Operation::tool(ToolName::Eval, Adapter::Plain)),
     ("str_replace_based_edit_tool", Operation::tool(ToolName::Edit, Adapter::AnthropicEditor)),
     ("shell", Operation::tool(ToolName::Bash, Adapter::OpenaiShell)),
+    ("apply_patch", Operation::tool(ToolName::Edit, Adapter::OpenaiPatch)),
     ("list_directory", Operation::tool(ToolName::Ls, Adapter::Plain)),
     ("read_text_file", Operation::tool(ToolName::Read, Adapter::McpRead)),
     ("search_files", Operation::tool(ToolName::Glob, Adapter::McpSearch)),
@@ -131,9 +133,10 @@ pub fn adapt(tool: ToolName, adapter: Adapter, arguments: &Value) -> Result<(Too
         Adapter::AnthropicEditor => editor(arguments),
         Adapter::OpenaiShell => {
             let seconds = text("timeout_ms").and_then(|ms| ms.as_u64()).map(|ms| ms.div_ceil(1000).clamp(1, 120));
-            let (commands, cwd) = (text("command"), text("workdir"));
-            Ok((ToolName::Bash, given(&[("commands", commands), ("cwd", cwd), ("timeout", seconds.map(Value::from))])))
+            let (command, cwd) = (Some(one_command(&arguments["command"])?.into()), text("workdir"));
+            Ok((ToolName::Bash, given(&[("command", command), ("cwd", cwd), ("timeout", seconds.map(Value::from))])))
         }
+        Adapter::OpenaiPatch => Ok((ToolName::Edit, given(&[("patch", text("input"))]))),
         Adapter::McpRead => Ok((ToolName::Read, given(&[("path", text("path")), ("limit", text("head"))]))),
         Adapter::McpWrite => {
             let (path, content) = (text("path"), text("content"));
@@ -175,9 +178,28 @@ fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
             let new = arguments.get("new_str").cloned().unwrap_or_else(|| "".into());
             Ok((ToolName::Edit, json!({"path": text("path"), "old_string": text("old_str"), "new_string": new})))
         }
-        Some("insert") => Err("insert is not available here; use str_replace with the line before it".to_owned()),
-        _ => Err("command must be view, create or str_replace".to_owned()),
+        Some("insert") => {
+            // Its older form has the text of str_replace.
+            let given = arguments.get("insert_text").or(arguments.get("new_str")).cloned();
+            let (line, given) = (text("insert_line"), given.ok_or("insert needs insert_text")?);
+            Ok((ToolName::Edit, json!({"path": text("path"), "insert_line": line, "insert_text": given})))
+        }
+        _ => Err("command must be view, create, str_replace or insert".to_owned()),
     }
+}
+
+/// The words of one command as a line that a shell takes apart into the same words.
+fn one_command(words: &Value) -> Result<String, String> {
+    let plain = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./:@%+,".contains(&byte))
+    };
+    let quoted = |word: &Value| match word.as_str() {
+        Some(word) if plain(word) => Ok(word.to_owned()),
+        Some(word) => Ok(format!("'{}'", word.replace('\'', "'\\''"))),
+        None => Err("command must be a list of words".to_owned()),
+    };
+    let words = words.as_array().filter(|words| !words.is_empty()).ok_or("command must be a list of words")?;
+    Ok(words.iter().map(quoted).collect::<Result<Vec<_>, String>>()?.join(" "))
 }
 
 #[cfg(test)]
@@ -209,15 +231,25 @@ mod tests {
             ToolName::Edit,
             json!({"path": "a", "old_string": "x", "new_string": ""}),
         );
-        assert!(editor(&json!({"command": "insert"})).is_err());
+        check(
+            json!({"command": "insert", "path": "a", "insert_line": 2, "insert_text": "x"}),
+            ToolName::Edit,
+            json!({"path": "a", "insert_line": 2, "insert_text": "x"}),
+        );
+        assert!(editor(&json!({"command": "insert", "path": "a", "insert_line": 2})).is_err());
         assert!(editor(&json!({"command": "view", "path": "a", "view_range": [5, 3]})).is_err());
     }
 
     #[test]
     fn a_shell_of_words() {
         let given = json!({"command": ["ls", "-l"], "workdir": "/workspace", "timeout_ms": 1500});
-        let expected = json!({"commands": ["ls", "-l"], "cwd": "/workspace", "timeout": 2});
+        let expected = json!({"command": "ls -l", "cwd": "/workspace", "timeout": 2});
         assert_eq!(adapt(ToolName::Bash, Adapter::OpenaiShell, &given), Ok((ToolName::Bash, expected)));
+        let words = json!(["bash", "-lc", "echo 'a b' | wc -c; echo $HOME", "", "x=~"]);
+        assert_eq!(one_command(&words).unwrap(), r"bash -lc 'echo '\''a b'\'' | wc -c; echo $HOME' '' 'x=~'");
+        for none in [json!([]), json!("ls"), json!([1]), Value::Null] {
+            assert!(one_command(&none).is_err(), "{none}");
+        }
     }
 
     #[test]

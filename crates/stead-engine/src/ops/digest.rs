@@ -51,6 +51,15 @@ impl DigestSource {
             Self::Placeholder => "placeholder",
         }
     }
+
+    /// For whom it is, in a sentence.
+    pub const fn audience(self) -> &'static str {
+        match self {
+            Self::Session => "this session",
+            Self::Global => "every session like this one",
+            Self::Placeholder => "nobody",
+        }
+    }
 }
 
 /// A digest as somebody finds it.

@@ -12,7 +12,7 @@ pub(super) struct Arguments<'a> {
 }
 
 impl FileTool {
-    /// Every argument the tool takes; `path` may also be called `file_path`.
+    /// Every argument the tool is told of with; `path` may also be called `file_path`.
     pub(super) const fn argument_names(self) -> &'static [&'static str] {
         match self {
             Self::Ls => &["path"],
@@ -22,6 +22,14 @@ impl FileTool {
             Self::Glob => &["pattern", "path", "hidden", "gitignore", "limit"],
             Self::Grep => &["pattern", "path", "glob", "ignore_case", "hidden", "gitignore", "limit"],
             Self::Rm => &["path", "if_match"],
+        }
+    }
+
+    /// Those of further forms, which presentations of the tool in other shapes are made of.
+    const fn further_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Edit => &["insert_line", "insert_text", "patch"],
+            _ => &[],
         }
     }
 }
@@ -35,7 +43,8 @@ impl<'a> Arguments<'a> {
         };
         let names = tool.argument_names();
         for name in values.into_iter().flat_map(Map::keys) {
-            if !names.contains(&name.as_str()) && name != "file_path" {
+            let known = names.contains(&name.as_str()) || tool.further_names().contains(&name.as_str());
+            if !known && name != "file_path" {
                 let name: String = name.chars().take(80).collect();
                 let hint = format!("{tool} takes {}", names.join(", "));
                 return Err(ToolError::invalid(format!("Unknown argument '{name}'.")).hinting(hint));
@@ -47,6 +56,19 @@ impl<'a> Arguments<'a> {
     /// The value, if it is there and not null.
     fn get(&self, name: &str) -> Option<&'a Value> {
         self.values?.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// That none but these were given beside `with`.
+    pub(super) fn only(&self, with: &str, names: &[&str]) -> Result<(), ToolError> {
+        let mut given = self.values.into_iter().flatten().filter(|(_, value)| !value.is_null());
+        match given.find(|(name, _)| !names.contains(&name.as_str())) {
+            Some((name, _)) => Err(ToolError::invalid(format!("{name} and {with} are not for the same call."))),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ToolError> {

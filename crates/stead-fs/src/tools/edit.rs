@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::write::{exceeds, thousands};
-use super::{Done, ToolError, counted, target};
+use super::{Done, ToolError, apply_patch, counted, insert, target};
 use crate::change::Change;
 use crate::digest::Digest;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::limits::Limits;
+use crate::path::WorkspacePath;
 
 enum Occurrences {
     One,
@@ -23,17 +24,54 @@ pub(super) fn edit(
     limits: &Limits,
     now_millis: i64,
 ) -> Result<Done, ToolError> {
+    // Two further forms, for those who present the tool in other shapes.
+    if arguments.has("patch") {
+        arguments.only("patch", &["patch"])?;
+        return apply_patch::apply_patch(fs, arguments, limits, now_millis);
+    }
+    if arguments.has("insert_line") || arguments.has("insert_text") {
+        arguments.only("insert_line", &["path", "file_path", "insert_line", "insert_text", "if_match"])?;
+        return insert::insert(fs, arguments, limits, now_millis);
+    }
     let path = target::file(fs, arguments)?;
     let old = arguments.required_text("old_string")?;
     let new = arguments.required_text("new_string")?;
     let occurrences = if arguments.flag("replace_all")? { Occurrences::All } else { Occurrences::One };
     let if_match = arguments.if_match()?;
     check_strings(old, new, limits)?;
-    let size = fs.stat(&path).map_err(target::unreadable)?.size;
+    let content = editable(fs, &path, if_match, limits)?;
+    let (edited, count) = replace(&content, old, new, &occurrences, limits)?;
+    let edited = Bytes::from(edited);
+    let written = fs.write_bytes(&path, edited.clone(), WriteMode::Overwrite, now_millis)?;
+    let message = format!("Replaced {} in {path}.", counted(count, "occurrence", "occurrences"));
+    let result = json!({"path": path.to_string(), "replacements": count, "hash": written.hash.to_string()});
+    Ok(Done { result, message, changes: vec![Change::Wrote { path: written.path, content: edited }] })
+}
+
+/// A text that was given to be put into files.
+pub(super) fn check_text(name: &str, text: &str, limits: &Limits) -> Result<(), ToolError> {
+    if exceeds(text, limits.write_chars) {
+        let limit = thousands(limits.write_chars);
+        return Err(ToolError::new("too_large", format!("{name} must be {limit} characters or fewer.")));
+    }
+    if text.contains('\0') {
+        return Err(ToolError::new("binary", format!("{name} must be text; it holds a NUL character.")));
+    }
+    Ok(())
+}
+
+/// What a file holds, if it may be edited: text, not too large, and as the caller has seen it.
+pub(super) fn editable(
+    fs: &dyn Filesystem,
+    path: &WorkspacePath,
+    if_match: Option<Digest>,
+    limits: &Limits,
+) -> Result<Bytes, ToolError> {
+    let size = fs.stat(path).map_err(target::unreadable)?.size;
     if size > limits.edit_bytes {
         return Err(too_large(limits));
     }
-    let content = fs.read_bytes(&path).map_err(target::unreadable)?;
+    let content = fs.read_bytes(path).map_err(target::unreadable)?;
     if let Some(expected) = if_match {
         let hash = Digest::of(&content);
         if hash != expected {
@@ -43,12 +81,7 @@ pub(super) fn edit(
     if content.contains(&0) || std::str::from_utf8(&content).is_err() {
         return Err(ToolError::new("binary", "The file is binary; only text can be edited."));
     }
-    let (edited, count) = replace(&content, old, new, &occurrences, limits)?;
-    let edited = Bytes::from(edited);
-    let written = fs.write_bytes(&path, edited.clone(), WriteMode::Overwrite, now_millis)?;
-    let message = format!("Replaced {} in {path}.", counted(count, "occurrence", "occurrences"));
-    let result = json!({"path": path.to_string(), "replacements": count, "hash": written.hash.to_string()});
-    Ok(Done { result, message, changes: vec![Change::Wrote { path: written.path, content: edited }] })
+    Ok(content)
 }
 
 fn check_strings(old: &str, new: &str, limits: &Limits) -> Result<(), ToolError> {
@@ -104,7 +137,7 @@ fn replace(
     Ok((edited, count))
 }
 
-fn too_large(limits: &Limits) -> ToolError {
+pub(super) fn too_large(limits: &Limits) -> ToolError {
     let message = format!("The file is too large to edit: more than {} bytes.", limits.edit_bytes);
     ToolError::new("too_large", message)
 }

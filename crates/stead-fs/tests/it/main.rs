@@ -14,4 +14,5 @@ mod race;
 mod replay;
 mod tools_edit;
 mod tools_files;
+mod tools_patch;
 mod tools_search;

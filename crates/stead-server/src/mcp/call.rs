@@ -17,6 +17,7 @@ use stead_engine::OpError;
 use stead_engine::ops::{self, BoundReply, ToolReply};
 
 use super::chosen::Chosen;
+use super::set_digest;
 use super::text;
 use crate::problem::Problem;
 use crate::tools;
@@ -31,6 +32,9 @@ pub(super) async fn call(
 ) -> Result<CallToolResult, ErrorData> {
     if let Some(called) = call_presented(chosen, &request, context).await {
         return Ok(called);
+    }
+    if request.name == set_digest::NAME {
+        return Ok(set_digest::call(chosen, Value::Object(request.arguments.unwrap_or_default())).await);
     }
     let tool = tools::named(&request.name)
         .ok_or_else(|| ErrorData::invalid_params(format!("Unknown tool: {}", shown(&request.name)), None))?;
@@ -123,7 +127,7 @@ fn result(reply: ToolReply) -> CallToolResult {
 }
 
 /// The same refusal HTTP gives, as a result.
-fn refused(problem: &Problem) -> CallToolResult {
+pub(super) fn refused(problem: &Problem) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.is_error = Some(true);
     result.content = vec![ContentBlock::text(problem.sentence())];

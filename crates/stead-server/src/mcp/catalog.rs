@@ -13,6 +13,7 @@ use stead_engine::ops::{self, OfferedTool};
 
 use super::call::refusal;
 use super::chosen::Chosen;
+use super::set_digest;
 use crate::problem::Problem;
 use crate::tools;
 
@@ -29,7 +30,8 @@ pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
     // Whoever asks: what is listed is what the session's agent may call.
     let agent = Actor::Session { session: chosen.session };
     let described = tools::all().into_iter();
-    Ok(described.filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe).collect())
+    let own = described.filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe);
+    Ok(own.chain(set_digest::listed(&session)).collect())
 }
 
 /// As its catalog describes it. Without hints of its own it has those of what it stands for.

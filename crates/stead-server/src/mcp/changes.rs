@@ -3,23 +3,29 @@
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use stead_core::content::SnapshotRef;
 use stead_engine::ops;
+use tokio::sync::watch;
 
 use super::chosen::Chosen;
 
 /// Waits for another snapshot to be the session's active one.
 struct Watch<'a> {
     chosen: &'a Chosen,
+    /// Told of everything that is recorded from before `seen` was looked at: nothing falls between.
+    counter: Option<watch::Receiver<u64>>,
     seen: Option<SnapshotRef>,
 }
 
 impl<'a> Watch<'a> {
     async fn new(chosen: &'a Chosen) -> Self {
-        Self { chosen, seen: active(chosen).await }
+        // Read if it was not: only what is in memory can be watched.
+        active(chosen).await;
+        let counter = chosen.app.engine.watch(chosen.session);
+        Self { chosen, counter, seen: active(chosen).await }
     }
 
     /// Returns when there is another; `false` when there never will be.
     async fn changed(&mut self) -> bool {
-        let Some(mut counter) = self.chosen.app.engine.watch(self.chosen.session) else { return false };
+        let Some(counter) = &mut self.counter else { return false };
         while counter.changed().await.is_ok() {
             let now = active(self.chosen).await;
             if now != self.seen {

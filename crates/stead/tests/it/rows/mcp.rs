@@ -1,75 +1,21 @@
 //! Content over MCP: the active catalog is what an agent sees and may call, the packs are its prompts.
 
+mod agents;
+
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
-use stead_testkit::{Client, TestServer};
+use stead_testkit::TestServer;
 
 use super::server;
+use agents::{Agent, Heard, Piped};
 
-/// An agent of a revision with sessions of its own.
-struct Agent {
-    client: Client,
-    path: String,
-    session: String,
-    last: u64,
-}
-
-impl Agent {
-    fn greet(server: &TestServer, session: &Value, query: &str) -> Self {
-        let base = server.client().base().trim_end_matches("/api/v1").to_owned();
-        let client = Client::new(&base, session["token"].as_str().map(str::to_owned));
-        let mut agent = Self { client, path: format!("/mcp{query}"), session: String::new(), last: 0 };
-        let hello =
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-        agent.ask("initialize", hello);
-        agent.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        agent
-    }
-
-    fn send(&mut self, message: Value) -> String {
-        let mut headers = vec![
-            ("accept", "application/json, text/event-stream"),
-            ("content-type", "application/json"),
-            ("mcp-protocol-version", "2025-06-18"),
-        ];
-        let session = self.session.clone();
-        if !session.is_empty() {
-            headers.push(("mcp-session-id", &session));
-        }
-        let reply = self.client.send("POST", &self.path, &headers, Some(message.to_string()));
-        if let Some(session) = reply.header("mcp-session-id") {
-            self.session = session.to_owned();
-        }
-        reply.text
-    }
-
-    /// The whole answer: its result or its error.
-    fn ask(&mut self, method: &str, params: Value) -> Value {
-        self.last += 1;
-        let id = self.last;
-        let text = self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        let lines = text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
-        let answers = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        answers.into_iter().find(|answer| answer["id"] == json!(id)).unwrap_or_else(|| panic!("{method}: {text}"))
-    }
-
-    fn tools(&mut self) -> Vec<String> {
-        let listed = self.ask("tools/list", json!({}));
-        let named = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).iter();
-        named.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
-    }
-
-    fn call(&mut self, name: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({"name": name, "arguments": arguments}))["result"].clone()
-    }
-}
-
-fn push(server: &TestServer, version: u64) {
+fn push(server: &TestServer, version: usize) {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
     let tool = |name: &str| json!({"name": name, "description": "A tool.", "parameters": schema});
     let mut tools = vec![tool("read_file"), tool("launch"), tool("shell_execute")];
-    if version > 1 {
-        tools.push(tool("rm"));
-    }
+    let later = ["rm", "write_file"];
+    tools.extend(later.iter().take(version - 1).map(|name| tool(name)));
     let index = json!({
         "schema_version": 1, "prompt_packs": {"greeting": "pack.json"}, "tool_catalogs": {"default": "tools.json"},
         "defaults": {"prompt_pack": "greeting", "tool_catalog": "default"},
@@ -84,11 +30,7 @@ fn push(server: &TestServer, version: u64) {
 #[test]
 fn a9_the_active_catalog_is_what_an_agent_sees_and_may_call() {
     let server = server();
-    push(&server, 1);
-    let workspace = json!({"enabled": true, "provider": "memory", "tools": ["read", "write", "rm"]});
-    let agent_type = json!({"id": "a", "workspace": workspace, "content": {"workspace": "c"}});
-    server.client().post("/agent-types", agent_type).expect(201);
-    let session = server.session(json!({"agent_type": "a"}));
+    let session = contented(&server);
     server.tool(&session, "write", json!({"path": "x.txt", "content": "inside"}));
     let mut agent = Agent::greet(&server, &session, "");
     // Visible, bound and allowed: launch is bound to nothing, shell_execute is a tool the agent type has not.
@@ -124,15 +66,157 @@ fn a9_the_active_catalog_is_what_an_agent_sees_and_may_call() {
 
     // A push changes nothing; a sync stages; only an apply shows.
     push(&server, 2);
-    let id = session["id"].as_str().unwrap();
-    let tell = |event: Value| server.client().post(&format!("/sessions/{id}/events"), event).expect(202);
-    tell(json!({"type": "WorkspaceSyncRequested", "workspace_binding": {"workspace": "c"}}));
-    while server.client().get(&format!("/sessions/{id}")).expect(200)["content"]["pending"].is_null() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    sync(&server, &session);
     assert_eq!(agent.tools(), ["read_file"]);
-    tell(json!({"type": "WorkspaceApplyRequested", "mode": "immediate_if_idle"}));
+    apply(&server, &session);
     assert_eq!(agent.tools(), ["read_file", "rm"]);
+}
+
+fn tell(server: &TestServer, session: &Value, event: Value) {
+    let id = session["id"].as_str().unwrap();
+    server.client().post(&format!("/sessions/{id}/events"), event).expect(202);
+}
+
+/// Stages the newest version.
+fn sync(server: &TestServer, session: &Value) {
+    tell(server, session, json!({"type": "WorkspaceSyncRequested", "workspace_binding": {"workspace": "c"}}));
+    let id = session["id"].as_str().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while server.client().get(&format!("/sessions/{id}")).expect(200)["content"]["pending"].is_null() {
+        assert!(Instant::now() < deadline, "nothing was staged");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn apply(server: &TestServer, session: &Value) {
+    tell(server, session, json!({"type": "WorkspaceApplyRequested", "mode": "immediate_if_idle"}));
+}
+
+/// A session of content `c`.
+fn contented(server: &TestServer) -> Value {
+    push(server, 1);
+    let workspace = json!({"enabled": true, "provider": "memory", "tools": ["read", "write", "rm"]});
+    let agent_type = json!({"id": "a", "workspace": workspace, "content": {"workspace": "c"}});
+    server.client().post("/agent-types", agent_type).expect(201);
+    server.session(json!({"agent_type": "a"}))
+}
+
+#[test]
+fn list_changed_is_told_after_an_apply_and_only_then() {
+    let server = server();
+    let session = contented(&server);
+    let mut over_http = Agent::greet(&server, &session, "");
+    let stream = over_http.listen();
+    let (mut over_pipes, pipe) = Piped::greet(&server, &session, &[]);
+    for version in [2, 3] {
+        // None of this changes what an agent sees: other calls, a push, a sync.
+        server.tool(&session, "write", json!({"path": format!("{version}.txt"), "content": "x"}));
+        push(&server, version);
+        sync(&server, &session);
+        // What had been told until here would have been told before these answers, which take the same way.
+        assert_eq!(over_http.tools().len(), version - 1);
+        assert_eq!(over_pipes.tools().len(), version - 1);
+        assert_eq!((stream.so_far(), pipe.so_far()), (Vec::new(), Vec::new()));
+        apply(&server, &session);
+        for heard in [&stream, &pipe] {
+            told_once(heard);
+        }
+        assert_eq!((over_http.tools().len(), over_pipes.tools().len()), (version, version));
+        assert_eq!((stream.so_far(), pipe.so_far()), (Vec::new(), Vec::new()));
+    }
+    assert_eq!(over_pipes.leave(), Some(0));
+}
+
+#[track_caller]
+fn told_once(heard: &Heard) {
+    assert_eq!(heard.next(), "notifications/tools/list_changed");
+    assert_eq!(heard.next(), "notifications/prompts/list_changed");
+}
+
+#[test]
+fn pipes_have_profiles_too() {
+    let server = server();
+    server.agent_type("p", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "p"}));
+    let names = |tools: &[Value]| -> Vec<String> {
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let (mut wink, _) = Piped::greet(&server, &session, &["--profile", "wink"]);
+    let shown = names(&wink.tools());
+    assert!(shown.contains(&"write_file".to_owned()) && !shown.contains(&"write".to_owned()), "{shown:?}");
+    let wrote =
+        wink.ask("tools/call", json!({"name": "write_file", "arguments": {"file_path": "a.txt", "content": "1"}}));
+    assert_eq!(wrote["result"]["isError"], json!(false), "{wrote}");
+    assert_eq!(wink.leave(), Some(0));
+
+    // The profile `stead` is what `GET /tools` lists, to the last word.
+    let (mut own, _) = Piped::greet(&server, &session, &["--profile", "stead"]);
+    let mut shown: Vec<(Value, Value, Value)> = own.tools().iter().map(told).collect();
+    let listed = server.client().get("/tools").expect(200);
+    let mut known: Vec<(Value, Value, Value)> = listed["items"].as_array().unwrap().iter().map(told).collect();
+    let order = |tool: &(Value, Value, Value)| tool.0.to_string();
+    shown.sort_by_key(order);
+    known.sort_by_key(order);
+    assert_eq!(shown, known);
+    assert_eq!(own.leave(), Some(0));
+}
+
+/// Name, description and parameters.
+fn told(tool: &Value) -> (Value, Value, Value) {
+    let parameters = tool.get("parameters").or(tool.get("inputSchema"));
+    (tool["name"].clone(), tool["description"].clone(), parameters.unwrap().clone())
+}
+
+#[test]
+fn d1_an_agent_sets_its_digest() {
+    let server = server();
+    server.agent_type("p", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "p"}));
+    let mut agent = Agent::greet(&server, &session, "");
+    assert!(agent.tools().contains(&"set_digest".to_owned()));
+    let set = agent.call("set_digest", json!({"summary": "A ledger.", "body": "# Ledger\nRun `make`."}));
+    assert_eq!((&set["isError"], &set["structuredContent"]["source"]), (&json!(false), &json!("session")), "{set}");
+    let shown = agent.ask("resources/read", json!({"uri": "stead://digest"}));
+    assert_eq!(shown["result"]["contents"][0]["text"], "# Ledger\nRun `make`.", "{shown}");
+    let id = session["id"].as_str().unwrap();
+    let digest = server.client().get(&format!("/sessions/{id}/digest")).expect(200);
+    assert_eq!((&digest["summary"], &digest["origin"]), (&json!("A ledger."), &json!("given")));
+    agent.call("set_digest", json!({"body": "other", "section_key": "notes"}));
+    let notes = server.client().get(&format!("/sessions/{id}/digest?section_key=notes")).expect(200);
+    assert_eq!(notes["body"], "other");
+
+    // What HTTP refuses is refused here, with the same code, and nothing is set.
+    for (arguments, code) in [
+        (json!({"body": "for all", "scope": "global"}), "forbidden"),
+        (json!({"body": ""}), "invalid_request"),
+        (json!({}), "invalid_request"),
+        (json!({"body": "x", "colour": "red"}), "invalid_request"),
+        (json!({"body": "x", "section_key": "not a name"}), "invalid_request"),
+        (json!({"body": "x".repeat(100_001)}), "invalid_request"),
+    ] {
+        let refused = agent.call("set_digest", arguments);
+        assert_eq!(
+            (&refused["isError"], &refused["structuredContent"]["code"]),
+            (&json!(true), &json!(code)),
+            "{refused}"
+        );
+    }
+    assert_eq!(server.client().get(&format!("/sessions/{id}/digest")).expect(200)["summary"], "A ledger.");
+
+    // For everyone: an operator's, over pipes as well.
+    let (mut operator, _) = Piped::greet(&server, &session, &[]);
+    let arguments = json!({"body": "for all", "scope": "global"});
+    let set = operator.ask("tools/call", json!({"name": "set_digest", "arguments": arguments}));
+    assert_eq!(set["result"]["structuredContent"]["source"], "global", "{set}");
+    assert_eq!(operator.leave(), Some(0));
+    let other = server.session(json!({"agent_type": "p"}));
+    let other = server.client().get(&format!("/sessions/{}/digest", other["id"].as_str().unwrap())).expect(200);
+    assert_eq!(other["body"], "for all");
+
+    // An agent type that names its tools shows those and nothing else.
+    server.agent_type("r", json!({"enabled": true, "provider": "memory", "tools": ["read"]}));
+    let session = server.session(json!({"agent_type": "r"}));
+    assert_eq!(Agent::greet(&server, &session, "").tools(), ["read"]);
 }
 
 #[test]
@@ -149,4 +233,45 @@ fn a9_a_profile_chooses_the_names() {
     assert_eq!(wink.call("write", json!({}))["structuredContent"]["code"], "tool_not_visible");
     let mut plain = Agent::greet(&server, &session, "");
     assert!(plain.tools().contains(&"write".to_owned()));
+}
+
+#[test]
+fn a9_the_shapes_vendors_taught_do_what_they_say() {
+    let server = server();
+    server.agent_type("p", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "p"}));
+    server.tool(&session, "write", json!({"path": "a.txt", "content": "one\ntwo\n"}));
+    let mut claude = Agent::greet(&server, &session, "?profile=anthropic");
+    let insert = json!({"command": "insert", "path": "a.txt", "insert_line": 1, "insert_text": "between"});
+    let inserted = claude.call("str_replace_based_edit_tool", insert);
+    assert_eq!(inserted["isError"], json!(false), "{inserted}");
+    let mut codex = Agent::greet(&server, &session, "?profile=openai");
+    let patch =
+        "*** Begin Patch\n*** Update File: a.txt\n one\n-between\n+amid\n*** Add File: b.txt\n+new\n*** End Patch";
+    let patched = codex.call("apply_patch", json!({"input": patch}));
+    assert_eq!(patched["isError"], json!(false), "{patched}");
+    assert_eq!(patched["content"][0]["text"], "Success. Updated the following files:\nM a.txt\nA b.txt", "{patched}");
+    let read = server.tool(&session, "read", json!({"path": "a.txt"}));
+    assert_eq!(read["result"]["content"], "one\namid\ntwo\n", "{read}");
+    let failed = codex.call("apply_patch", json!({"input": patch}));
+    assert_eq!(failed["structuredContent"]["code"], "not_found", "{failed}");
+
+    // A patch may do no more than the tools it stands for, by whatever name it is given.
+    server.agent_type("r", json!({"enabled": true, "provider": "memory", "tools": ["read", "edit"]}));
+    let session = server.session(json!({"agent_type": "r"}));
+    let id = session["id"].as_str().unwrap();
+    server.client().send("PUT", &format!("/sessions/{id}/files/a.txt"), &[], Some("one".to_owned())).expect(201);
+    let mut narrow = Agent::greet(&server, &session, "?profile=openai");
+    for (body, tool) in [("*** Add File: b\n+x", "write"), ("*** Delete File: a.txt", "rm")] {
+        let patch = format!("*** Begin Patch\n{body}\n*** End Patch");
+        let refused = narrow.call("apply_patch", json!({"input": patch}));
+        assert_eq!(refused["structuredContent"]["code"], "tool_not_allowed", "{refused}");
+        let token = session["token"].as_str().unwrap();
+        let own =
+            server.client().with_token(token).post(&format!("/sessions/{id}/tools/edit"), json!({"patch": patch}));
+        assert_eq!(own.problem(403, "tool_not_enabled"), format!("Tool '{tool}' is not enabled for this agent type"));
+    }
+    let update = "*** Begin Patch\n*** Update File: a.txt\n-one\n+two\n*** End Patch";
+    let updated = narrow.call("apply_patch", json!({"input": update}));
+    assert_eq!(updated["isError"], json!(false), "{updated}");
 }

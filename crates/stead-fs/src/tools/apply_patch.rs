@@ -1,0 +1,211 @@
+//! `edit` with `patch`: several files at once, in the format OpenAI's models were taught (`*** Begin Patch`).
+//!
+//! All or nothing: the whole patch is read and tried against the files before the first is written, and if a write fails after all,
+//! those before it are taken back.
+
+mod hunk;
+mod parse;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::arguments::Arguments;
+use super::edit::{check_text, editable, too_large};
+use super::{Done, ToolError, target};
+use crate::change::Change;
+use crate::error::FsError;
+use crate::filesystem::{Filesystem, Recursion, WriteMode};
+use crate::limits::Limits;
+use crate::path::WorkspacePath;
+use parse::Operation;
+
+/// One file as it will be.
+enum Step {
+    Add { path: WorkspacePath, content: Bytes },
+    Update { path: WorkspacePath, before: Bytes, content: Bytes },
+    Move { from: WorkspacePath, to: WorkspacePath, before: Bytes, content: Bytes },
+    Delete { path: WorkspacePath, before: Bytes },
+}
+
+pub(super) fn apply_patch(
+    fs: &mut dyn Filesystem,
+    arguments: &Arguments<'_>,
+    limits: &Limits,
+    now_millis: i64,
+) -> Result<Done, ToolError> {
+    let text = arguments.required_text("patch")?;
+    check_text("patch", text, limits)?;
+    let operations =
+        parse::parse(text).map_err(|fault| ToolError::invalid(format!("The patch is not valid: {fault}.")))?;
+    let steps = plan(fs, operations, limits)?;
+    let mut done: Vec<&Step> = Vec::new();
+    let mut changes = Vec::new();
+    for step in &steps {
+        match perform(fs, step, now_millis) {
+            Ok(made) => changes.extend(made),
+            Err(error) => {
+                // The one that failed may be half done: what it did is taken back too.
+                for step in std::iter::once(step).chain(done.into_iter().rev()) {
+                    undo(fs, step, now_millis);
+                }
+                return Err(error.into());
+            }
+        }
+        done.push(step);
+    }
+    let shown: Vec<String> = steps.iter().map(Step::shown).collect();
+    let files: Vec<_> =
+        steps.iter().map(|step| json!({"path": step.path().to_string(), "change": step.kind()})).collect();
+    let message = format!("Success. Updated the following files:\n{}", shown.join("\n"));
+    Ok(Done { result: json!({"files": files}), message, changes })
+}
+
+/// What every file will be, or why one cannot. A patch names a file once, so the order is of no account.
+fn plan(fs: &dyn Filesystem, operations: Vec<Operation<'_>>, limits: &Limits) -> Result<Vec<Step>, ToolError> {
+    let mut steps: Vec<Step> = Vec::new();
+    for operation in operations {
+        let path = file(fs, operation.path())?;
+        let step = match operation {
+            Operation::Add { content, .. } => {
+                vacant(fs, &path, limits)?;
+                Step::Add { path, content: Bytes::from(content) }
+            }
+            Operation::Delete { .. } => {
+                let before = held(fs, &path, limits).map_err(|error| about(&path, error))?;
+                Step::Delete { path, before }
+            }
+            Operation::Update { moved, hunks, .. } => {
+                // A file under two names is one file.
+                let path = fs.resolve(&path)?;
+                let before = editable(fs, &path, None, limits).map_err(|error| about(&path, error))?;
+                let content = Bytes::from(hunk::apply(&before, &hunks).map_err(|fault| about(&path, fault))?);
+                match moved.map(|moved| file(fs, moved)).transpose()?.filter(|to| *to != path) {
+                    Some(to) => {
+                        vacant(fs, &to, limits)?;
+                        Step::Move { from: path, to, before, content }
+                    }
+                    None => Step::Update { path, before, content },
+                }
+            }
+        };
+        if step.content().is_some_and(|content| content.len() as u64 > limits.edit_bytes) {
+            return Err(too_large(limits));
+        }
+        let twice = |known: &Step| known.names().any(|name| step.names().any(|other| meet(name, other)));
+        if steps.iter().any(twice) {
+            return Err(ToolError::invalid(format!("The patch names {} more than once.", step.path())));
+        }
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
+/// Whether both cannot be files, or are the same.
+fn meet(one: &WorkspacePath, other: &WorkspacePath) -> bool {
+    one.is_within(other) || other.is_within(one)
+}
+
+fn file(fs: &dyn Filesystem, text: &str) -> Result<WorkspacePath, ToolError> {
+    let path = target::parse(fs, text)?;
+    if path.is_root() { Err(ToolError::invalid("A patch names files.")) } else { Ok(path) }
+}
+
+/// A file that goes is held until all is done: one too large for that goes by itself.
+fn held(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limits) -> Result<Bytes, ToolError> {
+    if fs.stat(path).map_err(target::unreadable)?.size > limits.edit_bytes {
+        return Err(too_large(limits).hinting("remove it with rm"));
+    }
+    fs.read_bytes(path).map_err(target::unreadable)
+}
+
+fn vacant(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limits) -> Result<(), ToolError> {
+    match fs.stat_entry(path) {
+        Err(FsError::NotFound { .. }) => target::check_new(fs, path, limits),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err(ToolError::new("exists", format!("{path} exists already; update it instead."))),
+    }
+}
+
+fn about(path: &WorkspacePath, error: ToolError) -> ToolError {
+    ToolError { message: format!("{path}: {}", error.message), ..error }
+}
+
+impl Step {
+    /// Where it can be seen afterwards.
+    fn path(&self) -> &WorkspacePath {
+        match self {
+            Self::Add { path, .. } | Self::Update { path, .. } | Self::Delete { path, .. } => path,
+            Self::Move { to, .. } => to,
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &WorkspacePath> {
+        let from = match self {
+            Self::Move { from, .. } => Some(from),
+            _ => None,
+        };
+        from.into_iter().chain([self.path()])
+    }
+
+    fn content(&self) -> Option<&Bytes> {
+        match self {
+            Self::Add { content, .. } | Self::Update { content, .. } | Self::Move { content, .. } => Some(content),
+            Self::Delete { .. } => None,
+        }
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Add { .. } => "added",
+            Self::Update { .. } => "updated",
+            Self::Move { .. } => "moved",
+            Self::Delete { .. } => "deleted",
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Add { path, .. } => format!("A {path}"),
+            Self::Update { path, .. } => format!("M {path}"),
+            Self::Move { from, to, .. } => format!("M {from} -> {to}"),
+            Self::Delete { path, .. } => format!("D {path}"),
+        }
+    }
+}
+
+fn perform(fs: &mut dyn Filesystem, step: &Step, now_millis: i64) -> Result<Vec<Change>, FsError> {
+    let wrote = |fs: &mut dyn Filesystem, path: &WorkspacePath, content: &Bytes, mode| {
+        let written = fs.write_bytes(path, content.clone(), mode, now_millis)?;
+        Ok::<_, FsError>(Change::Wrote { path: written.path, content: content.clone() })
+    };
+    match step {
+        Step::Add { path, content } => Ok(vec![wrote(fs, path, content, WriteMode::Create)?]),
+        Step::Update { path, content, .. } => Ok(vec![wrote(fs, path, content, WriteMode::Overwrite)?]),
+        Step::Move { from, to, content, .. } => {
+            // Renamed, so that it keeps what is not content.
+            fs.rename(from, to, now_millis)?;
+            let renamed = Change::Renamed { from: from.clone(), to: to.clone() };
+            Ok(vec![renamed, wrote(fs, to, content, WriteMode::Overwrite)?])
+        }
+        Step::Delete { path, .. } => {
+            fs.delete(path, Recursion::EmptyOnly)?;
+            Ok(vec![Change::Removed { path: path.clone() }])
+        }
+    }
+}
+
+/// As far as the disk lets us; the error that led here is what is told.
+fn undo(fs: &mut dyn Filesystem, step: &Step, now_millis: i64) {
+    let undone = match step {
+        Step::Add { path, .. } => fs.delete(path, Recursion::EmptyOnly).map(drop),
+        Step::Update { path, before, .. } | Step::Delete { path, before } => {
+            fs.write_bytes(path, before.clone(), WriteMode::Overwrite, now_millis).map(drop)
+        }
+        Step::Move { from, to, before, .. } => {
+            let back = if fs.stat_entry(from).is_ok() { Ok(()) } else { fs.rename(to, from, now_millis) };
+            back.and_then(|()| fs.write_bytes(from, before.clone(), WriteMode::Overwrite, now_millis).map(drop))
+        }
+    };
+    // Nothing is left to try: the disk refused twice.
+    drop(undone);
+}
