@@ -153,6 +153,12 @@ pub enum Outcome {
         call: CallId,
         reason: String,
     },
+    /// What a provider has to fetch is this far.
+    ProvisionProgressed {
+        stage: String,
+        percent: u64,
+        detail: String,
+    },
     /// A long step is this far.
     StepProgressed {
         stage: String,

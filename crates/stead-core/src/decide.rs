@@ -292,7 +292,11 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::OperationFinished { call, duration_ms, failure, files } => {
             vec![Event::FileOperationFinished { call, duration_ms, failure, files }]
         }
-        // Told late, of a step that has ended: nobody's business any more.
+        // Told late, of what has ended: nobody's business any more.
+        Outcome::ProvisionProgressed { .. } if workspace.status != WorkspaceStatus::Creating => Vec::new(),
+        Outcome::ProvisionProgressed { stage, percent, detail } => {
+            vec![Event::ProvisionProgress { attempt, stage, percent, detail }]
+        }
         Outcome::StepProgressed { .. } if !workspace.step_running => Vec::new(),
         Outcome::StepProgressed { stage, percent, detail } => {
             let step = workspace.steps_done + 1;

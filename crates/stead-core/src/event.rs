@@ -43,6 +43,13 @@ pub enum Event {
         attempt: u64,
         provider: ProviderName,
     },
+    /// How far the provider is with what it has to fetch before it can make the workspace, told now and then.
+    ProvisionProgress {
+        attempt: u64,
+        stage: String,
+        percent: u64,
+        detail: String,
+    },
     WorkspaceCreated {
         attempt: u64,
         enforced_limits: Vec<LimitKind>,
@@ -255,6 +262,7 @@ impl Event {
             Self::InitStepStarted { .. } => "InitStepStarted",
             Self::InitStepFinished { .. } => "InitStepFinished",
             Self::InitStepProgress { .. } => "InitStepProgress",
+            Self::ProvisionProgress { .. } => "ProvisionProgress",
             Self::RepositoryResolved(_) => "RepositoryResolved",
             Self::BranchPushed(_) => "BranchPushed",
             Self::CredentialUsed { .. } => "CredentialUsed",

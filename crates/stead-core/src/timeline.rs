@@ -60,7 +60,8 @@ impl Timeline {
                     self.begin(*attempt, provider, action, at);
                 }
             }
-            Event::InitStepProgress { stage, percent, detail, .. } => {
+            Event::InitStepProgress { stage, percent, detail, .. }
+            | Event::ProvisionProgress { stage, percent, detail, .. } => {
                 if let Some(step) = self.running() {
                     let (stage, detail) = (stage.clone(), detail.clone());
                     step.progress = Some(StepProgress { stage, percent: *percent, detail });

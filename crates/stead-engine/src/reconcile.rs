@@ -17,6 +17,7 @@ use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::pause::Pause;
+use crate::repository::Watcher;
 use crate::share::Left;
 use crate::{bundle, execs, files, ops, points, repository};
 
@@ -102,7 +103,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => {
             pause("provision.create").await;
-            let made = create(engine, provider, &order).await;
+            let made = create(engine, session, provider, &order).await;
             let outcome = if made.is_ok() { "made" } else { "failed" };
             metrics::counter!("stead_provisions_total", "provider" => provider.as_str(), "outcome" => outcome)
                 .increment(1);
@@ -144,7 +145,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             };
             let performed = tokio::select! {
                 performed = performed => performed,
-                () = closing(session) => Err(Failure::new("closed", "the session was closed")),
+                () = closing(session) => Err(closed()),
             };
             return record_step(engine, session, started, performed).await;
         }
@@ -206,6 +207,7 @@ async fn begin_work(session: &OpenSession) -> Outcome {
 /// The box that was kept ready for this session, or a new one.
 async fn create(
     engine: &Engine,
+    session: &OpenSession,
     name: ProviderName,
     order: &CreateOrder,
 ) -> Result<std::sync::Arc<dyn Workspace>, ProviderError> {
@@ -222,6 +224,12 @@ async fn create(
     // Asked each time: one that was broken a moment ago may work again, and one that is broken need not be tried.
     if let Health::Unhealthy { reason } = provider.health().await {
         return Err(ProviderError::Unhealthy { provider: name, reason });
+    }
+    let watcher = Watcher::of(engine, session.id());
+    let tell = |progress| watcher.provisioned(progress);
+    tokio::select! {
+        fetched = provider.fetch(order, &tell) => fetched?,
+        () = closing(session) => return Err(ProviderError::Source(closed())),
     }
     provider.create(order).await
 }
@@ -257,6 +265,10 @@ fn hold(session: &OpenSession, workspace: std::sync::Arc<dyn Workspace>) -> Outc
 
 pub(crate) fn millis(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn closed() -> Failure {
+    Failure::new("closed", "the session was closed")
 }
 
 /// Returns when the session is being closed: a step nobody waits for any more is given up.

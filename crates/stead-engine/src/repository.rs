@@ -141,6 +141,18 @@ impl Watcher {
     pub(crate) fn of(engine: &Engine, session: SessionId) -> Self {
         Self { engine: engine.clone(), session }
     }
+
+    /// Tells how far the provider is.
+    pub(crate) fn provisioned(&self, progress: stead_providers::Progress) {
+        let stead_providers::Progress { stage, percent, detail } = progress;
+        self.pass_on(Outcome::ProvisionProgressed { stage, percent, detail });
+    }
+
+    /// Only news: one that cannot be told is not missed.
+    fn pass_on(&self, outcome: Outcome) {
+        let (engine, session) = (self.engine.clone(), self.session);
+        self.engine.spawn(async move { tell(&engine, session, outcome).await });
+    }
 }
 
 async fn tell(engine: &Engine, session: SessionId, outcome: Outcome) -> Result<(), String> {
@@ -152,10 +164,7 @@ async fn tell(engine: &Engine, session: SessionId, outcome: Outcome) -> Result<(
 impl Watch for Watcher {
     fn progress(&self, progress: Progress) {
         let Progress { stage, percent, detail } = progress;
-        let outcome = Outcome::StepProgressed { stage, percent: u64::from(percent), detail };
-        let (engine, session) = (self.engine.clone(), self.session);
-        // Only news: one that cannot be told is not missed.
-        self.engine.spawn(async move { tell(&engine, session, outcome).await });
+        self.pass_on(Outcome::StepProgressed { stage, percent: u64::from(percent), detail });
     }
 
     async fn lending(&self, loan: &Loan) -> Result<(), LoanRefused> {

@@ -49,6 +49,8 @@ pub enum ProviderError {
     Podman { reason: String },
     #[error("the image '{image}' is not there: {reason}; import it with stead image import, or name another")]
     NoImage { image: String, reason: String },
+    #[error("the image '{image}' could not be fetched: {reason}")]
+    Pull { image: String, reason: String },
     #[error("Podman ran the box with '{got}' where '{asked}' was asked for")]
     Runtime { asked: String, got: String },
     #[error("the runtime '{runtime}' cannot run boxes here: {reason}")]
@@ -134,6 +136,7 @@ impl ProviderError {
             Self::PodmanUnreachable { .. } => "provider_unhealthy",
             Self::Podman { .. } => "podman_refused",
             Self::NoImage { .. } => "image_missing",
+            Self::Pull { .. } => "image_pull_failed",
             Self::Runtime { .. } => "runtime_replaced",
             Self::RuntimeUnusable { .. } => "runtime_unusable",
             Self::Setup { .. } => "setup_failed",

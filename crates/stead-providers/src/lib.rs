@@ -28,7 +28,7 @@ pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull};
 /// What this host can do for native boxes, tried one by one.
 pub use stead_box::{Check, doctor};
 
-pub use provider::{AdoptOrder, FileEvent, Health, Mark, Provider, Providers, WorkspaceUsage};
+pub use provider::{AdoptOrder, FileEvent, Health, Mark, Progress, Provider, Providers, Tell, WorkspaceUsage};
 pub use workspace::{
     ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, Staged, ToolDone,
     ToolOrder, Workspace,

@@ -12,6 +12,7 @@ mod image;
 mod imported;
 mod late;
 mod place;
+mod pull;
 mod tunnel;
 
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ use stead_fs::Digest;
 use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::images::Images;
-use crate::provider::{AdoptOrder, Health, Provider};
+use crate::provider::{AdoptOrder, Health, Provider, Tell};
 use crate::workspace::Workspace;
 pub use address::PodmanTarget;
 use client::{Client, escaped};
@@ -42,6 +43,7 @@ use home::PodmanHome;
 pub use image::Pull;
 use late::Late;
 use place::{Place, Record};
+use pull::Pulls;
 use tunnel::Tunnel;
 
 /// How long a started container may take until its first process asks for its control socket.
@@ -77,6 +79,7 @@ enum Taken {
 pub struct PodmanProvider {
     config: PodmanConfig,
     client: Arc<Client>,
+    pulls: Arc<Pulls>,
     place: Arc<Place>,
     late: Arc<Late>,
     images: Arc<Images>,
@@ -93,6 +96,7 @@ impl PodmanProvider {
         Self {
             config,
             client,
+            pulls: Arc::default(),
             place: Arc::new(place),
             late: Arc::new(late),
             images,
@@ -122,7 +126,7 @@ impl PodmanProvider {
         let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
         let image = match self.lend(reference, id).await? {
             Some(image) => image,
-            None => image::find(&self.client, reference, self.config.pull).await?,
+            None => image::find(&self.client, reference).await?,
         };
         let (place, limits) = (self.place.clone(), limits(order));
         let (instance, container) = (self.config.instance.clone(), self.container_name(id));
@@ -332,6 +336,18 @@ impl Provider for PodmanProvider {
         }
     }
 
+    async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError> {
+        let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
+        // What it means here is asked first: an imported image needs no registry.
+        if self.config.pull == Pull::Never
+            || self.images.look(reference)?.is_some()
+            || image::look(&self.client, reference).await?.is_some()
+        {
+            return Ok(());
+        }
+        self.pulls.wait(&self.client, reference, tell).await
+    }
+
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         self.remove(order.workspace).await?;
         match self.make(order).await {
@@ -352,7 +368,7 @@ impl Provider for PodmanProvider {
         let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
         let image = match self.images.look(reference)? {
             Some(imported) => imported.digest.to_string(),
-            None => image::find(&self.client, reference, Pull::Never).await?.id,
+            None => image::find(&self.client, reference).await?.id,
         };
         let runtime = self.config.runtime.as_deref().unwrap_or("default");
         let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();

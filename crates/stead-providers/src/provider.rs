@@ -21,6 +21,19 @@ pub enum Health {
     Unhealthy { reason: String },
 }
 
+/// How far a provider is with what it fetches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// What it does, in a few words.
+    pub stage: String,
+    /// Of what is known to be fetched; never less than it was.
+    pub percent: u64,
+    pub detail: String,
+}
+
+/// Who is told of it.
+pub type Tell<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+
 /// One event of the journal that concerned the files, with the bytes at hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
@@ -73,6 +86,13 @@ pub trait Provider: Send + Sync {
 
     /// Answers within a second or so; never makes anything.
     async fn health(&self) -> Health;
+
+    /// Fetches from elsewhere what [`Provider::create`] will need and does not fetch itself, and tells now and then how far it is.
+    ///
+    /// May take long. Given up whenever it is dropped: it makes nothing that is the workspace's, so nothing is left to remove.
+    async fn fetch(&self, _order: &CreateOrder, _tell: Tell<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
 
     /// Makes the box with an empty, writable workspace directory.
     ///

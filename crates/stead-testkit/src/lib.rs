@@ -15,6 +15,7 @@ mod event_stream;
 mod git_server;
 pub mod podman;
 pub mod postgres;
+pub mod registry;
 mod server;
 
 pub use client::{Client, RawReply, Reply};

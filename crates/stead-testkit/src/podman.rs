@@ -97,7 +97,17 @@ impl Podman {
 
     /// Another service on the same storage, such as one with another runtime; it answers when this returns.
     pub fn service(&self, runtime: &str, address: &str) -> Service {
+        self.serve(self.command(), runtime, address)
+    }
+
+    /// One that knows of registries what this `registries.conf` says, and nothing else.
+    pub fn service_with_registries(&self, registries: &Path, address: &str) -> Service {
         let mut command = self.command();
+        command.env("CONTAINERS_REGISTRIES_CONF", registries);
+        self.serve(command, "runc", address)
+    }
+
+    fn serve(&self, mut command: Command, runtime: &str, address: &str) -> Service {
         command.args(["--runtime", runtime, "system", "service", "--time=0", address]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let service = Service { child, address: address.to_owned() };

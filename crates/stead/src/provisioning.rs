@@ -41,7 +41,7 @@ fn tell(progress: &Progress, event: &Value) {
     match event["type"].as_str().unwrap_or_default() {
         "ProvisionStarted" => progress.say(&format!("making a workspace with {}", cell(&event["provider"]))),
         "InitStepStarted" => progress.say(&cell(&event["action"]).replace('_', " ")),
-        "InitStepProgress" => {
+        "InitStepProgress" | "ProvisionProgress" => {
             let percent = event["percent"].as_u64().unwrap_or_default();
             progress.stage(&cell(&event["stage"]), percent, event["detail"].as_str().unwrap_or_default());
         }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinHandle;
 
 use super::address::Address;
 use super::file_body::FileBody;
@@ -19,6 +21,9 @@ use crate::error::ProviderError;
 
 /// Of the interface; Podman 4 and 5 both speak it.
 const API: &str = "/v4.0.0/libpod";
+/// Docker's interface, which tells of a pull what Podman's own does not: how many bytes there are and have come.
+const COMPATIBLE: &str = "/v1.40";
+const MOST_LINE: usize = 64 << 10;
 const MOST_ANSWER: usize = 16 << 20;
 /// Podman may be pulling, or waiting for its locks.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -37,6 +42,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub(super) struct Client {
     address: Result<Address, String>,
     tunnel: Tunnel,
+}
+
+/// Drives a connection for as long as somebody waits for what comes over it; then it is closed, and Podman gives up what it did for it.
+struct Driven(JoinHandle<Result<(), hyper::Error>>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// What Podman said.
@@ -115,18 +129,71 @@ impl Client {
         }
     }
 
+    /// A POST whose answer is a line now and then: each is heard as it comes. `patience` is with the silence between them.
+    pub(super) async fn follow(
+        &self,
+        path: &str,
+        patience: Duration,
+        mut hear: impl FnMut(&Value),
+    ) -> Result<Said, ProviderError> {
+        let silent = |_| self.unreachable(format!("no word for {} s", patience.as_secs()));
+        let uri = format!("{COMPATIBLE}{path}");
+        let (answer, _driven) =
+            tokio::time::timeout(patience, self.ask(Method::POST, &uri, None)).await.map_err(silent)??;
+        let status = answer.status();
+        let (mut body, mut line, mut last) = (answer.into_body(), Vec::new(), Value::Null);
+        while let Some(frame) = tokio::time::timeout(patience, body.frame()).await.map_err(silent)? {
+            let frame = frame.map_err(|error| self.unreachable(error.to_string()))?;
+            let Ok(bytes) = frame.into_data() else { continue };
+            for byte in bytes {
+                if byte != b'\n' {
+                    // A line longer than this is none that anybody knows.
+                    if line.len() < MOST_LINE {
+                        line.push(byte);
+                    }
+                    continue;
+                }
+                if let Ok(value) = serde_json::from_slice(&line) {
+                    last = value;
+                    hear(&last);
+                }
+                line.clear();
+            }
+        }
+        if let Ok(value) = serde_json::from_slice(&line) {
+            last = value;
+            hear(&last);
+        }
+        Ok(Said { status, body: last })
+    }
+
     async fn send(
         &self,
         method: Method,
         path: &str,
         body: Option<(&'static str, Body)>,
     ) -> Result<Said, ProviderError> {
+        let (answer, _driven) = self.ask(method, &format!("{API}{path}"), body).await?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), MOST_ANSWER).collect().await;
+        let body = body.map_err(|error| self.unreachable(error.to_string()))?.to_bytes();
+        // Some answers are several JSON values, and some are words.
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
+        Ok(Said { status, body })
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        uri: &str,
+        body: Option<(&'static str, Body)>,
+    ) -> Result<(Response<Incoming>, Driven), ProviderError> {
         let stream = self.dial().await?;
         let lost = |error: hyper::Error| self.unreachable(error.to_string());
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
-        let driven = tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(format!("{API}{path}")).header("host", "podman");
+        let driven = Driven(tokio::spawn(connection));
+        let mut request = Request::builder().method(method).uri(uri).header("host", "podman");
         let bytes = match body {
             Some((kind, bytes)) => {
                 request = request.header("content-type", kind);
@@ -135,15 +202,7 @@ impl Client {
             None => whole(Bytes::new()),
         };
         let request = request.body(bytes).map_err(|error| self.unreachable(error.to_string()))?;
-        let answer = sender.send_request(request).await.map_err(lost)?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), MOST_ANSWER).collect().await;
-        let body = body.map_err(|error| self.unreachable(error.to_string()))?.to_bytes();
-        drop(sender);
-        driven.abort();
-        // Some answers are several JSON values, and some are words.
-        let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
-        Ok(Said { status, body })
+        Ok((sender.send_request(request).await.map_err(lost)?, driven))
     }
 
     async fn dial(&self) -> Result<Box<dyn Stream>, ProviderError> {

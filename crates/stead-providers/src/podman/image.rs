@@ -33,23 +33,10 @@ pub enum Pull {
     Missing,
 }
 
-pub(super) async fn find(client: &Client, reference: &str, pull: Pull) -> Result<Image, ProviderError> {
-    if let Some(image) = look(client, reference).await? {
-        return Ok(image);
-    }
-    if pull == Pull::Missing {
-        let said = client.post(&format!("/images/pull?quiet=true&reference={}", escaped(reference)), None).await?;
-        if !said.status.is_success() {
-            return Err(missing(reference, &said.reason()));
-        }
-        if let Some(reason) = said.body.get("error").and_then(Value::as_str) {
-            return Err(missing(reference, reason));
-        }
-        if let Some(image) = look(client, reference).await? {
-            return Ok(image);
-        }
-    }
-    Err(missing(reference, "Podman has no image of that name"))
+/// What Podman has under that name now.
+pub(super) async fn find(client: &Client, reference: &str) -> Result<Image, ProviderError> {
+    let absent = || missing(reference, "Podman has no image of that name");
+    look(client, reference).await?.ok_or_else(absent)
 }
 
 pub(super) async fn look(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
@@ -64,6 +51,6 @@ pub(super) async fn look(client: &Client, reference: &str) -> Result<Option<Imag
     Ok((!id.is_empty()).then(|| Image { reference: reference.to_owned(), id, digest, env: BTreeMap::new() }))
 }
 
-fn missing(reference: &str, why: &str) -> ProviderError {
+pub(super) fn missing(reference: &str, why: &str) -> ProviderError {
     ProviderError::NoImage { image: reference.to_owned(), reason: why.to_owned() }
 }

@@ -53,7 +53,7 @@ fn what(event: &Value) -> String {
         "ToolCallStarted" => format!("{} {}", cell(&event["tool"]), cell(&event["arguments"])),
         "ToolCallFinished" => cell(&event["answer"]["message"]),
         "ToolCallRefused" | "DigestRefused" => cell(&event["message"]),
-        "InitStepProgress" => {
+        "InitStepProgress" | "ProvisionProgress" => {
             let (percent, detail) = (cell(&event["percent"]), event["detail"].as_str().unwrap_or_default());
             format!("{} {percent} % {detail}", cell(&event["stage"]))
         }
