@@ -16,7 +16,7 @@ mod scratch;
 mod tars;
 mod workspace;
 
-pub(crate) use home::{BoxHome, Fill, Looked, MountOrder};
+pub(crate) use home::{BoxHome, Fill, Looked, MountOrder, stamp_of};
 pub(crate) use scratch::Scratch;
 pub(crate) use tars::{patch_of, send};
 pub(crate) use workspace::BoxedWorkspace;

@@ -4,6 +4,7 @@
 //! [`Provider`] or [`Workspace`]; the first one that is not kept is named.
 
 mod execs;
+mod stamps;
 
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ pub async fn check(provider: &dyn Provider, first_bits: u128) -> Result<(), Viol
     suite.capabilities_are_true().await?;
     suite.actions_are_whole_or_refused().await?;
     suite.snapshots_put_back_what_they_kept().await?;
+    suite.stamps_tell_every_change().await?;
     suite.execs_are_as_promised().await?;
     suite.adopted_is_as_it_was().await
 }

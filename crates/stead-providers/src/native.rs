@@ -11,6 +11,7 @@ mod keep;
 mod lineage;
 mod place;
 mod ready;
+mod stamp;
 mod usage;
 mod workspaces;
 

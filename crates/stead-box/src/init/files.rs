@@ -117,10 +117,8 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         }
         FileAsk::Compare => compare(files, compared),
         FileAsk::PutAll { files: contents } => Ok((put_all(files, contents, lent()?)?, Vec::new())),
-        FileAsk::Stamp => {
-            let stamp = files.stamp()?.map(|stamp| stamp.to_string());
-            Ok((Answer::Stamp { stamp }, Vec::new()))
-        }
+        FileAsk::Stamp => stamp_of(files),
+        FileAsk::StampWritten => stamp_of(&upper(compared)?),
         FileAsk::Touched { most } => touched(compared, *most),
     }
 }
@@ -137,8 +135,7 @@ fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {
 
 /// The leaves of the upper: files, links, what hides something below, and directories with nothing in them.
 fn touched(compared: Option<&Compared>, most: u64) -> Answered {
-    let nothing = || Undone { code: "no_base", message: "the box was not told where it is written".to_owned() };
-    let upper = open_tree(&compared.ok_or_else(nothing)?.upper)?;
+    let upper = upper(compared)?;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let (mut leaves, mut total): (Vec<(WorkspacePath, FileStat)>, u64) = (Vec::new(), 0);
     let mut bare = BTreeSet::new();
@@ -162,6 +159,16 @@ fn touched(compared: Option<&Compared>, most: u64) -> Answered {
     })?;
     bare.iter().for_each(&mut keep);
     Ok((Answer::Listing { total }, serde_json::to_vec(&leaves).map_err(io::Error::other)?))
+}
+
+fn stamp_of(files: &DiskFs) -> Answered {
+    let stamp = files.stamp()?.map(|stamp| stamp.to_string());
+    Ok((Answer::Stamp { stamp }, Vec::new()))
+}
+
+fn upper(compared: Option<&Compared>) -> Result<DiskFs, Undone> {
+    let nothing = || Undone { code: "no_base", message: "the box was not told where it is written".to_owned() };
+    Ok(open_tree(&compared.ok_or_else(nothing)?.upper)?)
 }
 
 fn open_tree(fd: &OwnedFd) -> io::Result<DiskFs> {

@@ -215,6 +215,8 @@ pub enum FileAsk {
     Compare,
     /// Answered with `stamp`: see [`stead_fs::DiskFs::stamp`].
     Stamp,
+    /// The same of what was written over the layers below, and of nothing else; answered with `stamp`.
+    StampWritten,
     /// What was written over the layers below, a file that is gone as `special`; answered with `listing`.
     Touched {
         most: u64,
@@ -240,6 +242,7 @@ impl FileAsk {
                 | Self::Delete { .. }
                 | Self::Compare
                 | Self::Stamp
+                | Self::StampWritten
                 | Self::Touched { .. }
         )
     }
@@ -262,6 +265,7 @@ impl FileAsk {
                 | Self::Diff
                 | Self::Compare
                 | Self::Stamp
+                | Self::StampWritten
                 | Self::Touched { .. }
         )
     }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use stead_box::protocol::{Answer, FileAsk, ProtocolError};
 use stead_box::{BoxError, Connection};
 use stead_core::SnapshotId;
 use stead_core::box_facts::BoxFacts;
@@ -111,6 +112,11 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
         Ok(Looked::default())
     }
 
+    /// See [`Workspace::stamp`](crate::Workspace::stamp).
+    fn stamp(&self) -> Result<Option<String>, BoxError> {
+        stamp_of(self.connect()?.files(FileAsk::Stamp, None)?)
+    }
+
     /// Keeps the tree as it is now, within what may be spent.
     fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
         if order.points < Points::Copies {
@@ -143,4 +149,12 @@ fn no_tars() -> io::Error {
 /// Used by the actions that copy mounts in.
 pub(crate) fn mounts_fill<'a>(mounts: Vec<HostMount>, roots: &'a [String]) -> Fill<'a> {
     Box::new(move |files| crate::fill::mounts(files, mounts, roots, 0))
+}
+
+/// What a box answered when it was asked for a stamp.
+pub(crate) fn stamp_of((answer, _): (Answer, Vec<u8>)) -> Result<Option<String>, BoxError> {
+    match answer {
+        Answer::Stamp { stamp } => Ok(stamp),
+        _ => Err(ProtocolError::Unexpected { what: "to a look for a stamp" }.into()),
+    }
 }

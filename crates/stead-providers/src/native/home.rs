@@ -300,6 +300,10 @@ impl BoxHome for NativeHome {
         self.keep_as(&mut self.turn(), snapshot)
     }
 
+    fn stamp(&self) -> Result<Option<String>, BoxError> {
+        self.stamp_over_layers()
+    }
+
     fn look(&self) -> Result<Looked, ProviderError> {
         self.look_at(&mut self.turn())
     }
@@ -376,7 +380,7 @@ fn end_unused(turn: &mut Turn) -> Result<(), ProviderError> {
     }
 }
 
-fn into_box_error(error: ProviderError) -> BoxError {
+pub(super) fn into_box_error(error: ProviderError) -> BoxError {
     match error {
         ProviderError::Box { source } => source,
         ProviderError::Gone { .. } => BoxError::Gone { reason: "the workspace was removed" },

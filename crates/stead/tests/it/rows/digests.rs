@@ -405,3 +405,32 @@ fn d2_sources_are_parsed_by_a_process_that_can_do_nothing_else() {
     drop(input);
     assert!(child.wait().unwrap().success());
 }
+
+/// What a command did is seen at once, whatever is remembered of the tree before; and a tree that is as it was has the digest it had.
+#[test]
+fn d3_a_digest_follows_what_commands_do() {
+    let server = Files::Disk.server();
+    let session = writer(&server, Files::Disk);
+    small_project(&server, &session);
+    let first = generate(&server, &session);
+    let again = generate(&server, &session);
+    assert_eq!((&again["body"], &again["tree"]), (&first["body"], &first["tree"]));
+    let snapshot = server.client().post(&path(&session, "/snapshots"), json!({})).expect(201);
+    let mut last = first.clone();
+    for command in [
+        "mv AGENTS.md CLAUDE.md",
+        "rm src/main.rs",
+        "rm -r src && mkdir src && echo 'pub fn other() {}' > src/lib.rs",
+        "sed -i s/first/last/ CLAUDE.md",
+    ] {
+        server.tool(&session, "bash", json!({"command": command}));
+        let now = generate(&server, &session);
+        assert_ne!(now["tree"], last["tree"], "{command}");
+        assert_ne!(now["body"], last["body"], "{command}");
+        last = now;
+    }
+    let restore = format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap());
+    server.client().post(&path(&session, &restore), json!({})).expect(200);
+    let back = generate(&server, &session);
+    assert_eq!((&back["body"], &back["tree"]), (&first["body"], &first["tree"]));
+}
