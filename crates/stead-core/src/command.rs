@@ -116,6 +116,8 @@ pub struct CreateOrder {
     pub limits: ResourceLimits,
     pub env: Env,
     pub base_image: Option<String>,
+    /// The image is the one with this digest, whatever its name means by now.
+    pub image_digest: Option<String>,
 }
 
 /// What became of an effect, or was found after a restart.

@@ -68,6 +68,9 @@ pub struct WorkspaceSpec {
     pub tools: ToolSet,
     pub tool_limits: ToolLimits,
     pub base_image: Option<String>,
+    /// What the image's name meant to the session this one was cloned from: its box is made from the same bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_digest: Option<String>,
     pub require_workspace: bool,
     pub on_setup_failure: OnSetupFailure,
     /// What is kept to go back to.
@@ -169,6 +172,7 @@ fn specify_workspace(
         tools: config.tools.clone().unwrap_or_else(ToolSet::all),
         tool_limits: config.limits,
         base_image: config.base_image.clone(),
+        image_digest: None,
         require_workspace: config.require_workspace,
         on_setup_failure: config.on_setup_failure,
         rewind: config.rewind.or(platform.defaults.rewind).unwrap_or_default(),

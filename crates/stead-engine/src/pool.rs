@@ -275,5 +275,6 @@ async fn remove(engine: &Engine, provider: ProviderName, member: WorkspaceId) {
 /// A box of nobody's: the image and the disk shape it, everything else is bound when it is claimed.
 fn order(workspace: WorkspaceId, base_image: Option<String>, limits: &ResourceLimits) -> CreateOrder {
     let limits = ResourceLimits { disk: limits.disk.clone(), ..ResourceLimits::default() };
-    CreateOrder { workspace, session: SessionId::from_bits(0), limits, env: Env::default(), base_image }
+    let (session, env) = (SessionId::from_bits(0), Env::default());
+    CreateOrder { workspace, session, limits, env, base_image, image_digest: None }
 }

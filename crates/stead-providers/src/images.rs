@@ -22,6 +22,8 @@ use stead_fs::{Digest, DiskFs};
 use crate::error::ProviderError;
 use crate::layers::{LayerKey, LayerStore, TreeSource};
 
+/// Of layers that are images.
+const KIND: &str = "image";
 /// What holders of layers that are names begin with.
 const HOLDER: &str = "image-";
 
@@ -92,6 +94,8 @@ impl Images {
         for held in images.layers.holders().iter().filter(|held| held.starts_with(HOLDER) && !named.contains(held)) {
             images.give_up(held)?;
         }
+        // Made whole and held by nobody yet when a server was killed.
+        images.layers.remove_unheld_of(KIND)?;
         Ok(images)
     }
 
@@ -107,14 +111,15 @@ impl Images {
     ) -> Result<(ImageRecord, Naming), ImageError> {
         let refused = |source| ImageError::Refused { source };
         let image = Image::open(archive, spool, &image::LIMITS).map_err(refused)?;
-        let (digest, env) = (image.digest, image.env.iter().cloned().collect());
-        let key = LayerKey::of("image", &[digest.as_bytes()]);
+        let (digest, env): (_, BTreeMap<String, String>) = (image.digest, image.env.iter().cloned().collect());
+        let noted = env.clone();
+        let key = key_of(&digest);
         let holder = holder_of(name, &digest);
         let source = TreeSource::new(key.clone(), move |tree| {
             let unwritten = |source| ProviderError::Bundle { source };
             let mut files = DiskFs::open(tree).map_err(|error| unwritten(ArchiveError::Io(error)))?;
             let written = image.write(&image::LIMITS, &mut files).map_err(unwritten)?;
-            Ok(json!({"bytes": written.bytes, "files": written.files, "left_out": written.left_out}))
+            Ok(json!({"bytes": written.bytes, "files": written.files, "left_out": written.left_out, "env": noted}))
         });
         let layer = match self.layers.ensure(source, &holder) {
             Err(ProviderError::Bundle { source }) => return Err(refused(source)),
@@ -188,10 +193,32 @@ impl Images {
         Ok(Some(HeldImage { reference: reference.to_owned(), digest, layer, env }))
     }
 
-    /// The same, held by a box from now on, until the layer store is told that the box has nothing any more.
-    pub(crate) fn hold(&self, reference: &str, holder: &str) -> Result<Option<HeldImage>, ProviderError> {
+    /// The image with this digest, whatever the reference means by now; `None` if it is none of this server's, or not any more.
+    pub(crate) fn look_pinned(&self, reference: &str, digest: &str) -> Result<Option<HeldImage>, ProviderError> {
+        let Ok(digest) = digest.parse::<Digest>() else { return Ok(None) };
+        let (key, reference) = (key_of(&digest), reference.to_owned());
+        if let Some(record) = self.records()?.into_iter().find(|record| record.digest == digest) {
+            return Ok(Some(HeldImage { reference, digest, layer: record.layer, env: record.env }));
+        }
+        // No name means it any more, but a box may still hold it.
+        let Ok(layer) = self.layers.layer(key.clone()) else { return Ok(None) };
+        let env = layer.note.get("env").cloned().and_then(|env| serde_json::from_value(env).ok()).unwrap_or_default();
+        Ok(Some(HeldImage { reference, digest, layer: key.to_string(), env }))
+    }
+
+    /// What an order's image is, held by a box from now on, until the layer store is told that the box has nothing any more.
+    pub(crate) fn hold(
+        &self,
+        reference: &str,
+        pinned: Option<&str>,
+        holder: &str,
+    ) -> Result<Option<HeldImage>, ProviderError> {
         let _names = self.lock();
-        let Some(found) = self.look(reference)? else { return Ok(None) };
+        let found = match pinned {
+            Some(digest) => self.look_pinned(reference, digest)?,
+            None => self.look(reference)?,
+        };
+        let Some(found) = found else { return Ok(None) };
         let gone = || ProviderError::NoImage { image: reference.to_owned(), reason: "its files are gone".to_owned() };
         self.layers.hold(&self.key(&found.layer).ok_or_else(gone)?, holder)?;
         Ok(Some(found))
@@ -277,6 +304,10 @@ impl Images {
     fn host(&self, doing: &'static str, source: io::Error) -> ProviderError {
         stead_box::BoxError::Host { doing, path: self.directory.clone(), source }.into()
     }
+}
+
+fn key_of(digest: &Digest) -> LayerKey {
+    LayerKey::of(KIND, &[digest.as_bytes()])
 }
 
 fn hex(name: &ImageName) -> String {

@@ -40,6 +40,7 @@ pub use address::PodmanTarget;
 use client::{Client, escaped};
 use container::{BUSY_ATTEMPTS, BUSY_PAUSE, Container, Found};
 use home::PodmanHome;
+use image::Image;
 pub use image::Pull;
 use late::Late;
 use place::{Place, Record};
@@ -124,9 +125,9 @@ impl PodmanProvider {
     async fn make(&self, order: &CreateOrder) -> Result<Record, ProviderError> {
         let id = order.workspace;
         let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
-        let image = match self.lend(reference, id).await? {
+        let image = match self.lend(reference, order).await? {
             Some(image) => image,
-            None => image::find(&self.client, reference).await?,
+            None => self.own_image(reference, order).await?,
         };
         let (place, limits) = (self.place.clone(), limits(order));
         let (instance, container) = (self.config.instance.clone(), self.container_name(id));
@@ -141,6 +142,19 @@ impl PodmanProvider {
             Ok(record)
         });
         self.start(order, record.await?).await
+    }
+
+    /// The image that Podman has.
+    async fn own_image(&self, reference: &str, order: &CreateOrder) -> Result<Image, ProviderError> {
+        let Some(digest) = &order.image_digest else { return image::find(&self.client, reference).await };
+        let gone = || image::missing(reference, &format!("the source of this clone had {digest}, which is gone"));
+        self.pinned_image(reference, digest).await?.ok_or_else(gone)
+    }
+
+    async fn pinned_image(&self, reference: &str, digest: &str) -> Result<Option<Image>, ProviderError> {
+        let (place, wanted) = (self.place.clone(), digest.to_owned());
+        let ids = off_thread(move || place.ids_of(&wanted)).await?;
+        image::look_pinned(&self.client, reference, digest, ids).await
     }
 
     /// Starts a container over a directory and a volume that are there. The record says that it is asked for.
@@ -338,14 +352,23 @@ impl Provider for PodmanProvider {
 
     async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError> {
         let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
-        // What it means here is asked first: an imported image needs no registry.
-        if self.config.pull == Pull::Never
-            || self.images.look(reference)?.is_some()
-            || image::look(&self.client, reference).await?.is_some()
-        {
+        if self.config.pull == Pull::Never {
             return Ok(());
         }
-        self.pulls.wait(&self.client, reference, tell).await
+        // What it means here is asked first: an imported image needs no registry.
+        let (there, wanted) = match &order.image_digest {
+            Some(digest) => {
+                let there = self.images.look_pinned(reference, digest)?.is_some()
+                    || self.pinned_image(reference, digest).await?.is_some();
+                (there, image::pinned(reference, digest))
+            }
+            None => {
+                let there =
+                    self.images.look(reference)?.is_some() || image::look(&self.client, reference).await?.is_some();
+                (there, reference.to_owned())
+            }
+        };
+        if there { Ok(()) } else { self.pulls.wait(&self.client, &wanted, tell).await }
     }
 
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {

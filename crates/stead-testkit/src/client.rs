@@ -174,11 +174,21 @@ impl Client {
     /// Any request with bytes of any kind; panics only if no answer comes.
     #[track_caller]
     pub fn bytes(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> RawReply {
-        let body = Some(body).filter(|body| !body.is_empty());
-        match self.run(method, path, headers, body) {
+        match self.try_bytes(method, path, headers, body) {
             Ok(reply) => reply,
             Err(error) => panic!("{method} {path}: {error}"),
         }
+    }
+
+    /// The same, to a server that may be dying.
+    pub fn try_bytes(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<RawReply, ureq::Error> {
+        self.run(method, path, headers, Some(body).filter(|body| !body.is_empty()))
     }
 
     /// Uploads what a reader gives, without holding it.

@@ -119,13 +119,14 @@ fn begin_with(snapshot: Box<Snapshot>) -> Box<InitialContent> {
     Box::new(InitialContent { target, snapshot, warnings: Vec::new() })
 }
 
-/// What every clone of a session begins with: what its source was told of the workspace, and what brought the files.
+/// What every clone of a session begins with: what its source was told of the workspace, what brought the files, and the image of its box.
 fn inherited(source: Session) -> Box<SessionSpec> {
     let mut spec = source.spec;
     spec.digests = source.digests;
-    let report = source.workspace.map(|workspace| workspace.report).filter(|report| !report.is_empty());
+    let (report, made) = source.workspace.map(|workspace| (workspace.report, workspace.made)).unzip();
     if let Some(workspace) = &mut spec.workspace {
-        workspace.brought = report.map(Box::new);
+        workspace.brought = report.filter(|report| !report.is_empty()).map(Box::new);
+        workspace.image_digest = made.and_then(|made| made.image_digest).or(workspace.image_digest.take());
     }
     spec
 }

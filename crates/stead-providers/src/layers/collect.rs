@@ -81,6 +81,12 @@ impl LayerStore {
         Ok(())
     }
 
+    /// Removes every layer of a kind that nobody holds.
+    pub(crate) fn remove_unheld_of(&self, kind: &str) -> Result<(), ProviderError> {
+        let keys = self.keys().map_err(|error| host("list", &self.directory, error))?;
+        keys.iter().filter(|key| key.kind() == kind).try_for_each(|key| self.remove_unheld(key).map(drop))
+    }
+
     /// Takes its name away under the lock, so that nobody can begin to hold it, and then removes it.
     fn remove_unheld(&self, key: &LayerKey) -> Result<bool, ProviderError> {
         let aside = self.directory.join(".making").join(format!("gone-{key}"));

@@ -108,9 +108,15 @@ impl Workspaces {
     /// The image that the order names, held for the workspace; `None` if its root is a directory of the host's, or the host's own.
     fn image(&self, order: &CreateOrder) -> Result<Option<HeldImage>, ProviderError> {
         let held = match &order.base_image {
-            Some(reference) => self.images.hold(reference, &order.workspace.to_string())?,
+            Some(reference) => {
+                self.images.hold(reference, order.image_digest.as_deref(), &order.workspace.to_string())?
+            }
             None => None,
         };
+        if let (None, Some(reference), Some(digest)) = (&held, &order.base_image, &order.image_digest) {
+            let reason = format!("the source of this clone had {digest}, which is gone");
+            return Err(ProviderError::NoImage { image: reference.clone(), reason });
+        }
         if held.is_none() {
             host_root(order)?;
         }

@@ -39,6 +39,33 @@ pub(super) async fn find(client: &Client, reference: &str) -> Result<Image, Prov
     look(client, reference).await?.ok_or_else(absent)
 }
 
+/// The image with this digest, under one of the names it may have here; `None` if Podman has it no more.
+pub(super) async fn look_pinned(
+    client: &Client,
+    reference: &str,
+    digest: &str,
+    ids: Vec<String>,
+) -> Result<Option<Image>, ProviderError> {
+    let names = [reference.to_owned(), pinned(reference, digest), digest.trim_start_matches("sha256:").to_owned()];
+    for name in names.into_iter().chain(ids) {
+        if let Some(found) = look(client, &name).await?.filter(|found| found.digest == digest) {
+            return Ok(Some(Image { reference: reference.to_owned(), ..found }));
+        }
+    }
+    Ok(None)
+}
+
+/// `repository@digest` of a reference with or without a tag.
+pub(super) fn pinned(reference: &str, digest: &str) -> String {
+    let name = reference.split('@').next().unwrap_or(reference);
+    let repository = match name.rsplit_once(':') {
+        // What follows the last colon is a port if a slash comes after it.
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => name,
+    };
+    format!("{repository}@{digest}")
+}
+
 pub(super) async fn look(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
     let said = client.get(&format!("/images/{}/json", escaped(reference))).await?;
     if said.status == StatusCode::NOT_FOUND {
@@ -53,4 +80,23 @@ pub(super) async fn look(client: &Client, reference: &str) -> Result<Option<Imag
 
 pub(super) fn missing(reference: &str, why: &str) -> ProviderError {
     ProviderError::NoImage { image: reference.to_owned(), reason: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pinned;
+
+    #[test]
+    fn a_digest_takes_the_place_of_a_tag() {
+        let cases = [
+            ("h:5000/a/b:1", "h:5000/a/b@d"),
+            ("h:5000/a", "h:5000/a@d"),
+            ("a:1", "a@d"),
+            ("a@old", "a@d"),
+            ("a:1@old", "a@d"),
+        ];
+        for (reference, expect) in cases {
+            assert_eq!(pinned(reference, "d"), expect);
+        }
+    }
 }

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::Seek as _;
 
-use stead_core::WorkspaceId;
+use stead_core::command::CreateOrder;
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::{Digest, DiskFs, WorkspacePath};
 
@@ -19,9 +19,10 @@ use crate::images::HeldImage;
 
 impl PodmanProvider {
     /// The imported image a reference means, held for the box and known to Podman; `None` if none was imported under that name.
-    pub(super) async fn lend(&self, reference: &str, holder: WorkspaceId) -> Result<Option<Image>, ProviderError> {
+    pub(super) async fn lend(&self, reference: &str, order: &CreateOrder) -> Result<Option<Image>, ProviderError> {
         let (images, asked) = (self.images.clone(), reference.to_owned());
-        let held = off_thread(move || images.hold(&asked, &holder.to_string())).await?;
+        let (pinned, holder) = (order.image_digest.clone(), order.workspace.to_string());
+        let held = off_thread(move || images.hold(&asked, pinned.as_deref(), &holder)).await?;
         let Some(held) = held else { return Ok(None) };
         let name = self.lent_name(&held.digest);
         let lending = self.lending.lock().await;

@@ -185,6 +185,12 @@ impl Place {
         Ok(found)
     }
 
+    /// Podman's ids of the image with this digest, as boxes of this server's have it.
+    pub(super) fn ids_of(&self, digest: &str) -> Result<Vec<String>, ProviderError> {
+        let records = self.list()?.into_iter().filter_map(|id| self.read(id));
+        Ok(records.filter(|record| record.image.digest == digest).map(|record| record.image.id).collect())
+    }
+
     /// Where a workspace's snapshot is kept: with the box, and so gone with it.
     pub(super) fn snapshot(&self, id: WorkspaceId, name: &str) -> io::Result<PathBuf> {
         let directory = self.directory(id).join("snapshots");

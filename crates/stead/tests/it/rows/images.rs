@@ -225,8 +225,7 @@ fn x7_a_name_that_moves_moves_no_box() {
     let mut server = with_images();
     assert_eq!(put(&server, "moving", &bare()).0, 201);
     let before = boxed(&server, "native", "moving");
-    let next = tar(&[("opt/old", File(b"new", 0o644)), ("bin/sh", File(&busybox(), 0o755)), ("bin/cat", Link("sh"))]);
-    let (status, image) = put(&server, "moving", &next);
+    let (status, image) = put(&server, "moving", &root_saying("new"));
     assert_eq!(status, 200, "{image}");
     server.restart(None);
     assert_eq!(sh(&server, &before, "cat /opt/old"), "old");
@@ -240,6 +239,83 @@ fn x7_a_name_that_moves_moves_no_box() {
     assert_eq!(sh(&server, &after, "cat /opt/old"), "new");
     close(&server, &before);
     close(&server, &after);
+}
+
+/// A root where `/opt/old` says this.
+fn root_saying(word: &str) -> Vec<u8> {
+    tar(&[("opt/old", File(word.as_bytes(), 0o644)), ("bin/sh", File(&busybox(), 0o755)), ("bin/cat", Link("sh"))])
+}
+
+fn a_clone_has_the_image_of_its_source(provider: &str, name: &str, mut means: impl FnMut(&TestServer, &str)) {
+    let server = with_images();
+    means(&server, "old");
+    let source = boxed(&server, provider, name);
+    means(&server, "new");
+    assert_eq!(sh(&server, &boxed(&server, provider, name), "cat /opt/old"), "new");
+    let path = |session: &Value| format!("/sessions/{}/clone?wait=60", session["id"].as_str().unwrap());
+    let clone =
+        |of: &Value| server.client().post(&path(of), json!({"isolation": "full"})).expect(201)["items"][0].clone();
+    let first = clone(&source);
+    close(&server, &source);
+    // And the clone of a clone.
+    for session in [&first, &clone(&first)] {
+        assert_eq!(session["status"], "active", "{session}");
+        assert_eq!(session["workspace"]["image"], source["workspace"]["image"], "{session}");
+        assert_eq!(sh(&server, session, "cat /opt/old"), "old");
+    }
+}
+
+#[test]
+fn x7_a_clone_has_the_imported_image_of_its_source() {
+    for provider in ["native", "podman"] {
+        let import = |server: &TestServer, word: &str| {
+            assert!([200, 201].contains(&put(server, "moving", &root_saying(word)).0));
+        };
+        a_clone_has_the_image_of_its_source(provider, "moving", import);
+    }
+}
+
+#[test]
+fn x7_a_clone_has_the_podman_image_of_its_source() {
+    let name = format!("localhost/stead-test/moving-{}:1", std::process::id());
+    let place = tempfile::tempdir().unwrap();
+    a_clone_has_the_image_of_its_source("podman", &name, |_, word| {
+        let file = place.path().join(word);
+        std::fs::write(&file, root_saying(word)).unwrap();
+        let made = podman::shared().run(&["import", "--quiet", file.to_str().unwrap(), &name]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    });
+    podman::shared().run(&["rmi", "--force", &name]);
+}
+
+#[test]
+fn s9_a_server_killed_in_mid_import_leaves_nothing_and_imports_again() {
+    let mut server = with_images();
+    let names: Vec<String> = (0..20_000).map(|number| format!("d{}/f{number}", number % 50)).collect();
+    let many: Vec<(&str, Entry<'_>)> = names.iter().map(|name| (name.as_str(), File(b"x", 0o644))).collect();
+    let archive = tar(&many);
+    let making = server.home().join("layers/.making");
+    let busy = || std::fs::read_dir(&making).is_ok_and(|mut entries| entries.next().is_some());
+    std::thread::scope(|scope| {
+        let client = server.client().clone();
+        let archive = &archive;
+        scope.spawn(move || drop(client.try_bytes("PUT", "/images/many", &[], archive)));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !busy() {
+            assert!(std::time::Instant::now() < deadline, "the import never began");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        server.kill();
+    });
+    assert!(busy(), "killed in the middle");
+    server.restart(None);
+    assert_eq!(server.client().get("/images").expect(200)["items"], json!([]));
+    assert!(!busy() && trees(&server).is_empty(), "{:?}", trees(&server));
+    let (status, image) = put(&server, "many", &archive);
+    assert_eq!((status, &image["files"]), (201, &json!(20_000)), "{image}");
+    assert_eq!(put(&server, "many", &archive).0, 200);
+    server.client().delete("/images/many").expect(204);
+    assert!(!busy() && trees(&server).is_empty(), "{:?}", trees(&server));
 }
 
 #[test]
