@@ -26,6 +26,7 @@ mod podman;
 mod policy;
 mod pool;
 mod postgres;
+mod probe;
 mod pull;
 mod rewind;
 mod sessions;
