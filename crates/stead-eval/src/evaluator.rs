@@ -9,13 +9,14 @@ use crate::error::EvalError;
 use crate::files::EvalFiles;
 use crate::params::{EvalFileRead, EvalFileWrite, EvalParams, EvalResult, MOST_OUTPUT};
 use crate::protocol::{Ending, Order, Reply, Report, Say};
+use crate::seed::Seed;
 use crate::worker::{Silence, Worker};
 
 /// The program's name.
 pub const WORKER: &str = "stead-eval-worker";
 /// A worker ends the code after 5 seconds itself; one that does not is killed.
 const DEADLINE: Duration = Duration::from_millis(5_300);
-/// Workers kept ready. The first is started by the first evaluation.
+/// Workers kept ready. The first is grown by the first evaluation.
 const READY: usize = 2;
 /// Reads and writes of one evaluation.
 const MOST_CALLS: usize = 1_000;
@@ -56,6 +57,8 @@ impl std::fmt::Debug for Evaluator {
 struct Shared {
     program: PathBuf,
     most_running: usize,
+    /// There from the first evaluation on.
+    seed: Mutex<Option<Seed>>,
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -81,7 +84,13 @@ impl Evaluator {
     /// With the worker program at this path. It is looked for when it is needed.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let most_running = std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2).max(4);
-        let shared = Shared { program: program.into(), most_running, state: Mutex::default(), freed: Condvar::new() };
+        let shared = Shared {
+            program: program.into(),
+            most_running,
+            seed: Mutex::default(),
+            state: Mutex::default(),
+            freed: Condvar::new(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -146,7 +155,7 @@ impl Evaluator {
     fn take(&self) -> Result<Worker, EvalError> {
         loop {
             let ready = self.shared.lock().ready.pop();
-            let Some(mut worker) = ready else { return Worker::start(&self.shared.program) };
+            let Some(mut worker) = ready else { return self.shared.grow() };
             if worker.alive() {
                 return Ok(worker);
             }
@@ -158,6 +167,8 @@ impl Evaluator {
         let mut state = self.shared.lock();
         state.refill = Refill::Over;
         state.ready.clear();
+        drop(state);
+        *self.shared.lock_seed() = None;
     }
 
     /// Starts, beside the caller, what is missing of the workers kept ready.
@@ -170,12 +181,11 @@ impl Evaluator {
             state.refill = Refill::UnderWay;
         }
         let weak = Arc::downgrade(&self.shared);
-        let program = self.shared.program.clone();
         std::thread::spawn(move || {
             loop {
-                let started = Worker::start(&program);
                 // Nobody is left to use it, or nobody will: it goes with this thread.
                 let Some(shared) = weak.upgrade() else { return };
+                let started = shared.grow();
                 let mut state = shared.lock();
                 if state.refill == Refill::Over {
                     return;
@@ -192,6 +202,26 @@ impl Evaluator {
 }
 
 impl Shared {
+    /// A worker of the seed there is, or of a new one.
+    fn grow(&self) -> Result<Worker, EvalError> {
+        let mut seed = self.lock_seed();
+        if let Some(worker) = seed.as_mut().and_then(|seed| seed.grow().ok()) {
+            return Ok(worker);
+        }
+        // It is dead, or was never there.
+        let mut started = Seed::start(&self.program)?;
+        let grown = started.grow().map_err(|source| EvalError::Spawn { path: self.program.clone(), source });
+        // Looked at under the seed's lock: who retires takes away what was kept before.
+        let keep = grown.is_ok() && self.lock().refill != Refill::Over;
+        *seed = keep.then_some(started);
+        grown
+    }
+
+    fn lock_seed(&self) -> MutexGuard<'_, Option<Seed>> {
+        // A seed that was left in the middle of something fails at the next thing it is asked, and is replaced.
+        self.seed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Only numbers and whole workers change under it: a panic elsewhere cannot leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -340,5 +370,37 @@ fn bounded(text: String) -> String {
     match text.char_indices().nth(MOST_OUTPUT) {
         Some((end, _)) => text[..end].to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::NoFiles;
+
+    /// The process workers are copied from can die like any other.
+    #[test]
+    fn a_seed_that_dies_is_replaced() {
+        let evaluator = Evaluator::beside_this_program();
+        let mut known = Vec::new();
+        for _ in 0..3 {
+            for _ in 0..4 {
+                let evaluation = evaluator.evaluate(&EvalParams::code("1 + 1"), &mut NoFiles);
+                assert_eq!(
+                    evaluation.map_err(|error| error.to_string()).map(|it| it.result.value_repr),
+                    Ok(Some("2".to_owned()))
+                );
+            }
+            let seed = evaluator.shared.lock_seed().as_ref().map(Seed::pid);
+            assert!(seed.is_some() && !known.contains(&seed), "{seed:?} after {known:?}");
+            known.push(seed);
+            if let Some(pid) = seed.flatten() {
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_default();
+            }
+            // What was grown ahead is used up first.
+            evaluator.shared.lock().ready.clear();
+        }
+        evaluator.retire();
+        assert!(evaluator.shared.lock_seed().is_none());
     }
 }

@@ -21,6 +21,7 @@ mod evaluator;
 mod files;
 mod params;
 pub mod protocol;
+mod seed;
 mod worker;
 
 pub use error::EvalError;

@@ -1,25 +1,28 @@
-//! One worker process: started ahead, used once, killed when it must be.
+//! One worker process: grown ahead ([`crate::seed`]), used once, killed when it must be.
 
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::Serialize;
 
-use crate::error::EvalError;
 use crate::protocol::Say;
 
 /// Of one message: the longest text `write_text` takes, with every character escaped.
 const MOST_LINE: usize = 32 << 20;
 
 pub(crate) struct Worker {
-    child: Child,
+    pid: Pid,
+    ended: Option<End>,
     socket: UnixStream,
     buffer: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct End {
+    code: Option<i32>,
+    signal: Option<i32>,
 }
 
 /// Why a worker said nothing more.
@@ -35,30 +38,28 @@ pub(crate) enum Silence {
 }
 
 impl Worker {
-    /// Without environment, arguments or inherited descriptors; alone in its process group.
-    pub(crate) fn start(program: &Path) -> Result<Self, EvalError> {
-        let spawn = || {
-            let (socket, theirs) = UnixStream::pair()?;
-            let (input, output): (OwnedFd, OwnedFd) = (theirs.try_clone()?.into(), theirs.into());
-            let child = Command::new(program)
-                .env_clear()
-                .current_dir("/")
-                .stdin(Stdio::from(input))
-                .stdout(Stdio::from(output))
-                .stderr(Stdio::null())
-                .process_group(0)
-                .spawn()?;
-            Ok(Self { child, socket, buffer: Vec::new() })
-        };
-        spawn().map_err(|source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::NotFound => EvalError::NoWorker { path: program.to_owned() },
-            _ => EvalError::Spawn { path: program.to_owned(), source },
-        })
+    /// A process that waits for its order at the other end of the socket. It is this process's child, whoever made it.
+    pub(crate) fn new(pid: Pid, socket: UnixStream) -> Self {
+        Self { pid, ended: None, socket, buffer: Vec::new() }
     }
 
     /// Whether it is still there to be used.
     pub(crate) fn alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.wait(WaitOptions::NOHANG);
+        self.ended.is_none()
+    }
+
+    /// Learns how it ended. Until then nobody else can have its number.
+    fn wait(&mut self, options: WaitOptions) {
+        while self.ended.is_none() {
+            self.ended = match waitpid(Some(self.pid), options) {
+                Ok(Some((_, status))) => Some(End { code: status.exit_status(), signal: status.terminating_signal() }),
+                Ok(None) => return,
+                Err(rustix::io::Errno::INTR) => None,
+                // No child of ours any more.
+                Err(_) => Some(End { code: None, signal: None }),
+            };
+        }
     }
 
     pub(crate) fn send(&mut self, message: &impl Serialize, deadline: Instant) -> Result<(), Silence> {
@@ -99,19 +100,19 @@ impl Worker {
 
     /// It closed its end: it has ended, or is made to.
     fn ended(&mut self) -> Silence {
-        let status = self.child.wait().ok();
-        Silence::Ended {
-            code: status.and_then(|status| status.code()),
-            signal: status.and_then(|status| status.signal()),
-        }
+        self.wait(WaitOptions::empty());
+        let End { code, signal } = self.ended.unwrap_or(End { code: None, signal: None });
+        Silence::Ended { code, signal }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Errors mean that it is gone. It cannot have children: it may not make any.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        if self.alive() {
+            // An error means that it is gone. It cannot have children: it may not make any.
+            let _ = kill_process(self.pid, Signal::KILL);
+            self.wait(WaitOptions::empty());
+        }
     }
 }
 

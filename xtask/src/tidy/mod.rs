@@ -34,7 +34,7 @@ const RULES: &[Rule] = &[
     Rule { name: "document lengths", check: documents::lengths },
     Rule { name: "nothing left open", check: leftovers::check },
     Rule { name: "one test binary per crate", check: test_layout::check },
-    Rule { name: "unsafe only in stead-box", check: unsafe_code::check },
+    Rule { name: "unsafe only where it has a home", check: unsafe_code::check },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {

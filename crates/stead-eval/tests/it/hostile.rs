@@ -171,11 +171,7 @@ fn a_worker_is_confined_before_it_is_used() {
     run(&evaluator, "1");
     let deadline = Instant::now() + Duration::from_secs(10);
     let worker = loop {
-        let confined = workers().into_iter().find(|worker| {
-            let status = std::fs::read_to_string(worker.join("status")).unwrap_or_default();
-            status.contains("Seccomp:\t2") && status.contains("NoNewPrivs:\t1")
-        });
-        if let Some(worker) = confined {
+        if let Some(worker) = workers().into_iter().find(|worker| confined(worker)) {
             break worker;
         }
         assert!(Instant::now() < deadline, "no worker is confined");
@@ -191,6 +187,27 @@ fn a_worker_is_confined_before_it_is_used() {
     }
     assert_eq!(std::fs::read(worker.join("environ")).unwrap_or_default(), b"");
     drop(evaluator);
+}
+
+/// Workers are copies of one process: what one did is in no other.
+#[test]
+fn nothing_is_left_for_the_next() {
+    let evaluator = evaluator();
+    let value = |code: &str| {
+        let evaluation = evaluator.evaluate(&EvalParams::code(code), &mut NoFiles).unwrap();
+        evaluation.result.value_repr.unwrap_or(evaluation.result.stderr)
+    };
+    for _ in 0..10 {
+        assert!(value("kept").contains("NameError"), "a variable was kept");
+        assert_eq!(value("kept = [1]; len = 7; sum = None; mean = 3; len"), "7");
+        assert_eq!(value("len([1, 2]) + sum([3, 4])"), "9");
+        assert_eq!(value("statistics.mean([1, 2, 3])"), "2");
+    }
+}
+
+fn confined(process: &std::path::Path) -> bool {
+    let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+    status.contains("Seccomp:\t2") && status.contains("NoNewPrivs:\t1")
 }
 
 /// The directories under /proc of the workers below this process.
