@@ -5,7 +5,6 @@
 //! The invariant: the child does nothing before its ids are mapped and the record names it, and serves nothing before everything has
 //! been given up and that has been verified. Any refusal ends both.
 
-mod cradle;
 mod devices;
 mod etc;
 mod filter;
@@ -21,11 +20,10 @@ mod root;
 mod tree;
 mod volume;
 
-pub use cradle::CradleSpec;
 pub use filter::seccomp_profile;
 pub(crate) use guest::GATE_SOCKET;
 pub use guest::{GATE, HandOver, INIT, guest};
-pub use launch::{Order, Report, launch};
+pub use launch::{Report, launch};
 pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
 pub(crate) use volume::mounted as mount_volume;

@@ -72,14 +72,29 @@ impl Groups {
         })
     }
 
-    /// Puts this process, and so everything it will start, into the groups.
+    /// Puts this process, and so everything it will start, into the groups of version 1. It has one thread.
+    ///
+    /// As a thread that moves itself and nobody else: moving a process makes the whole kernel wait for all its processors, milliseconds on an
+    /// idle host.
     pub(crate) fn join(&self) -> io::Result<()> {
-        self.groups.iter().try_for_each(|(_, path)| fs::write(path.join("cgroup.procs"), "0"))
+        let old = self.groups.iter().filter(|(hierarchy, _)| hierarchy.version == Version::One);
+        old.map(|(_, path)| path).try_for_each(|path| fs::write(path.join("tasks"), "0"))
     }
 
-    /// Puts this process where it was before, as far as that is known: beside its groups.
-    pub(crate) fn leave(&self) -> io::Result<()> {
-        self.groups.iter().try_for_each(|(hierarchy, _)| fs::write(hierarchy.parent.join("cgroup.procs"), "0"))
+    /// The group of version 2, for a process to be started in it.
+    pub(crate) fn unified(&self) -> io::Result<Option<OwnedFd>> {
+        let Some(path) = self.unified_path() else { return Ok(None) };
+        Ok(Some(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// Puts this process into the group of version 2, where the kernel cannot start one in it.
+    pub(crate) fn join_unified(&self) -> io::Result<()> {
+        self.unified_path().map_or(Ok(()), |path| fs::write(path.join("cgroup.procs"), "0"))
+    }
+
+    fn unified_path(&self) -> Option<&Path> {
+        let found = self.groups.iter().find(|(hierarchy, _)| hierarchy.version == Version::Two);
+        found.map(|(_, path)| path.as_path())
     }
 
     /// Sets the limits and reads them back.
@@ -129,15 +144,13 @@ impl Groups {
 
     /// The group in which init may make a group for each exec: it belongs to the agent's user, and only init has it open.
     pub(crate) fn delegate(&self, agent: Option<u32>) -> io::Result<Option<OwnedFd>> {
-        let Some((_, path)) = self.groups.iter().find(|(hierarchy, _)| hierarchy.version == Version::Two) else {
-            return Ok(None);
-        };
+        let Some(path) = self.unified_path() else { return Ok(None) };
         if !path.join("cgroup.kill").exists() {
             return Ok(None); // Linux before 5.14: init follows the processes itself.
         }
         if let Some(id) = agent {
             // Only these: the limits stay the server's.
-            for file in [path.clone(), path.join("cgroup.procs")] {
+            for file in [path.to_owned(), path.join("cgroup.procs")] {
                 chown(&file, Some(Uid::from_raw(id)), Some(Gid::from_raw(id)))?;
             }
         }

@@ -4,7 +4,6 @@
 //! in between, and touches nothing else.
 
 mod client;
-mod cradle;
 mod doctor;
 mod gate;
 mod launch;
@@ -13,10 +12,9 @@ mod sweep;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
-pub use cradle::Cradle;
 pub use doctor::{Check, doctor};
 pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};
-pub use launch::{RunningBox, launch, restart, resume, resume_in};
+pub use launch::{RunningBox, launch, restart, resume};
 pub use remove::remove;
 pub(crate) use sweep::remove_tree_at;
 pub use uids::UidRanges;

@@ -147,9 +147,6 @@ impl Engine {
             tracing::warn!("some work did not end in time; it is taken up again at the next start");
         }
         self.0.settings.evaluator.retire();
-        for provider in self.0.providers.iter() {
-            provider.retire().await;
-        }
         self.0.store.close().await;
     }
 

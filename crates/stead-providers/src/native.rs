@@ -5,7 +5,6 @@
 //! a fork share layers, so none of them depends on how much there is. What happens in a box is [`crate::boxed`].
 
 mod beside;
-mod cradles;
 mod home;
 mod keep;
 mod lineage;
@@ -149,12 +148,6 @@ impl Provider for NativeProvider {
         off_thread(move || workspaces.remove(workspace)).await
     }
 
-    async fn retire(&self) {
-        let workspaces = self.workspaces.clone();
-        // If the runtime is going down already, they see it by themselves.
-        let _ = tokio::task::spawn_blocking(move || workspaces.place.cradles.retire()).await;
-    }
-
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         let workspaces = self.workspaces.clone();
         off_thread(move || workspaces.list()).await
@@ -168,11 +161,5 @@ impl Provider for NativeProvider {
     async fn shared_usage(&self) -> Result<Option<SharedUsage>, ProviderError> {
         let layers = self.workspaces.layers.clone();
         off_thread(move || layers.usage().map(Some)).await
-    }
-}
-
-impl Drop for NativeProvider {
-    fn drop(&mut self) {
-        self.workspaces.place.cradles.retire();
     }
 }

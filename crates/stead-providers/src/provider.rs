@@ -133,9 +133,6 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
-    /// The server is about to end: what was prepared for workspaces that never came goes. Workspaces stay.
-    async fn retire(&self) {}
-
     /// Every workspace of this server's that exists now, whoever remembers it.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
 

@@ -244,7 +244,7 @@ impl Drop for TestServer {
         let status = self.terminate().unwrap();
         assert!(status.success(), "the server ended with {status}:\n{}", self.log());
         // After its end: boxes that are kept ready are there for as long as the server is.
-        for boxes in ["boxes", "podman/boxes", "cradles"] {
+        for boxes in ["boxes", "podman/boxes"] {
             let left = std::fs::read_dir(self.home().join(boxes)).map_or(0, Iterator::count);
             assert_eq!(left, 0, "{boxes} are left of closed sessions");
         }
@@ -263,9 +263,9 @@ impl Drop for TestServer {
 
 /// What the boxes of a home are called on the host, if there is one to ask.
 fn instance(home: &Path) -> Option<String> {
-    let boxes = ["boxes", "cradles"].map(|name| std::fs::read_dir(home.join(name)).into_iter().flatten().flatten());
+    let mut boxes = std::fs::read_dir(home.join("boxes")).into_iter().flatten().flatten();
     let record = |path: PathBuf| serde_json::from_slice::<Value>(&std::fs::read(path.join("box.json")).ok()?).ok();
-    boxes.into_iter().flatten().find_map(|entry| Some(record(entry.path())?["instance"].as_str()?.to_owned()))
+    boxes.find_map(|entry| Some(record(entry.path())?["instance"].as_str()?.to_owned()))
 }
 
 /// Groups of that name, in every hierarchy.

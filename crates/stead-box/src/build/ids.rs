@@ -47,7 +47,7 @@ pub(super) struct Owners {
 pub(super) fn owner_map(owners: Owners) -> Result<OwnedFd, Refused> {
     let refused = || "cannot make the owner map of the layers".to_owned();
     let (wait, release) = std::io::pipe().or_refuse(Primitive::IdMappedMount, refused)?;
-    let side = clone::into_namespaces(libc::CLONE_NEWUSER as u64, Parenthood::Caller)
+    let side = clone::into_namespaces(libc::CLONE_NEWUSER as u64, Parenthood::Caller, None)
         .or_refuse(Primitive::IdMappedMount, refused)?;
     match side {
         Side::Child => {

@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Gid, Resource, Rlimit, Uid, fchdir, getrlimit, pivot_root, setrlimit};
+use rustix::thread::UnshareFlags;
 
 use super::launch::{Outer, Report, say};
 use super::root::{Assembled, STAGING};
@@ -35,6 +36,8 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
     if let Ids::Range { .. } = outer.spec.ids {
         become_root()?;
     }
+    clone::unshare(UnshareFlags::NEWCGROUP)
+        .or_refuse(Primitive::Namespaces, || "cannot make a namespace of control groups".to_owned())?;
     let assembled = match assembled {
         Some(assembled) => assembled,
         None => outer.assemble_inside()?,

@@ -10,9 +10,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
-use super::cradle::{Cradle, CradleSpec};
 use super::{ids, inside, root};
-use crate::cgroup::Held;
+use crate::cgroup::{Groups, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{Door, Handles};
 use crate::record::{OwnerRecord, ProcessMark};
@@ -20,28 +19,18 @@ use crate::spec::{BoxSpec, Ids};
 use crate::sys::clone::{self, Parenthood, Side};
 use crate::sys::signals;
 
-/// As long as all orders to one box together may be.
-const MAX_ORDERS: u64 = 4 << 20;
+/// As long as the order for a box may be.
+const MAX_ORDER: u64 = 4 << 20;
 
 /// The one line that goes back to whoever asked for the box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// The cradle is there, and waits for its box.
-    Waiting,
     Ready(Held),
     Refused(Refused),
 }
 
-/// One line that comes in: a cradle and then a box, or a box alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    Cradle(CradleSpec),
-    Box(Box<BoxSpec>),
-}
-
-/// `stead-init launch`: each [`Order`] on standard input, its [`Report`] on standard output.
+/// `stead-init launch`: a [`BoxSpec`] on standard input, a [`Report`] on standard output.
 ///
 /// Returns in the process that was started, with its exit code; the box's process 1 never returns.
 pub fn launch() -> i32 {
@@ -49,40 +38,11 @@ pub fn launch() -> i32 {
         Ok(fd) => File::from(fd),
         Err(_) => return 2,
     };
-    let refused = match await_box(&report) {
-        Ok(Some((spec, cradle))) => match prepare(spec, cradle).and_then(|outer| enter(outer, &report)) {
-            Ok(()) => return 0,
-            Err(refused) => refused,
-        },
-        Ok(None) => return 0,
-        Err(refused) => refused,
-    };
-    say(&report, &Report::Refused(refused));
-    1
-}
-
-/// What the box is to be, and what was made ahead of it. `None` if no box is wanted.
-fn await_box(report: &File) -> Result<Option<(BoxSpec, Option<Cradle>)>, Refused> {
-    signals::close_from(4).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
-    // Not of the server's session: what ends its terminal must not end the box.
-    let _ = rustix::process::setsid();
-    rustix::process::umask(Mode::from_raw_mode(0o022));
-    let mut orders = BufReader::new(io::stdin().take(MAX_ORDERS));
-    let cradle = match read_order(&mut orders)? {
-        Some(Order::Cradle(spec)) => Cradle::ahead(&spec)?,
-        Some(Order::Box(spec)) => return Ok(Some((*spec, None))),
-        None => return Ok(None),
-    };
-    say(report, &Report::Waiting);
-    match read_order(&mut orders) {
-        Ok(Some(Order::Box(spec))) => Ok(Some((*spec, Some(cradle)))),
-        Ok(_) => {
-            cradle.abandon();
-            Ok(None)
-        }
+    match read_order().and_then(prepare).and_then(|outer| enter(outer, &report)) {
+        Ok(()) => 0,
         Err(refused) => {
-            cradle.abandon();
-            Err(refused)
+            say(&report, &Report::Refused(refused));
+            1
         }
     }
 }
@@ -100,23 +60,29 @@ pub(super) struct Outer {
     pub(super) spec: BoxSpec,
     pub(super) handles: Handles,
     pub(super) held: Held,
+    groups: Groups,
     /// The box's directory by a name that stays right when mounts change.
     directory: (OwnedFd, PathBuf),
     record: OwnerRecord,
 }
 
-fn prepare(spec: BoxSpec, cradle: Option<Cradle>) -> Result<Outer, Refused> {
+fn prepare(spec: BoxSpec) -> Result<Outer, Refused> {
+    signals::close_from(4).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
+    // Not of the server's session: what ends its terminal must not end the box.
+    let _ = rustix::process::setsid();
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     let refuse_directory = || format!("cannot open {}", spec.directory.display());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = openat(CWD, &spec.directory, flags, Mode::empty()).or_refuse(Primitive::Spec, refuse_directory)?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
 
-    let mut cradle = match cradle {
-        Some(cradle) => cradle,
-        None => Cradle::with(&spec, &path)?,
-    };
-    let record = cradle.give(&spec, &path)?;
-    let groups = cradle.groups;
+    let mut record = OwnerRecord::new(&spec.id, &spec.instance, spec.ids);
+    let groups = Groups::plan(&record.group_name())
+        .or_refuse(Primitive::Cgroup, || "cannot read this host's control groups".to_owned())?;
+    record.cgroups = groups.paths();
+    keep(&record, &path)?;
+    groups.make().or_refuse(Primitive::Cgroup, || "cannot make the box's control groups".to_owned())?;
+    groups.join().or_refuse(Primitive::Cgroup, || "cannot join the box's control groups".to_owned())?;
     let held = groups.limit(&spec.limits);
     let cgroup_refused = || "cannot hand the box its control group".to_owned();
     let cgroup = groups.delegate(spec.agent_on_host()).or_refuse(Primitive::Cgroup, cgroup_refused)?;
@@ -125,30 +91,23 @@ fn prepare(spec: BoxSpec, cradle: Option<Cradle>) -> Result<Outer, Refused> {
         .or_refuse(Primitive::ControlSocket, || "cannot bind the control socket".to_owned())?;
     let handles =
         Handles { door: Door::Listener(listener), cgroup, memory_events, compared: None, env: spec.env.clone() };
-    Ok(Outer { spec, handles, held, directory: (fd, path), record })
+    Ok(Outer { spec, handles, held, groups, directory: (fd, path), record })
 }
 
-/// The next order; `None` if there is none to come.
-fn read_order(orders: &mut impl BufRead) -> Result<Option<Order>, Refused> {
+fn read_order() -> Result<BoxSpec, Refused> {
     let refused =
         |reason: String| Refused { primitive: Primitive::Spec, doing: "cannot read the order".to_owned(), reason };
     let mut line = Vec::new();
-    orders.read_until(b'\n', &mut line).map_err(|error| refused(error.to_string()))?;
-    if line.is_empty() {
-        return Ok(None);
-    }
-    let order: Order = serde_json::from_slice(&line).map_err(|error| refused(error.to_string()))?;
-    let (id, instance) = match &order {
-        Order::Cradle(spec) => (&spec.id, &spec.instance),
-        Order::Box(spec) => (&spec.id, &spec.instance),
-    };
-    if !BoxSpec::name_is_plain(id) || !BoxSpec::name_is_plain(instance) {
+    let mut input = BufReader::new(io::stdin().take(MAX_ORDER));
+    input.read_until(b'\n', &mut line).map_err(|error| refused(error.to_string()))?;
+    let spec: BoxSpec = serde_json::from_slice(&line).map_err(|error| refused(error.to_string()))?;
+    if !BoxSpec::name_is_plain(&spec.id) || !BoxSpec::name_is_plain(&spec.instance) {
         return Err(refused("id and instance take letters, digits, '_' and '-'".to_owned()));
     }
-    Ok(Some(order))
+    Ok(spec)
 }
 
-pub(super) fn keep(record: &OwnerRecord, directory: &std::path::Path) -> Result<(), Refused> {
+fn keep(record: &OwnerRecord, directory: &std::path::Path) -> Result<(), Refused> {
     record.write(directory).or_refuse(Primitive::Record, || "cannot write the owner record".to_owned())
 }
 
@@ -166,8 +125,7 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
         Ids::Own => None,
     };
     let (wait, release) = io::pipe().or_refuse(Primitive::Namespaces, || "cannot make a pipe".to_owned())?;
-    let side = clone::into_namespaces(clone::BOX_NAMESPACES, Parenthood::CallersParent)
-        .or_refuse(Primitive::Namespaces, || "cannot make the box's namespaces".to_owned())?;
+    let side = start_inside(&outer.groups)?;
     match side {
         Side::Parent(pid) => {
             // If anything here fails the pipe closes unwritten, and the child ends without having done anything.
@@ -190,6 +148,22 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
             drop(wait);
             inside::run(outer, assembled, report)
         }
+    }
+}
+
+/// Forks the box's first process into its namespaces and its group of version 2.
+fn start_inside(groups: &Groups) -> Result<Side, Refused> {
+    let refused = || "cannot make the box's namespaces".to_owned();
+    let cgroup_refused = || "cannot join the box's control groups".to_owned();
+    let group = groups.unified().or_refuse(Primitive::Cgroup, cgroup_refused)?;
+    let start = |group| clone::into_namespaces(clone::BOX_NAMESPACES, Parenthood::CallersParent, group);
+    match start(group.as_ref()) {
+        // Linux before 5.7, or a group that a process may be moved to and not be started in: if neither can be, this says why.
+        Err(_) if group.is_some() => {
+            groups.join_unified().or_refuse(Primitive::Cgroup, cgroup_refused)?;
+            start(None).or_refuse(Primitive::Namespaces, refused)
+        }
+        started => started.or_refuse(Primitive::Namespaces, refused),
     }
 }
 

@@ -117,7 +117,7 @@ fn ready(said: &[u8]) -> Result<(), BoxError> {
     match serde_json::from_slice(said) {
         Ok(Report::Ready(_)) => Ok(()),
         Ok(Report::Refused(refused)) => Err(refused.into()),
-        Ok(Report::Waiting) | Err(_) => {
+        Err(_) => {
             let said = String::from_utf8_lossy(said).chars().take(200).collect();
             Err(BoxError::InitFailed { status: "no report".to_owned(), said })
         }

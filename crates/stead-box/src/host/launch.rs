@@ -13,10 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 
 use super::client::Connection;
-use super::cradle::Cradle;
 use super::gate::bind_limits;
 use super::remove::{end, remove};
-use crate::build::{Order, Report};
+use crate::build::Report;
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
@@ -70,22 +69,6 @@ pub fn resume(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     start(init, spec)
 }
 
-/// As [`resume`], in a cradle. If the cradle has died meanwhile, without it.
-pub fn resume_in(cradle: Cradle, init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-    clear(spec)?;
-    let directory = cradle.directory().to_owned();
-    let Some(child) = cradle.into_child() else { return start(init, spec) };
-    let started = settle(child, init, spec);
-    if started.is_err() {
-        // Named there or in the box's directory, or in both.
-        remove(&directory)?;
-    }
-    match started {
-        Err(BoxError::InitFailed { .. }) => resume(init, spec),
-        started => started,
-    }
-}
-
 /// Ends what runs of an earlier box in the directory, and takes away its files of the moment.
 fn clear(spec: &BoxSpec) -> Result<(), BoxError> {
     end(&spec.directory)?;
@@ -99,11 +82,7 @@ fn clear(spec: &BoxSpec) -> Result<(), BoxError> {
 }
 
 fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-    settle(spawn(init)?, init, spec)
-}
-
-pub(super) fn spawn(init: &Path) -> Result<Child, BoxError> {
-    Command::new(init)
+    let mut child = Command::new(init)
         // The box sees this as its first process's name; where the program is on the host is none of its business.
         .arg0("stead-init")
         .arg("launch")
@@ -113,12 +92,8 @@ pub(super) fn spawn(init: &Path) -> Result<Child, BoxError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|source| BoxError::NoInit { program: init.to_owned(), source })
-}
-
-/// Tells a process its box, and waits until that is there.
-fn settle(mut child: Child, init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-    let said = ask(&mut child, &Order::Box(Box::new(spec.clone()))).at("describe", &spec.directory);
+        .map_err(|source| BoxError::NoInit { program: init.to_owned(), source })?;
+    let said = ask(&mut child, spec).at("describe", &spec.directory);
     let _ = child.kill();
     let status = child.wait().at("wait for", init)?;
     match said? {
@@ -128,14 +103,13 @@ fn settle(mut child: Child, init: &Path, spec: &BoxSpec) -> Result<RunningBox, B
             Ok(RunningBox { directory: spec.directory.clone(), held })
         }
         Ok(Report::Refused(refused)) => Err(refused.into()),
-        Ok(Report::Waiting) => Err(BoxError::InitFailed { status: status.to_string(), said: "waiting".to_owned() }),
         Err(said) => Err(BoxError::InitFailed { status: status.to_string(), said }),
     }
 }
 
-/// Gives a process an order and takes its report; the inner error is what it said instead of one.
-pub(super) fn ask(child: &mut Child, order: &Order) -> io::Result<Result<Report, String>> {
-    let mut line = serde_json::to_vec(order).map_err(io::Error::other)?;
+/// Tells a process its box and takes its report; the inner error is what it said instead of one.
+fn ask(child: &mut Child, spec: &BoxSpec) -> io::Result<Result<Report, String>> {
+    let mut line = serde_json::to_vec(spec).map_err(io::Error::other)?;
     line.push(b'\n');
     if let Some(stdin) = &mut child.stdin {
         // If it does not read, it ends, and what it says or does not say below tells why.

@@ -19,14 +19,14 @@ pub(crate) enum Side {
     Child,
 }
 
-/// Every namespace a box has. The user namespace comes first in the kernel's order, so it owns all the others.
+/// The namespaces a box begins in. The user namespace comes first in the kernel's order, so it owns all the others. That of its control groups is
+/// not among them: the kernel would take the caller's groups for it, not those the child begins in.
 pub(crate) const BOX_NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWCGROUP) as u64
+    | libc::CLONE_NEWUTS) as u64
     | NEWTIME;
 
 /// `CLONE_NEWTIME`: `libc` has it only for some targets.
@@ -40,8 +40,12 @@ pub(crate) enum Parenthood {
     CallersParent,
 }
 
-/// Forks into new namespaces.
-pub(crate) fn into_namespaces(namespaces: u64, parent: Parenthood) -> io::Result<Side> {
+/// `CLONE_INTO_CGROUP`: `libc` has it only for some targets.
+const INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks into new namespaces and, if one is given, a version 2 control group, in which the child is from its first moment. A process that moves
+/// itself there makes the whole kernel wait.
+pub(crate) fn into_namespaces(namespaces: u64, parent: Parenthood, group: Option<&OwnedFd>) -> io::Result<Side> {
     refuse_threads()?;
     // SAFETY: `clone_args` is a plain struct of integers, for which all zeroes is a value.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
@@ -51,26 +55,19 @@ pub(crate) fn into_namespaces(namespaces: u64, parent: Parenthood) -> io::Result
         Parenthood::CallersParent => args.flags |= libc::CLONE_PARENT as u64,
         Parenthood::Caller => args.exit_signal = libc::SIGCHLD as u64,
     }
-    // SAFETY: `args` is a valid `clone_args` of the length given and outlives the call. Without CLONE_VM and without a stack the
-    // child continues on a copy of this one, as after fork; there is no other thread whose locks it could inherit.
+    if let Some(group) = group {
+        args.flags |= INTO_CGROUP;
+        args.cgroup = u64::try_from(group.as_raw_fd()).map_err(io::Error::other)?;
+    }
+    // SAFETY: `args` is a valid `clone_args` of the length given and outlives the call, as does the group's descriptor. Without CLONE_VM
+    // and without a stack the child continues on a copy of this one, as after fork; there is no other thread whose locks it could inherit.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
     side(result)
 }
 
-/// `CLONE_INTO_CGROUP`: `libc` has it only for some targets.
-const INTO_CGROUP: u64 = 0x2_0000_0000;
-
-/// Forks, the child in a version 2 control group from its first moment. A process that moves itself there makes the whole kernel wait.
+/// Forks into a version 2 control group.
 pub(crate) fn fork_into(group: &OwnedFd) -> io::Result<Side> {
-    refuse_threads()?;
-    // SAFETY: `clone_args` is a plain struct of integers, for which all zeroes is a value.
-    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = INTO_CGROUP;
-    args.exit_signal = libc::SIGCHLD as u64;
-    args.cgroup = u64::try_from(group.as_raw_fd()).map_err(io::Error::other)?;
-    // SAFETY: as in `into_namespaces`; the group's descriptor is open for the call.
-    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
-    side(result)
+    into_namespaces(0, Parenthood::Caller, Some(group))
 }
 
 pub(crate) fn fork() -> io::Result<Side> {

@@ -101,24 +101,14 @@ pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
         std::fs::create_dir(&spec.directory).unwrap();
         let mut helper =
             Command::new(init()).arg("launch").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        // Every other one first as a cradle.
-        let ahead = home.path().join("boxes").join(format!("ahead{number}"));
-        let mut orders = String::new();
-        if number % 2 == 1 {
-            std::fs::create_dir(&ahead).unwrap();
-            let cradle = json!({"id": format!("ahead{number}"), "instance": home.instance, "directory": ahead});
-            orders = format!("{}\n", json!({"cradle": cradle}));
-        }
-        orders.push_str(&format!("{}\n", json!({"box": spec})));
-        helper.stdin.take().unwrap().write_all(orders.as_bytes()).unwrap();
+        let order = format!("{}\n", json!(spec));
+        helper.stdin.take().unwrap().write_all(order.as_bytes()).unwrap();
         std::thread::sleep(Duration::from_micros(number as u64 * 397 % 24_000));
         // A helper that has ended already has made a whole box; one that has not, a part of one.
         broken += usize::from(helper.try_wait().unwrap().is_none());
         helper.kill().unwrap();
         helper.wait().unwrap();
-        for directory in [&ahead, &spec.directory] {
-            remove(directory).unwrap_or_else(|error| panic!("{}", chain(&error)));
-        }
+        remove(&spec.directory).unwrap_or_else(|error| panic!("{}", chain(&error)));
         home.ranges().give_back(&spec.id).unwrap();
         settle(home, helper.id());
     }
@@ -241,7 +231,7 @@ pub(crate) fn without_user_namespaces_nothing_starts(home: &Home) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    writeln!(helper.stdin.take().unwrap(), "{}", json!({"box": spec})).unwrap();
+    writeln!(helper.stdin.take().unwrap(), "{}", json!(spec)).unwrap();
     let said = helper.wait_with_output().unwrap();
     let report: Report = serde_json::from_slice(&said.stdout).unwrap();
     assert!(matches!(&report, Report::Refused(refused) if refused.primitive == Primitive::Namespaces), "{report:?}");

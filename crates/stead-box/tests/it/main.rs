@@ -6,7 +6,6 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is how a test fails, and a skip is said aloud")]
 
 mod census;
-mod cradles;
 mod exec;
 mod home;
 mod lifecycle;
@@ -27,9 +26,6 @@ macro_rules! cases {
 }
 
 cases! {
-    cradles::a_cradle_becomes_a_box,
-    cradles::a_cradle_that_nobody_wants_leaves_nothing,
-    cradles::a_cradle_that_died_is_done_without,
     exec::commands_run_as_ordered,
     exec::what_cannot_start_says_why,
     exec::the_result_comes_with_the_exit_not_with_the_pipes,

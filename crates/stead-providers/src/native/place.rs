@@ -8,13 +8,11 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use stead_box::{BoxError, BoxSpec, Ids, LayerSpec, Limits, RunningBox, UidRanges, Volume};
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
-use super::cradles::Cradles;
 use super::lineage::{LayerRef, Lineage};
 use crate::boxed::Scratch;
 use crate::error::ProviderError;
@@ -35,7 +33,6 @@ pub struct NativeConfig {
 pub(super) struct Place {
     pub(super) config: NativeConfig,
     pub(super) ranges: UidRanges,
-    pub(super) cradles: Arc<Cradles>,
     scratch: Scratch,
     root: bool,
 }
@@ -44,8 +41,7 @@ impl Place {
     pub(super) fn new(config: NativeConfig) -> Self {
         let ranges = UidRanges::new(config.home.join("uids"));
         let scratch = Scratch::new(config.home.join("spool"));
-        let cradles = Cradles::open(config.home.join("cradles"), config.init.clone(), config.instance.clone());
-        Self { config, ranges, cradles, scratch, root: stead_box::runs_as_root() }
+        Self { config, ranges, scratch, root: stead_box::runs_as_root() }
     }
 
     /// Whether boxes can be made, as far as that can be told without making one.
@@ -97,7 +93,7 @@ impl Place {
     }
 
     pub(super) fn start(&self, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-        self.cradles.start(spec)
+        stead_box::resume(&self.config.init, spec)
     }
 
     /// What a layer is to a box.
