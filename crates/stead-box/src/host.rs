@@ -5,6 +5,7 @@
 
 mod client;
 mod doctor;
+mod end;
 mod gate;
 mod launch;
 mod remove;
@@ -13,6 +14,7 @@ mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
 pub use doctor::{Check, doctor};
+pub use end::end_container;
 pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};
 pub use launch::{RunningBox, launch, restart, resume};
 pub use remove::remove;

@@ -223,7 +223,7 @@ impl PodmanProvider {
                 return said.ok().map(drop);
             }
             match container::find(&self.client, &self.config.instance, name).await? {
-                Found::Ours(id) => container::remove(&self.client, &id).await?,
+                Found::Ours(own) => container::remove(&self.client, &own).await?,
                 Found::Nobody if attempts > BUSY_ATTEMPTS / 2 => container::remove_half(&self.client, name).await?,
                 Found::Nobody | Found::Another => {}
             }
@@ -281,7 +281,7 @@ impl PodmanProvider {
     /// Removes the container, if there is one and it is ours by its label as well as by our record.
     async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
         match container::find(&self.client, &self.config.instance, name).await? {
-            Found::Ours(id) => container::remove(&self.client, &id).await,
+            Found::Ours(own) => container::remove(&self.client, &own).await,
             Found::Nobody | Found::Another => Ok(()),
         }
     }

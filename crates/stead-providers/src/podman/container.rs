@@ -19,6 +19,10 @@ const PROCESSES: u64 = 32_768;
 /// Between attempts to remove a container that Podman says is busy.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const BUSY_ATTEMPTS: u32 = 50;
+/// Before the second attempt; before each one after it as much more.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// Whoever started a container reaps it at once, if it still lives; if not, Podman is told to look itself.
+const END_PATIENCE: Duration = Duration::from_millis(500);
 
 const INSTANCE_LABEL: &str = "stead.instance";
 const WORKSPACE_LABEL: &str = "stead.workspace";
@@ -133,9 +137,16 @@ fn memory(destination: &str, size: &str, mode: &str) -> Value {
 /// Who has a name.
 pub(super) enum Found {
     Nobody,
-    /// This server, as its label says; by its id.
-    Ours(String),
+    /// This server, as its label says.
+    Ours(Own),
     Another,
+}
+
+/// A container of this server's.
+pub(super) struct Own {
+    id: String,
+    /// Its first process, while it runs.
+    pid: Option<i32>,
 }
 
 pub(super) async fn find(client: &Client, instance: &str, name: &str) -> Result<Found, ProviderError> {
@@ -157,7 +168,9 @@ impl Found {
     fn of(container: &Value, labels: Option<&Value>, instance: &str) -> Self {
         let label = labels.and_then(|labels| labels.get(INSTANCE_LABEL)).and_then(Value::as_str);
         let id = container.get("Id").and_then(Value::as_str).filter(|_| label == Some(instance));
-        id.map_or(Self::Another, |id| Self::Ours(id.to_owned()))
+        let pid = container.pointer("/State/Pid").or(container.get("Pid")).and_then(Value::as_i64);
+        let pid = pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
+        id.map_or(Self::Another, |id| Self::Ours(Own { id: id.to_owned(), pid }))
     }
 }
 
@@ -169,10 +182,16 @@ pub(super) async fn remove_half(client: &Client, name: &str) -> Result<(), Provi
 }
 
 /// Removes a container that is ours, by its id.
-pub(super) async fn remove(client: &Client, id: &str) -> Result<(), ProviderError> {
+pub(super) async fn remove(client: &Client, own: &Own) -> Result<(), ProviderError> {
+    if let Some(pid) = own.pid {
+        // Podman looks only ten times a second whether what it has killed is gone: it finds it gone.
+        let id = own.id.clone();
+        let ended = tokio::task::spawn_blocking(move || stead_box::end_container(pid, &id, END_PATIENCE));
+        ended.await.map_err(|_| ProviderError::Interrupted)?;
+    }
     let mut attempts = 0;
     loop {
-        let said = client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(id))).await?;
+        let said = client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(&own.id))).await?;
         if said.status.is_success() || said.status == StatusCode::NOT_FOUND {
             return Ok(());
         }
@@ -181,6 +200,6 @@ pub(super) async fn remove(client: &Client, id: &str) -> Result<(), ProviderErro
         if attempts >= BUSY_ATTEMPTS {
             return Err(ProviderError::Podman { reason: said.reason() });
         }
-        tokio::time::sleep(BUSY_PAUSE).await;
+        tokio::time::sleep(BUSY_PAUSE.min(FIRST_PAUSE * attempts)).await;
     }
 }

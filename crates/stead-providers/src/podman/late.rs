@@ -85,7 +85,7 @@ impl Late {
             return;
         }
         let settled = match found {
-            Ok(Found::Ours(id)) => container::remove(&self.client, &id).await.is_ok(),
+            Ok(Found::Ours(own)) => container::remove(&self.client, &own).await.is_ok(),
             Ok(Found::Nobody) if for_the_last_time => container::remove_half(&self.client, name).await.is_ok(),
             Ok(Found::Nobody) => false,
             Ok(Found::Another) => for_the_last_time,
