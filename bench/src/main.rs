@@ -5,6 +5,14 @@
 
 #![expect(clippy::print_stdout, reason = "telling is what a bench is for")]
 
+// By its file: as a dependency the kit would put its failpoints into the binary that is measured.
+#[path = "../../crates/stead-testkit/src/git_server.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "the tests' own git server, of which a bench needs a part"
+)]
 mod git_server;
 mod http;
 mod peer;

@@ -2,6 +2,7 @@
 //!
 //! Ours is a session over HTTP, journalled, from the request until it is active with its box running. A peer is one git command.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::Effort;
-use crate::git_server::{GitServer, git};
+use crate::git_server::{GitServer, plain_git};
 use crate::http::Caller;
 use crate::server::Server;
 use crate::table::{Table, percentile};
@@ -22,7 +23,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
         Effort::Quick => (3, 10),
         Effort::Full => (7, 30),
     };
-    let (server, remote) = (Server::start()?, GitServer::start()?);
+    let (server, remote) = (Server::start()?, GitServer::start());
     let caller = Caller::new(&server.url, &server.token);
     let platform = json!({"allowed_git_hosts": [remote.host()]});
     caller.json("PUT", "/api/v1/platform", Some(platform))?;
@@ -30,13 +31,13 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "git", "workspace": workspace})))?;
     let described = {
         let tree = SourceTree::copy(SOURCES)?;
-        remote.add("sources", sources(tree.path())?.into_iter())?;
+        remote.import("sources", sources(tree.path())?);
         tree.described()
     };
     for (name, files) in [("1k", 1_000), ("100k", 100_000)] {
-        remote.add(name, (0..files).map(small_file))?;
+        remote.import(name, (0..files).map(small_file));
     }
-    let bench = Bench { caller, remote, place: tempfile::tempdir()? };
+    let bench = Bench { caller, remote, place: tempfile::tempdir()?, kept: Cell::new(0) };
     bench.cold(few, &described, table)?;
     bench.cached(few, many, &described, table)?;
     bench.flat(many, table)?;
@@ -47,6 +48,8 @@ struct Bench {
     caller: Caller,
     remote: GitServer,
     place: tempfile::TempDir,
+    /// How many work trees of peers there are.
+    kept: Cell<usize>,
 }
 
 impl Bench {
@@ -67,21 +70,30 @@ impl Bench {
         Ok((session["id"].as_str().context("no id")?.to_owned(), ms))
     }
 
-    /// A git command whose last word is a new directory, which goes again after its time was taken.
+    /// A git command whose last word is a new directory. It stays until all is measured: a file system without a journal looks for
+    /// inodes that were not deleted just now, and whoever comes next would pay for that.
     fn peer(&self, directory: &Path, args: &[&str]) -> Result<f64> {
-        let target = self.place.path().join("peer");
+        self.kept.set(self.kept.get() + 1);
+        let target = self.place.path().join(format!("peer{}", self.kept.get()));
         let name = target.to_str().context("a path that is no text")?;
         let begun = Instant::now();
         git(directory, &[args, &[name]].concat())?;
-        let ms = millis(begun);
-        std::fs::remove_dir_all(&target)?;
-        Ok(ms)
+        Ok(millis(begun))
+    }
+
+    fn url(&self, alias: &str, repository: &str) -> String {
+        self.remote.alias(&format!("{alias}/{repository}"), repository)
+    }
+
+    /// The name of the repository's only commit.
+    fn commit(&self, repository: &str) -> Result<String> {
+        git(&self.remote.path(repository), &["rev-parse", "main"])
     }
 
     fn cold(&self, samples: usize, described: &str, table: &mut Table) -> Result<()> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for sample in 0..samples {
-            let url = self.remote.url(&format!("cold{sample}"), "sources");
+            let url = self.url(&format!("cold{sample}"), "sources");
             ours.push(self.provision(&url, "main")?);
             theirs.push(self.peer(self.place.path(), &["clone", "-q", "--depth", "1", &url])?);
         }
@@ -97,8 +109,8 @@ impl Bench {
     }
 
     fn cached(&self, few: usize, many: usize, described: &str, table: &mut Table) -> Result<()> {
-        let url = self.remote.url("cached", "sources");
-        let commit = self.remote.commit("sources")?;
+        let url = self.url("cached", "sources");
+        let commit = self.commit("sources")?;
         self.provision(&url, &commit)?;
         let source = self.place.path().join("source");
         let source_name = source.to_str().context("a path that is no text")?;
@@ -129,7 +141,7 @@ impl Bench {
     fn flat(&self, samples: usize, table: &mut Table) -> Result<()> {
         let mut trees = Vec::new();
         for name in ["1k", "100k"] {
-            trees.push((self.remote.url("flat", name), self.remote.commit(name)?));
+            trees.push((self.url("flat", name), self.commit(name)?));
         }
         let mut times = [Vec::new(), Vec::new()];
         for (url, commit) in &trees {
@@ -154,8 +166,8 @@ impl Bench {
 
     fn status(&self, samples: usize, table: &mut Table) -> Result<()> {
         for (name, files) in [("sources", "20,000"), ("100k", "100,000")] {
-            let url = self.remote.url(if name == "100k" { "flat" } else { "cached" }, name);
-            let (id, _) = self.start(&url, &self.remote.commit(name)?)?;
+            let url = self.url(if name == "100k" { "flat" } else { "cached" }, name);
+            let (id, _) = self.start(&url, &self.commit(name)?)?;
             let plain = self.place.path().join(format!("plain-{name}"));
             git(self.place.path(), &["clone", "-q", "--depth", "1", &url, plain.to_str().context("no text")?])?;
             let (first, plain_first) = (self.status_in_box(&id)?, status_here(&plain)?);
@@ -165,7 +177,6 @@ impl Bench {
                 theirs.push(status_here(&plain)?);
             }
             self.caller.send("DELETE", &format!("/api/v1/sessions/{id}"), None)?;
-            std::fs::remove_dir_all(&plain)?;
             let (ours, theirs) = (median(ours), median(theirs));
             table.row(
                 &format!("git status in a box, {files} files, over HTTP"),
@@ -190,6 +201,12 @@ impl Bench {
         ensure!(answer["exit_code"] == 0 && answer["stdout"] == "", "not clean: {answer}");
         Ok(ms)
     }
+}
+
+fn git(directory: &Path, args: &[&str]) -> Result<String> {
+    let done = plain_git(directory).args(args).output()?;
+    ensure!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
 fn status_here(directory: &Path) -> Result<f64> {

@@ -50,7 +50,7 @@ impl Checkout {
     pub fn key(&self) -> String {
         let Resolved { commit, branch, default_branch, depth, .. } = &self.resolved;
         let author = &self.mirrors.settings().author;
-        let parts = format!("2\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
+        let parts = format!("3\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
         format!("git-{}-{}", &commit[..12], &blake3::hash(parts.as_bytes()).to_hex()[..32])
     }
 
@@ -94,9 +94,15 @@ impl Checkout {
     async fn objects(&self, git_dir: &Path) -> Result<(), GitError> {
         let Resolved { commit, mirror, depth, .. } = &self.resolved;
         let note = mirror.join("notes").join(format!("{commit}.pack"));
-        if let Ok(pack) = fs::read_to_string(&note)
-            && link_pack(mirror, git_dir, &pack).is_ok()
-        {
+        let linked = fs::read_to_string(&note).is_ok_and(|pack| match link_pack(mirror, git_dir, &pack) {
+            Ok(()) => true,
+            // The mirror was repacked.
+            Err(_) => {
+                unlink_pack(git_dir, &pack);
+                false
+            }
+        });
+        if linked {
             return match fs::copy(mirror.join("shallow"), git_dir.join("shallow")) {
                 // The mirror may know other ends of history by now: only this commit's is ours.
                 Ok(_) => self.own_shallow(git_dir),
@@ -138,11 +144,11 @@ impl Checkout {
     }
 }
 
-/// The settings of a repository in a workspace.
+/// The settings of a repository in a workspace. Reading directories is what an overlay is slowest at: git remembers what it found there.
 pub(crate) fn config(url: &RepositoryUrl, branch: Option<&str>, author: &Author) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut text = format!(
-        "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\tcheckStat = minimal\n\
+        "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\tcheckStat = minimal\n\tuntrackedCache = true\n\
          [gc]\n\tauto = 0\n\
          [user]\n\tname = {}\n\temail = {}\n\
          [remote \"origin\"]\n\turl = {}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
@@ -156,9 +162,11 @@ pub(crate) fn config(url: &RepositoryUrl, branch: Option<&str>, author: &Author)
     text
 }
 
+const PACK_FILES: [&str; 3] = ["pack", "idx", "rev"];
+
 fn link_pack(mirror: &Path, git_dir: &Path, pack: &str) -> std::io::Result<()> {
     let (from, to) = (mirror.join("objects/pack"), git_dir.join("objects/pack"));
-    for ending in ["pack", "idx", "rev"] {
+    for ending in PACK_FILES {
         let name = PathBuf::from(format!("{pack}.{ending}"));
         if ending == "rev" && !from.join(&name).exists() {
             continue;
@@ -166,6 +174,12 @@ fn link_pack(mirror: &Path, git_dir: &Path, pack: &str) -> std::io::Result<()> {
         fs::hard_link(from.join(&name), to.join(&name))?;
     }
     Ok(())
+}
+
+fn unlink_pack(git_dir: &Path, pack: &str) {
+    for ending in PACK_FILES {
+        let _ = fs::remove_file(git_dir.join(format!("objects/pack/{pack}.{ending}")));
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), GitError> {

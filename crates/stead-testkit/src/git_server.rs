@@ -1,10 +1,10 @@
 //! A real smart-HTTP git server on loopback: git's own `http-backend` behind a few lines of HTTP, with the faults a test asks for.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -99,10 +99,49 @@ impl GitServer {
         self.root.path().join(repository)
     }
 
+    /// The same repository under one more name.
+    pub fn alias(&self, alias: &str, repository: &str) -> String {
+        let link = self.path(alias);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = std::os::unix::fs::symlink(self.path(repository), link);
+        self.url(alias)
+    }
+
+    /// A bare repository with one commit of these files on `main`, in one pack with its deltas, as a forge has them.
+    pub fn import(&self, name: &str, files: impl IntoIterator<Item = (String, Vec<u8>)>) {
+        let bare = self.path(name);
+        let git = |args: &[&str]| plain_git(self.root.path()).args(args).status().unwrap();
+        assert!(git(&["init", "-q", "--bare", "-b", "main", name]).success());
+        let mut import = plain_git(&bare).args(["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut out = BufWriter::new(import.stdin.take().unwrap());
+        out.write_all(b"commit refs/heads/main\ncommitter B <b@example.org> 1700000000 +0000\ndata 5\nfirst\n")
+            .unwrap();
+        for (path, content) in files {
+            write!(out, "M 100644 inline {path}\ndata {}\n", content.len()).unwrap();
+            out.write_all(&content).unwrap();
+            out.write_all(b"\n").unwrap();
+        }
+        out.write_all(b"done\n").unwrap();
+        drop(out);
+        assert!(import.wait().unwrap().success());
+        assert!(plain_git(&bare).args(["repack", "-a", "-d", "-q"]).status().unwrap().success());
+    }
+
     /// A bare repository with these files on `main`.
     pub fn repository(&self, name: &str, files: &[(&str, &str)]) -> Repository {
         Repository::create(&self.path(name), files)
     }
+}
+
+/// A git that reads nobody's settings.
+pub(crate) fn plain_git(directory: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(directory)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs([("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
+        .stdin(Stdio::null());
+    git
 }
 
 /// A bare repository and a work tree to change it from, by a git that reads nobody's settings.
@@ -132,13 +171,9 @@ impl Repository {
     }
 
     pub fn git(&self, args: &[&str]) -> String {
-        let output = Command::new("git")
+        let output = plain_git(self.work.path())
             .args(["-c", "protocol.file.allow=always"])
             .args(args)
-            .current_dir(self.work.path())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs([("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
             .envs([("GIT_AUTHOR_NAME", "T"), ("GIT_AUTHOR_EMAIL", "t@example.org")])
             .envs([("GIT_COMMITTER_NAME", "T"), ("GIT_COMMITTER_EMAIL", "t@example.org")])
             .output()
@@ -223,21 +258,28 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
     if is_pack {
         behaviour.lock().unwrap().requests[number].wants_pack = true;
     }
-    let output = backend(root, &method, path, query, &headers, &body)?;
-    let end = match fault {
-        Fault::Cut(bytes) => bytes.min(output.len()),
+    let mut backend = Backend::start(root, &method, path, query, &headers, body)?;
+    stream.write_all(backend.head()?.as_bytes())?;
+    match fault {
+        Fault::Cut(bytes) => {
+            std::io::copy(&mut (&mut backend.output).take(bytes as u64), &mut stream)?;
+        }
         Fault::Held if is_pack => {
-            let (most, rest) = output.split_at(output.len().saturating_sub(LAST_BYTES));
+            let mut pack = Vec::new();
+            backend.output.read_to_end(&mut pack)?;
+            let (most, rest) = pack.split_at(pack.len().saturating_sub(LAST_BYTES));
             stream.write_all(most)?;
             // A test that fails never lets go: then this ends with its process.
             while behaviour.lock().unwrap().fault == Fault::Held {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            return stream.write_all(rest);
+            stream.write_all(rest)?;
         }
-        _ => output.len(),
-    };
-    stream.write_all(&output[..end])
+        _ => {
+            std::io::copy(&mut backend.output, &mut stream)?;
+        }
+    }
+    Ok(())
 }
 
 /// A question of a fetch and not of a listing, in the protocol's second version. Git packs only long ones, which have many haves.
@@ -277,51 +319,67 @@ fn read_body(reader: &mut impl BufRead, headers: &HashMap<String, String>) -> st
     Ok(body)
 }
 
-/// The whole HTTP answer of git's own CGI program.
-fn backend(
-    root: &Path,
-    method: &str,
-    path: &str,
-    query: &str,
-    headers: &HashMap<String, String>,
-    body: &[u8],
-) -> std::io::Result<Vec<u8>> {
-    let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
-    let mut child = Command::new("git")
-        .arg("http-backend")
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("GIT_PROJECT_ROOT", root)
-        .envs([("GIT_HTTP_EXPORT_ALL", "1"), ("REMOTE_USER", "someone"), ("REMOTE_ADDR", "127.0.0.1")])
-        .envs([("REQUEST_METHOD", method), ("PATH_INFO", path), ("QUERY_STRING", query)])
-        .env("CONTENT_TYPE", header("content-type"))
-        .env("CONTENT_LENGTH", body.len().to_string())
-        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
-        .env("GIT_PROTOCOL", header("git-protocol"))
-        .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
-        .envs([("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let mut stdin = child.stdin.take().unwrap();
-    let body = body.to_vec();
-    let feed = std::thread::spawn(move || stdin.write_all(&body));
-    let output = child.wait_with_output()?.stdout;
-    let _ = feed.join();
-    let split = output.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(output.len());
-    let (head, rest) =
-        (String::from_utf8_lossy(&output[..split]).into_owned(), output.get(split + 4..).unwrap_or_default());
-    let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
-    let kept: Vec<&str> = head.lines().filter(|line| !line.starts_with("Status: ")).collect();
-    let mut answer = format!(
-        "HTTP/1.1 {status}\r\n{}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        kept.join("\r\n"),
-        rest.len()
-    )
-    .into_bytes();
-    answer.extend_from_slice(rest);
-    Ok(answer)
+/// Git's own CGI program at work. What it says goes on as it comes, and ends with the connection.
+struct Backend {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Backend {
+    fn start(
+        root: &Path,
+        method: &str,
+        path: &str,
+        query: &str,
+        headers: &HashMap<String, String>,
+        body: Vec<u8>,
+    ) -> std::io::Result<Self> {
+        let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
+        let mut child = Command::new("git")
+            .arg("http-backend")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("GIT_PROJECT_ROOT", root)
+            .envs([("GIT_HTTP_EXPORT_ALL", "1"), ("REMOTE_USER", "someone"), ("REMOTE_ADDR", "127.0.0.1")])
+            .envs([("REQUEST_METHOD", method), ("PATH_INFO", path), ("QUERY_STRING", query)])
+            .env("CONTENT_TYPE", header("content-type"))
+            .env("CONTENT_LENGTH", body.len().to_string())
+            .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+            .env("GIT_PROTOCOL", header("git-protocol"))
+            .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
+            .envs([("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (mut stdin, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        // One that does not want it all says so itself.
+        std::thread::spawn(move || stdin.write_all(&body));
+        Ok(Self { child, output: BufReader::new(output) })
+    }
+
+    /// The program's own headers as those of an HTTP answer.
+    fn head(&mut self) -> std::io::Result<String> {
+        let (mut status, mut kept) = ("200 OK".to_owned(), String::new());
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line)? == 0 || line.trim().is_empty() {
+                return Ok(format!("HTTP/1.1 {status}\r\n{kept}Connection: close\r\n\r\n"));
+            }
+            match line.strip_prefix("Status: ") {
+                Some(told) => status = told.trim().to_owned(),
+                None => kept += &line,
+            }
+        }
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        // One whose answer nobody wants any more ends as it writes.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 fn base64(text: &str) -> String {

@@ -1,10 +1,12 @@
 //! Making a layer: aside, to the end, onto the disk, and only then under its name.
 
 use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,8 @@ use crate::error::ProviderError;
 pub(super) const TREE: &str = "tree";
 /// Beside the tree: its presence says that the layer is complete, its time when the layer was last used.
 pub(super) const LABEL: &str = "layer.json";
+/// A tree that is written faster than this goes to the disk once.
+const FLUSHED_EVERY: Duration = Duration::from_millis(150);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Label {
@@ -62,13 +66,16 @@ impl Making<'_> {
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         private(aside).map_err(at("make", aside))?;
         DirBuilder::new().mode(0o755).create(&tree).map_err(at("make", &tree))?;
-        let note = write(&tree)?;
-        let (bytes, entries) = measure(&tree).map_err(at("measure", &tree))?;
+        let note = while_flushing(aside, || write(&tree)).map_err(at("sync", aside))??;
+        // The tree is on the disk before anything says that it is complete.
+        let (bytes, entries) = std::thread::scope(|scope| {
+            let flushing = scope.spawn(|| flush(aside));
+            let measured = measure(&tree);
+            flushing.join().unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())).and(measured)
+        })
+        .map_err(at("sync", aside))?;
         let label = serde_json::to_vec(&Label { bytes, entries, note }).map_err(io::Error::other);
-        label.and_then(|label| fs::write(aside.join(LABEL), label)).map_err(at("label", aside))?;
-        // All of the tree at once: a file at a time would take a disk's turn for each of them.
-        let synced = File::open(aside).and_then(|file| Ok(rustix::fs::syncfs(file)?));
-        synced.map_err(at("sync", aside))?;
+        label.and_then(|label| write_synced(aside, &label)).map_err(at("label", aside))?;
         let path = self.store.path(self.key);
         if path.exists() {
             // Half of a layer, of a time before labels were written last.
@@ -80,6 +87,34 @@ impl Making<'_> {
         self.store.lock().bytes.insert(self.key.clone(), bytes);
         Ok(())
     }
+}
+
+/// All of the tree at once: a file at a time would take a disk's turn for each of them.
+fn flush(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(directory)?)?)
+}
+
+/// Lets the disk take what is there while more is being written, so that little is left for it in the end.
+fn while_flushing<T>(directory: &Path, write: impl FnOnce() -> T) -> io::Result<T> {
+    let (written, wait) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let flushing = scope.spawn(move || {
+            while wait.recv_timeout(FLUSHED_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                flush(directory)?;
+            }
+            Ok(())
+        });
+        let answer = write();
+        drop(written);
+        flushing.join().unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())).map(|()| answer)
+    })
+}
+
+fn write_synced(directory: &Path, label: &[u8]) -> io::Result<()> {
+    let mut file = File::create(directory.join(LABEL))?;
+    file.write_all(label)?;
+    file.sync_all()?;
+    File::open(directory)?.sync_all()
 }
 
 pub(super) fn read_label(path: &Path) -> io::Result<Label> {

@@ -48,6 +48,28 @@ fn g1_without_any_branch_the_remotes_default() {
 }
 
 #[test]
+fn what_git_remembers_of_directories_is_what_is_in_them() {
+    let (server, git) = git_server();
+    git.repository("app", &[(".gitignore", "*.o\n"), ("src/deep/a.txt", "a\n"), ("src/b.txt", "b\n")]);
+    agent(&server, json!({}));
+    let session = active(&server, json!({"repository_url": git.url("app"), "branch": "main"}));
+    let status =
+        |before: &str| sh(&server, &session, &format!("{before}; git status --porcelain --untracked-files=all"));
+    for _ in 0..3 {
+        assert_eq!(status("true"), "");
+    }
+    assert_eq!(status("touch src/deep/new.txt src/deep/x.o"), "?? src/deep/new.txt");
+    assert_eq!(status("mkdir -p src/more && touch src/more/y"), "?? src/deep/new.txt\n?? src/more/y");
+    assert_eq!(status("rm src/deep/new.txt"), "?? src/more/y");
+    // The same size, in the same second, with the same old time: the content is what counts.
+    assert_eq!(status("rm -r src/more; printf 'c\n' > src/b.txt"), " M src/b.txt");
+    assert_eq!(status("git checkout -q src/b.txt; : > .gitignore"), " M .gitignore\n?? src/deep/x.o");
+    // A tool that is not git, and a way back.
+    server.tool(&session, "write", json!({"path": "src/tool.txt", "content": "t"}));
+    assert_eq!(status("true"), " M .gitignore\n?? src/deep/x.o\n?? src/tool.txt");
+}
+
+#[test]
 fn g2_fixed_ignores_the_task_and_none_never_clones() {
     let (server, git) = git_server();
     git.repository("infra", &[("infra.txt", "i\n")]);
