@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::digest::Digest;
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
@@ -28,6 +30,17 @@ pub struct Patch {
     pub changed: Vec<WorkspacePath>,
     /// Those whose content the text does not hold.
     pub unshown: Vec<WorkspacePath>,
+    /// What those were and are, so that whoever has the bytes can put them where they belong.
+    pub contents: BTreeMap<WorkspacePath, Contents>,
+}
+
+/// A file before and after, by its content; `None` where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    pub before: Option<Digest>,
+    pub after: Option<Digest>,
+    /// As git writes it: `100644`, `100755` or `120000`; of what there is after, or was before.
+    pub mode: String,
 }
 
 /// Compares two trees.
@@ -178,6 +191,9 @@ impl Patch {
             _ => {
                 self.line(&format!("Binary files {from} and {to} differ"));
                 self.unshown.push(path.clone());
+                let digest = |side: Option<&Side>| side.map(|side| side.leaf.digest);
+                let mode = new.or(old).map_or_else(String::new, |side| side.leaf.mode.to_owned());
+                self.contents.insert(path.clone(), Contents { before: digest(old), after: digest(new), mode });
             }
         }
     }

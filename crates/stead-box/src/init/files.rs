@@ -175,8 +175,8 @@ fn open_tree(fd: &OwnedFd) -> io::Result<DiskFs> {
     DiskFs::open(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())))
 }
 
-fn patch_of(Patch { text, changed, unshown }: Patch) -> Answered {
-    let body = serde_json::to_vec(&PatchText { text, changed, unshown }).map_err(io::Error::other)?;
+fn patch_of(Patch { text, changed, unshown, contents }: Patch) -> Answered {
+    let body = serde_json::to_vec(&PatchText { text, changed, unshown, contents }).map_err(io::Error::other)?;
     Ok((Answer::Patch, body))
 }
 

@@ -315,6 +315,9 @@ pub struct PatchText {
     pub text: String,
     pub changed: Vec<stead_fs::WorkspacePath>,
     pub unshown: Vec<stead_fs::WorkspacePath>,
+    /// Not told by boxes that were started before it was.
+    #[serde(default)]
+    pub contents: std::collections::BTreeMap<stead_fs::WorkspacePath, stead_fs::patch::Contents>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -62,8 +62,8 @@ pub(super) fn compare<H: BoxHome + ?Sized>(home: &H) -> Result<Patch, BoxError> 
 pub(crate) fn patch_of((answer, body): (Answer, Vec<u8>)) -> Result<Patch, BoxError> {
     let nonsense = || ProtocolError::Unexpected { what: "to a comparison" };
     let Answer::Patch = answer else { return Err(nonsense().into()) };
-    let PatchText { text, changed, unshown } = serde_json::from_slice(&body).map_err(|_| nonsense())?;
-    Ok(Patch { text, changed, unshown })
+    let PatchText { text, changed, unshown, contents } = serde_json::from_slice(&body).map_err(|_| nonsense())?;
+    Ok(Patch { text, changed, unshown, contents })
 }
 
 fn spool(source: std::io::Error) -> ProviderError {

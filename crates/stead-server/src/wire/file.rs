@@ -1,5 +1,7 @@
 //! Files as the raw interface shows them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use stead_core::Timestamp;
 use stead_engine::ops::{Operated, PutFile};
@@ -86,13 +88,34 @@ pub(crate) struct Diff {
     changed: Vec<String>,
     /// Those whose content the patch does not hold: binary or very large files.
     unshown: Vec<String>,
+    /// What each of those was and is, by its content.
+    contents: BTreeMap<String, Contents>,
     /// What `git apply` takes.
     patch: String,
+}
+
+/// A file before and after; null where there is none.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Contents {
+    #[schema(value_type = Option<schema::Digest>)]
+    before: Option<String>,
+    #[schema(value_type = Option<schema::Digest>)]
+    after: Option<String>,
+    /// As git writes it: `100644`, `100755` or `120000`.
+    mode: String,
+}
+
+impl From<stead_fs::patch::Contents> for Contents {
+    fn from(contents: stead_fs::patch::Contents) -> Self {
+        let text = |digest: Option<stead_fs::Digest>| digest.map(|digest| digest.to_string());
+        Self { before: text(contents.before), after: text(contents.after), mode: contents.mode }
+    }
 }
 
 impl From<stead_fs::patch::Patch> for Diff {
     fn from(patch: stead_fs::patch::Patch) -> Self {
         let texts = |paths: Vec<WorkspacePath>| paths.iter().map(ToString::to_string).collect();
-        Self { changed: texts(patch.changed), unshown: texts(patch.unshown), patch: patch.text }
+        let contents = patch.contents.into_iter().map(|(path, contents)| (path.to_string(), contents.into())).collect();
+        Self { changed: texts(patch.changed), unshown: texts(patch.unshown), contents, patch: patch.text }
     }
 }

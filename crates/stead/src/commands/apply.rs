@@ -4,16 +4,16 @@
 //! whole first, files that no patch can hold are fetched whole and compared before anything is written. `git apply` runs no hooks,
 //! follows no links and leaves the directory for nothing.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use stead_fs::WorkspacePath;
+use stead_fs::{Digest, WorkspacePath};
 
-use crate::client::{Client, ClientError, segment};
+use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
@@ -44,7 +44,7 @@ impl Apply {
         let client = context.client()?;
         let diff = client.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
         let way = if self.check { Way::Check } else { Way::Apply };
-        take(&client, &self.session, &diff, &self.to, None, way)?;
+        take(&client, &self.session, &diff, &self.to, way)?;
         let changed = diff["changed"].as_array().map_or(0, Vec::len);
         let told = json!({"changed": diff["changed"], "applied": !self.check});
         context.out.either(&told, || {
@@ -56,21 +56,13 @@ impl Apply {
     }
 }
 
-/// Takes a session's changes into a directory. `base` is what its files were when they were sent, where that is known: then a file that no patch can
-/// hold replaces exactly the one the session began with. Without it, such a file is only added.
-pub(super) fn take(
-    client: &Client,
-    session: &str,
-    diff: &Value,
-    directory: &Path,
-    base: Option<&BTreeMap<String, blake3::Hash>>,
-    way: Way,
-) -> Result<(), Failure> {
+/// Takes a session's changes into a directory. A file that no patch can hold replaces exactly the one the session began with.
+pub(super) fn take(client: &Client, session: &str, diff: &Value, directory: &Path, way: Way) -> Result<(), Failure> {
     let unusable = |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
     let place = directory.canonicalize().map_err(unusable)?;
     let mut whole = Vec::new();
     for path in diff["unshown"].as_array().into_iter().flatten().map(cell) {
-        whole.push(fetch(client, session, &place, &path, base)?);
+        whole.push(fetch(client, session, &place, &path, &diff["contents"][&path])?);
     }
     let patch = &without_binaries(diff["patch"].as_str().unwrap_or_default());
     if !patch.is_empty() {
@@ -112,13 +104,39 @@ fn conflict(path: &str, why: &str) -> Failure {
         .hint("nothing was applied; copy it with stead cp, or take everything with stead export")
 }
 
-fn fetch(
-    client: &Client,
-    session: &str,
-    place: &Path,
-    path: &str,
-    base: Option<&BTreeMap<String, blake3::Hash>>,
-) -> Result<Whole, Failure> {
+/// Looks whether the file here is the one the session began with, and gets the one it ended with.
+fn fetch(client: &Client, session: &str, place: &Path, path: &str, contents: &Value) -> Result<Whole, Failure> {
+    let target = target(place, path)?;
+    let here = match target.symlink_metadata() {
+        Ok(there) if !there.is_file() => return Err(conflict(path, "is no plain file in the directory")),
+        Ok(_) => {
+            let read = File::open(&target).and_then(|mut file| Digest::of_reader(&mut file));
+            let digest =
+                read.map_err(|error| Failure::new(format!("cannot read {}", target.display())).because(&error));
+            Some(digest?.to_string())
+        }
+        Err(_) => None,
+    };
+    if here.is_some() && contents.is_null() {
+        return Err(conflict(path, "is binary or very large, and is there already"));
+    }
+    if here.as_deref() != contents["before"].as_str() {
+        return Err(conflict(path, "is not what the session began with"));
+    }
+    let (after, mode) = (contents["after"].as_str(), contents["mode"].as_str());
+    let draft = match (after, mode) {
+        (None, _) if !contents.is_null() => None,
+        (_, Some("120000")) => return Err(conflict(path, "is a link to a name that is no text")),
+        (after, mode) => {
+            let permissions = if mode == Some("100755") { 0o755 } else { 0o644 };
+            Some(draft(client, session, place, path, after, permissions)?)
+        }
+    };
+    Ok(Whole { target, draft })
+}
+
+/// Where a path of the session's is below the directory.
+fn target(place: &Path, path: &str) -> Result<PathBuf, Failure> {
     // What a server says is a path is taken for one only by the rules of paths.
     let inside: WorkspacePath = path.parse().map_err(|_| conflict(path, "is not a path below the directory"))?;
     let target = place.join(inside.to_string());
@@ -129,39 +147,28 @@ fn fetch(
             return Err(conflict(path, "would be written through a link or a file"));
         }
     }
-    let here = match target.symlink_metadata() {
-        Ok(there) if !there.is_file() => return Err(conflict(path, "is no plain file in the directory")),
-        Ok(_) => {
-            let mut hasher = blake3::Hasher::new();
-            let read = File::open(&target).and_then(|mut file| std::io::copy(&mut file, &mut hasher));
-            read.map_err(|error| Failure::new(format!("cannot read {}", target.display())).because(&error))?;
-            Some(hasher.finalize())
-        }
-        Err(_) => None,
-    };
-    match base {
-        None if here.is_some() => return Err(conflict(path, "is binary or very large, and is there already")),
-        Some(base) if here.as_ref() != base.get(path) => {
-            return Err(conflict(path, "is not what the session began with"));
-        }
-        _ => {}
+    Ok(target)
+}
+
+fn draft(
+    client: &Client,
+    session: &str,
+    place: &Path,
+    path: &str,
+    after: Option<&str>,
+    permissions: u32,
+) -> Result<tempfile::NamedTempFile, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("cannot fetch {path}")).because(&error);
+    let inside = path.split('/').map(segment).collect::<Vec<_>>().join("/");
+    let mut download = client.download(&format!("/sessions/{}/files/{inside}", segment(session)))?;
+    let mut draft = tempfile::Builder::new().prefix(".stead-").tempfile_in(place).map_err(failed)?;
+    std::io::copy(&mut download.reader, &mut draft).and_then(|_| draft.flush()).map_err(failed)?;
+    let got = draft.reopen().and_then(|mut file| Digest::of_reader(&mut file)).map_err(failed)?;
+    if after.is_some_and(|after| after != got.to_string()) {
+        return Err(conflict(path, "was changed by the session meanwhile"));
     }
-    let url =
-        format!("/sessions/{}/files/{}", segment(session), path.split('/').map(segment).collect::<Vec<_>>().join("/"));
-    let draft = match client.download(&url) {
-        Ok(mut download) => {
-            let failed = |error: std::io::Error| Failure::new(format!("cannot fetch {path}")).because(&error);
-            let mut draft = tempfile::Builder::new().prefix(".stead-").tempfile_in(place).map_err(failed)?;
-            std::io::copy(&mut download.reader, &mut draft).and_then(|_| draft.flush()).map_err(failed)?;
-            let mode = target.metadata().map(|there| there.permissions());
-            let mode = mode.unwrap_or_else(|_| std::os::unix::fs::PermissionsExt::from_mode(0o644));
-            draft.as_file().set_permissions(mode).map_err(failed)?;
-            Some(draft)
-        }
-        Err(ClientError::Refused(problem)) if problem.status == 404 => None,
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Whole { target, draft })
+    draft.as_file().set_permissions(PermissionsExt::from_mode(permissions)).map_err(failed)?;
+    Ok(draft)
 }
 
 /// The patch without the sections that only say that a file differs.

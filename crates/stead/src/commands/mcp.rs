@@ -48,7 +48,7 @@ impl Mcp {
     }
 
     fn in_own_session(&self, context: &Context, client: &Client) -> Result<(), Failure> {
-        let (session, _) = self.place.open(&context.out, client)?;
+        let session = self.place.open(&context.out, client)?;
         let id = cell(&session["id"]);
         let done = place::ready(&session).and_then(|()| carry::carry(&client.endpoint(), &id, self.profile.as_deref()));
         if self.keep {

@@ -3,7 +3,6 @@
 //! `--dir` sends a copy of the directory, made by this program with the rights of whoever runs it: the server opens no path of the host for it, so
 //! `allowed_host_roots` stays as closed as it is.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -60,36 +59,34 @@ pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result
 }
 
 impl Place {
-    /// A session of its own, and what the directory was when it was sent.
-    pub(super) fn open(&self, out: &Output, client: &Client) -> Result<(Value, Option<Base>), Failure> {
-        let (policy, base) = self.policy(out, client)?;
+    /// A session of its own.
+    pub(super) fn open(&self, out: &Output, client: &Client) -> Result<Value, Failure> {
+        let policy = self.policy(out, client)?;
         let agent_type = match &self.agent_type {
             Some(agent_type) => agent_type.clone(),
             None => self.ensure_agent_type(client)?,
         };
         let body = json!({"agent_type": agent_type, "task": {"workspace_policy": policy}});
         let key = uuid::Uuid::now_v7().to_string();
-        let session = create_session(out, client, &body, &key, PROVISION)?;
-        Ok((session, base))
+        Ok(create_session(out, client, &body, &key, PROVISION)?)
     }
 
     /// What the workspace begins with.
-    fn policy(&self, out: &Output, client: &Client) -> Result<(Value, Option<Base>), Failure> {
+    fn policy(&self, out: &Output, client: &Client) -> Result<Value, Failure> {
         if let Some(url) = &self.repo {
-            return Ok((json!({"type": "git", "url": url}), None));
+            return Ok(json!({"type": "git", "url": url}));
         }
         if let Some(dir) = &self.dir {
             let packing = Progress::working(out, &format!("packing {}", dir.display()));
-            let read = Base::read(dir);
+            let tar = pack(dir);
             packing.end();
-            let (tar, base) = read?;
-            return Ok((bundle(out, client, tar, dir)?, Some(base)));
+            return bundle(out, client, tar?, dir);
         }
         if let Some(path) = &self.bundle {
             let unreadable = |error| Failure::new(format!("cannot read {}", path.display())).because(&error);
-            return Ok((bundle(out, client, File::open(path).map_err(unreadable)?, path)?, None));
+            return bundle(out, client, File::open(path).map_err(unreadable)?, path);
         }
-        Ok((json!("empty"), None))
+        Ok(json!("empty"))
     }
 
     /// An agent type with every tool, for this provider and image; made when it is first needed.
@@ -132,36 +129,13 @@ fn bundle(out: &Output, client: &Client, archive: File, of: &Path) -> Result<Val
     Ok(json!({"type": "bundle", "source": {"blob": stored["digest"]}}))
 }
 
-/// What the directory was when it was sent.
-pub(super) struct Base {
-    pub(super) files: BTreeMap<String, blake3::Hash>,
-}
-
-impl Base {
-    fn read(directory: &Path) -> Result<(File, Self), Failure> {
-        let unreadable =
-            |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", directory.display())).because(error);
-        let tree = DiskFs::open(directory).map_err(|error| unreadable(&error))?;
-        let mut spool = tempfile::tempfile().map_err(|error| unreadable(&error))?;
-        archive::export_tar(&tree, &WorkspacePath::root(), &mut spool).map_err(|error| unreadable(&error))?;
-        spool.flush().and_then(|()| spool.rewind()).map_err(|error| unreadable(&error))?;
-        let files = files_of(&mut spool).map_err(|error| unreadable(&error))?;
-        spool.rewind().map_err(|error| unreadable(&error))?;
-        Ok((spool, Self { files }))
-    }
-}
-
-/// The hash of every file in a tar.
-fn files_of(tar: &mut File) -> std::io::Result<BTreeMap<String, blake3::Hash>> {
-    let mut found = BTreeMap::new();
-    for entry in tar::Archive::new(tar).entries()? {
-        let mut entry = entry?;
-        if entry.header().entry_type().is_file() {
-            let path = entry.path()?.to_string_lossy().into_owned();
-            let mut hasher = blake3::Hasher::new();
-            std::io::copy(&mut entry, &mut hasher)?;
-            found.insert(path, hasher.finalize());
-        }
-    }
-    Ok(found)
+/// A tar of the directory.
+fn pack(directory: &Path) -> Result<File, Failure> {
+    let unreadable =
+        |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", directory.display())).because(error);
+    let tree = DiskFs::open(directory).map_err(|error| unreadable(&error))?;
+    let mut spool = tempfile::tempfile().map_err(|error| unreadable(&error))?;
+    archive::export_tar(&tree, &WorkspacePath::root(), &mut spool).map_err(|error| unreadable(&error))?;
+    spool.flush().and_then(|()| spool.rewind()).map_err(|error| unreadable(&error))?;
+    Ok(spool)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::apply;
-use super::place::{self, Base, Place};
+use super::place::{self, Place};
 use crate::attach::{self, Ended, Mode, Show};
 use crate::client::{Client, segment};
 use crate::context::Context;
@@ -40,9 +40,9 @@ impl Run {
 
     fn with(&self, context: &Context, client: Client) -> Result<(), Failure> {
         let client = Arc::new(client);
-        let (session, base) = self.place.open(&context.out, &client)?;
+        let session = self.place.open(&context.out, &client)?;
         let id = cell(&session["id"]);
-        let done = self.in_session(context, &client, &session, base);
+        let done = self.in_session(context, &client, &session);
         if self.keep {
             context.out.note(&format!("the session stays: stead shell {id}"));
         } else {
@@ -51,13 +51,7 @@ impl Run {
         done
     }
 
-    fn in_session(
-        &self,
-        context: &Context,
-        client: &Arc<Client>,
-        session: &Value,
-        base: Option<Base>,
-    ) -> Result<(), Failure> {
+    fn in_session(&self, context: &Context, client: &Arc<Client>, session: &Value) -> Result<(), Failure> {
         let id = cell(&session["id"]);
         place::ready(session)?;
         let mode = if self.tty { Mode::Terminal } else { Mode::Pipes };
@@ -68,9 +62,9 @@ impl Run {
         };
         let diff = client.get(&format!("/sessions/{}/diff", segment(&id)))?;
         let succeeded = exec["status"] == "finished" && exec["exit_code"] == 0;
-        let applied = match (&self.place.dir, base) {
-            (Some(dir), Some(base)) if self.apply && succeeded => {
-                apply::take(client, &id, &diff, dir, Some(&base.files), apply::Way::Apply)?;
+        let applied = match &self.place.dir {
+            Some(dir) if self.apply && succeeded => {
+                apply::take(client, &id, &diff, dir, apply::Way::Apply)?;
                 true
             }
             _ => false,

@@ -199,6 +199,7 @@ fn f13_what_no_patch_can_hold_is_added_whole_and_never_written_over_blindly() {
     let project = outer.path().join("project");
     fs::create_dir_all(&project).unwrap();
     fs::write(project.join("old.bin"), b"\0old").unwrap();
+    fs::write(project.join("gone.bin"), b"\0gone").unwrap();
     fs::write(project.join("edit.txt"), "one\n").unwrap();
     let root = project.to_str().unwrap();
     server.client().put("/platform", json!({"allowed_host_roots": [root]})).expect(200);
@@ -224,12 +225,24 @@ fn f13_what_no_patch_can_hold_is_added_whole_and_never_written_over_blindly() {
     assert_eq!(fs::read(project.join("deep/new.bin")).unwrap(), b"\0new");
     assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "two\n");
 
-    // One that is there already: nobody here can tell whether it is what the session began with.
+    // One that is there already must be what the session began with.
     fs::write(project.join("edit.txt"), "one\n").unwrap();
     fs::remove_dir_all(project.join("deep")).unwrap();
     put("old.bin", b"\0changed");
+    server.tool(&session, "rm", json!({"path": "gone.bin"}));
+    fs::write(project.join("old.bin"), b"\0other").unwrap();
     let refused = run(home, &["apply", id, "--to", root]);
     assert!(refused.code == Some(1) && refused.err.contains("old.bin"), "{}", refused.err);
-    assert_eq!(fs::read(project.join("old.bin")).unwrap(), b"\0old");
+    assert_eq!(fs::read(project.join("old.bin")).unwrap(), b"\0other");
     assert!(!project.join("deep").exists() && fs::read_to_string(project.join("edit.txt")).unwrap() == "one\n");
+    assert!(project.join("gone.bin").exists());
+    fs::write(project.join("old.bin"), b"\0old").unwrap();
+    run(home, &["apply", id, "--to", root, "--check"]).ok();
+    assert_eq!(fs::read(project.join("old.bin")).unwrap(), b"\0old", "a check changes nothing");
+    run(home, &["apply", id, "--to", root]).ok();
+    assert_eq!(fs::read(project.join("old.bin")).unwrap(), b"\0changed");
+    assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "two\n");
+    assert!(!project.join("gone.bin").exists());
+    let left: Vec<_> = fs::read_dir(&project).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".stead-")), "{left:?}");
 }

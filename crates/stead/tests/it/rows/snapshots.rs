@@ -181,7 +181,7 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
     server.agent_type("m", json!({"enabled": true, "provider": files.provider(), "mounts": mounts}));
     let session = server.session(json!({"agent_type": "m"}));
     let clean = server.client().get(&path(&session, "/diff")).expect(200);
-    assert_eq!(clean, json!({"changed": [], "unshown": [], "patch": ""}), "{session}");
+    assert_eq!(clean, json!({"changed": [], "unshown": [], "contents": {}, "patch": ""}), "{session}");
 
     server.tool(&session, "edit", json!({"path": "edit me", "old_string": "two", "new_string": "zwei"}));
     assert_eq!(server.client().delete(&path(&session, "/files/gone")).status, 204);
@@ -204,6 +204,8 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
     put(&server, &session, "image", b"\0\x01\xff");
     let diff = server.client().get(&path(&session, "/diff")).expect(200);
     assert_eq!(diff["unshown"], json!(["image"]));
+    let image = stead_fs::Digest::of(b"\0\x01\xff").to_string();
+    assert_eq!(diff["contents"], json!({"image": {"before": null, "after": image, "mode": "100644"}}));
     server.client().get(&path(&session, "/diff?format=zip")).problem(400, "invalid_request");
     server.client().get(&path(&session, "/export?format=zip")).problem(400, "invalid_request");
 }
