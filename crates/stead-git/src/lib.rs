@@ -21,6 +21,7 @@ mod network;
 mod progress;
 mod refs;
 mod resolve;
+mod tidy;
 
 pub use checkout::{Author, Checkout, Written};
 pub use collect::{MirrorUse, Retention};

@@ -24,6 +24,7 @@ use crate::credential::Credential;
 use crate::error::{GitError, disk};
 use crate::network::{Purpose, Remote, Watch};
 use crate::refs::Target;
+use crate::tidy::clear_left;
 
 /// What the operator set.
 #[derive(Debug, Clone)]
@@ -45,6 +46,8 @@ pub struct Settings {
     pub fresh: Duration,
     /// How much history a checkout gets that asks for none in particular; `None` is all of it.
     pub depth: Option<u64>,
+    /// How many packs a mirror has before they are made fewer.
+    pub most_packs: usize,
     pub author: Author,
 }
 
@@ -61,6 +64,7 @@ impl Settings {
             most_bytes: 16 << 30,
             fresh: Duration::from_secs(5),
             depth: Some(1),
+            most_packs: 20,
             author: Author::default(),
         }
     }
@@ -282,6 +286,7 @@ impl Mirrors {
         let tip = target.branch.as_ref().map(|branch| mirror.join("refs/heads").join(branch));
         // A branch that is known is continued from where it was, so that the way from there is known too.
         let continued = reached == Some(depth) && tip.is_some_and(|tip| tip.exists());
+        clear_left(mirror);
         let packs_before = packs(mirror);
         let mark = format!("refs/stead/{}/{}", depth.text(), target.commit);
         let mut refspecs = vec![format!("+{}:{mark}", target.commit)];
@@ -320,7 +325,7 @@ fn lock_file(mirror: &Path) -> Result<File, GitError> {
 }
 
 /// The names of a mirror's packs, without their endings.
-fn packs(mirror: &Path) -> Vec<String> {
+pub(crate) fn packs(mirror: &Path) -> Vec<String> {
     let entries = fs::read_dir(mirror.join("objects/pack")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".pack").map(str::to_owned)).collect()
 }

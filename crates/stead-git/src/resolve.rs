@@ -42,11 +42,15 @@ impl Mirrors {
         source.gate.judge(&source.url)?;
         let mirror = self.place(&source.url);
         let wanted = Depth::of(source.depth.or(self.settings().depth));
-        let _turn = self.watched_turn(source, watch).await?;
+        let turn = self.watched_turn(source, watch).await?;
         self.prepare(&mirror, &source.url).await?;
         self.touch(&mirror);
         let fetched = !has(&mirror, &target.commit, wanted);
         let depth = if fetched { self.fetch(&mirror, source, &target, wanted, watch).await? } else { wanted };
+        drop(turn);
+        if fetched {
+            self.tidy_soon(&mirror);
+        }
         let Target { commit, branch, default_branch } = target;
         Ok(Resolved { commit, branch, default_branch, fetched, mirror, depth })
     }

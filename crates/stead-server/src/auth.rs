@@ -24,6 +24,7 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/api/v1/sessions/{id}/events"),
     (Method::POST, "/api/v1/sessions/{id}/events"),
     (Method::GET, "/api/v1/sessions/{id}/state"),
+    (Method::GET, "/api/v1/sessions/{id}/usage"),
     (Method::GET, "/api/v1/sessions/{id}/runs"),
     (Method::POST, "/api/v1/sessions/{id}/runs"),
     (Method::GET, "/api/v1/sessions/{id}/runs/{run}"),

@@ -22,6 +22,8 @@ pub(super) struct GitTable {
     /// How many commits a checkout has; 0 is the whole history.
     depth: Option<u64>,
     max_transfer: Option<String>,
+    /// How many packs a mirror has before they are made fewer.
+    max_packs: Option<usize>,
     /// How long a mirror is kept that no live session needs.
     keep_seconds: Option<u64>,
     /// How much such mirrors take together at most.
@@ -74,6 +76,9 @@ impl Config {
         }
         if let Some(text) = &table.max_transfer {
             settings.most_bytes = self.git_size("max_transfer", text)?;
+        }
+        if let Some(packs) = table.max_packs {
+            settings.most_packs = packs.max(1);
         }
         if let Some(path) = &table.known_hosts_file {
             settings.known_hosts = path.clone();

@@ -58,6 +58,12 @@ fn what_is_shared_is_counted_once_and_what_is_ones_own_to_oneself() {
         let usage = server.client().get(&format!("/sessions/{}/usage", id(session))).expect(200);
         usage["own_bytes"].as_u64().unwrap_or_else(|| panic!("{usage}"))
     };
+    // An agent may know how much of its disk is taken: its own workspace's, and nothing of anybody else's.
+    let agent = server.client().with_token(sessions[1]["token"].as_str().unwrap());
+    let told = agent.get(&format!("/sessions/{}/usage", id(&sessions[1]))).expect(200);
+    assert_eq!(told["session"], sessions[1]["id"], "{told}");
+    agent.get(&format!("/sessions/{}/usage", id(&sessions[0]))).problem(404, "not_found");
+    agent.get("/usage").problem(403, "forbidden");
     assert!(own(&sessions[1]) >= own(&sessions[0]) + 5_000_000, "{} {}", own(&sessions[1]), own(&sessions[0]));
     let after = server.client().get("/usage").expect(200);
     let total = |usage: &Value| usage["total_bytes"].as_u64().unwrap();

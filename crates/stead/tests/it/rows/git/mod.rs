@@ -4,6 +4,7 @@ mod clone;
 mod credentials;
 mod crowd;
 mod hostile;
+mod mirror;
 mod recovery;
 mod remote;
 pub(crate) mod ssh;

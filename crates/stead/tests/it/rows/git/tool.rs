@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use stead_testkit::Fault;
+use serde_json::{Value, json};
+use stead_testkit::{Fault, TestServer};
 
 use super::{active, agent, git, git_ok, git_server, sh};
 
@@ -156,16 +156,11 @@ fn a_call_whose_session_ends_leaves_no_git_behind() {
     });
 }
 
-#[test]
-fn a_call_that_is_cancelled_leaves_no_git_behind() {
-    let (server, git_host) = git_server();
-    git_host.repository("app", &[("a", "1\n")]);
-    agent(&server, json!({}));
-    let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
-    let id = session["id"].as_str().unwrap();
+/// Calls the tool as an agent over MCP, the one who can cancel, and does so when it is at work.
+#[track_caller]
+fn cancel(server: &TestServer, session: &Value, arguments: Value, works: impl Fn() -> bool) {
     let token = session["token"].as_str().unwrap();
-    // An agent over MCP: the one who can cancel.
-    let say = |mcp: Option<&str>, message: serde_json::Value| {
+    let say = |mcp: Option<&str>, message: Value| {
         let client = server.client().with_token(token);
         let mcp = mcp.unwrap_or_default().to_owned();
         move || {
@@ -179,21 +174,51 @@ fn a_call_that_is_cancelled_leaves_no_git_behind() {
     let begun = say(None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}))().unwrap();
     let mcp = begun.header("mcp-session-id").unwrap().to_owned();
     say(Some(&mcp), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))().unwrap();
-    git_host.fault(Fault::Silent);
-    let call = json!({"name": "git", "arguments": {"command": "fetch", "args": ["other"]}});
+    let call = json!({"name": "git", "arguments": arguments});
     let call = say(Some(&mcp), json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
     // Nobody need answer a request that was cancelled: this ends with the server at the latest.
     std::thread::spawn(call);
-    until("git asks the remote", || gits_with(&git_host.host()) > 0);
+    until("git is at work", &works);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
     say(Some(&mcp), cancel)().unwrap();
-    until("a git is left", || gits_with(&git_host.host()) == 0);
-    let path = format!("/sessions/{id}/events?limit=500");
+    until("a git is left", || !works());
+    let path = format!("/sessions/{}/events?limit=500", session["id"].as_str().unwrap());
     until("its record", || {
         let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
         let finished = page["items"].as_array().unwrap().iter().rfind(|event| event["type"] == "ToolCallFinished");
         finished.is_some_and(|event| event["answer"]["error"]["code"] == "cancelled")
     });
+}
+
+#[test]
+fn a_call_that_is_cancelled_leaves_no_git_behind() {
+    let (server, git_host) = git_server();
+    git_host.repository("app", &[("a", "1\n")]);
+    agent(&server, json!({}));
+    let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
+    git_host.fault(Fault::Silent);
+    let fetch = json!({"command": "fetch", "args": ["other"]});
+    cancel(&server, &session, fetch, || gits_with(&git_host.host()) > 0);
+}
+
+#[test]
+fn a_call_that_is_cancelled_leaves_no_git_in_the_box() {
+    let (server, git_host) = git_server();
+    git_host.repository("app", &[("a", "1\n")]);
+    agent(&server, json!({}));
+    let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
+    // A filter of the agent's own, which git waits for; its number tells it from any other.
+    let seconds = format!("99{}", std::process::id());
+    sh(
+        &server,
+        &session,
+        &format!("git config filter.slow.clean 'sleep {seconds}'; echo '* filter=slow' > .gitattributes"),
+    );
+    sh(&server, &session, "echo 2 > a");
+    let add = json!({"command": "add", "args": ["a"]});
+    cancel(&server, &session, add, || gits_with(&format!("sleep\0{seconds}")) > 0);
+    // The box goes on, and a lock that the killed git left is said by the next one, if at all.
+    assert_eq!(sh(&server, &session, "pgrep -x git > /dev/null && echo running || echo none"), "none");
 }
 
 #[test]
