@@ -24,6 +24,8 @@ use crate::sys::loop_device;
 const DIRECTORIES: &[(&str, u32)] =
     &[("work", 0o700), ("work-tmp", 0o700), ("work-home", 0o700), ("tmp", 0o1777), ("home", 0o750)];
 const IMAGE: &str = "volume.img";
+/// As `mkfs` reckons where nobody sets a number.
+const BYTES_PER_INODE: u64 = 16 << 10;
 const DIRECTORY: &str = "volume";
 
 pub(super) fn generation(number: u32) -> String {
@@ -110,7 +112,9 @@ fn forget_generations(volume: &OwnedFd, spec: &BoxSpec) -> Result<(), Refused> {
 
 fn memory(spec: &BoxSpec) -> Result<OwnedFd, Refused> {
     let size = spec.limits.disk_bytes.map(|bytes| bytes.to_string());
-    let inodes = spec.limits.inodes.map(|inodes| inodes.to_string());
+    // Names and empty files are memory too, which the size does not count: as many as an image of this size would have room for.
+    let inodes = spec.limits.inodes.or(spec.limits.disk_bytes.map(|bytes| (bytes / BYTES_PER_INODE).max(1_024)));
+    let inodes = inodes.map(|inodes| inodes.to_string());
     let mut options = vec![Opt::Value("mode", "0755")];
     options.extend(size.as_deref().map(|size| Opt::Value("size", size)));
     options.extend(inodes.as_deref().map(|inodes| Opt::Value("nr_inodes", inodes)));

@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpgid,
+};
 
 use super::client::Connection;
 use super::gate::bind_limits;
@@ -103,7 +105,21 @@ fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
             Ok(RunningBox { directory: spec.directory.clone(), held })
         }
         Ok(Report::Refused(refused)) => Err(refused.into()),
-        Err(said) => Err(BoxError::InitFailed { status: status.to_string(), said }),
+        Err(said) => {
+            reap_orphan(&child);
+            Err(BoxError::InitFailed { status: status.to_string(), said })
+        }
+    }
+}
+
+/// A helper that was killed before it could record the process it had forked leaves it to us: it ends by itself, and is in the helper's process group.
+fn reap_orphan(helper: &Child) {
+    let Some(group) = i32::try_from(helper.id()).ok().and_then(Pid::from_raw) else { return };
+    for _ in 0..100 {
+        match waitpgid(group, WaitOptions::NOHANG) {
+            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+            Ok(Some(_)) | Err(_) => return,
+        }
     }
 }
 
@@ -195,7 +211,7 @@ impl RunningBox {
 pub(super) fn kill(directory: &Path, record: &OwnerRecord) -> Result<(), BoxError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let Some(mark) = &record.init else { return Ok(()) };
-    let Some(pid) = rustix::process::Pid::from_raw(mark.pid.max(0)) else { return Ok(()) };
+    let Some(pid) = Pid::from_raw(mark.pid.max(0)) else { return Ok(()) };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
     // The handle was opened before this look, so if the marks agree it is this process that gets the signal and no other.
     if mark.alive().at("look for the process of", directory)?.is_some() {

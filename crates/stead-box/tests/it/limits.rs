@@ -69,6 +69,41 @@ pub(crate) fn memory_past_the_limit_is_said_to_be_that(home: &Home) {
     assert!(!sandbox.bash("true").result.oom);
 }
 
+/// Memory that is locked, mapped in pieces, or files in memory: each ends the hog or is refused, and the box goes on.
+pub(crate) fn no_kind_of_memory_goes_past_the_limit(home: &Home) {
+    let sandbox = home.start();
+    if !sandbox.running.held().memory {
+        return; // Said to be unlimited above: there is nothing to hit.
+    }
+    let bombs = [
+        "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.mlockall(3)\nx = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1",
+        "import mmap\nkept = []\nfor i in range(200_000):\n  m = mmap.mmap(-1, 4096); m[0] = 1; kept.append(m)",
+        "import mmap\nfor i in range(40):\n  m = mmap.mmap(-1, 16 << 20, flags=mmap.MAP_SHARED)\n  for at in range(0, 16 << 20, 4096): m[at] = 1\n  globals()[f'm{i}'] = m",
+        "import os\nfor i in range(40):\n  f = os.memfd_create(str(i)); os.write(f, bytes(16 << 20))",
+    ];
+    for bomb in bombs {
+        let result = sandbox.bash(&format!("python3 - <<'END'\n{bomb}\nEND")).result;
+        assert!(result.exit_code != 0, "{bomb}: {result:?}");
+        assert_eq!(sandbox.says("echo alive"), "alive\n");
+    }
+    let peak = sandbox.running.record().unwrap().cgroups.iter().find_map(|group| {
+        let read = |file: &str| fs::read_to_string(group.join(file)).ok();
+        read("memory.max_usage_in_bytes").or_else(|| read("memory.peak"))?.trim().parse::<u64>().ok()
+    });
+    assert!(peak.is_some_and(|peak| peak <= 256 << 20), "{peak:?}");
+}
+
+/// Files without a byte take room too: where nobody set a number, the volume's own ends them.
+pub(crate) fn empty_files_run_out(home: &Home) {
+    let mut spec = home.spec();
+    spec.volume = if is_root() { Volume::Image } else { Volume::Memory };
+    let sandbox = home.start_with(&spec);
+    let fill = "import os\nos.mkdir('f')\nn = 0\ntry:\n  while n < 2_000_000:\n    os.close(os.open(f'f/{n}', os.O_CREAT | os.O_WRONLY)); n += 1\nexcept OSError as error: print(n, error.strerror)";
+    let said = sandbox.says(&format!("python3 - <<'END'\n{fill}\nEND"));
+    assert!(said.contains("No space left on device"), "{said}");
+    assert_eq!(sandbox.says("rm -rf f; echo again > g; cat g"), "again\n");
+}
+
 pub(crate) fn a_write_past_the_disk_limit_gets_enospc(home: &Home) {
     let mut spec = home.spec();
     spec.volume = if is_root() { Volume::Image } else { Volume::Memory };

@@ -52,7 +52,10 @@ cases! {
     limits::what_holds_is_said_and_what_does_not_is_not,
     limits::a_fork_bomb_hits_the_limit_and_is_ended,
     limits::memory_past_the_limit_is_said_to_be_that,
+    limits::no_kind_of_memory_goes_past_the_limit,
+    limits::empty_files_run_out,
     limits::a_write_past_the_disk_limit_gets_enospc,
     limits::endless_output_costs_bounded_memory,
     probe::the_probe_is_refused_inside_and_allowed_outside,
+    probe::every_call_is_refused_or_on_the_list,
 }

@@ -1,0 +1,31 @@
+# Calls every number once, each in a process of its own, and prints those that the filter lets through.
+import ctypes
+import errno
+import os
+import signal
+
+libc = ctypes.CDLL(None, use_errno=True)
+# They make processes, which this cannot tell from itself; the probe tries them by name.
+SKIPPED = {56, 57, 58, 435}
+
+for number in range(0, 600):
+    if number in SKIPPED:
+        continue
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(1)
+        ctypes.set_errno(0)
+        result = libc.syscall(number, -1, -1, -1, -1, -1, -1)
+        os.write(writer, str(0 if result >= 0 else ctypes.get_errno()).encode())
+        os._exit(0)
+    os.close(writer)
+    said = os.read(reader, 16)
+    os.close(reader)
+    _, status = os.waitpid(child, 0)
+    if said:
+        refused = int(said) in (errno.EPERM, errno.ENOSYS)
+    else:
+        refused = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSYS
+    if not refused:
+        print(number)
