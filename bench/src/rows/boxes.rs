@@ -25,6 +25,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let podman = Podman::start().ok();
     cold(effort, table, &caller, podman.as_ref())?;
     live(effort, table, &caller, podman.as_ref())?;
+    beside_a_bomb(effort, table, &caller)?;
     fork(effort, table, &caller)?;
     burst(table, &caller)
 }
@@ -94,6 +95,39 @@ fn live(effort: Effort, table: &mut Table, caller: &Caller, podman: Option<&Podm
             json!({"p50_ms": ours.p50, "p99_ms": ours.p99, "bare_p50_ms": floor.p50, "podman_p50_ms": podman.as_ref().map(|podman| podman.p50_ms)}),
         );
     }
+    Ok(())
+}
+
+/// Commands in one box while another does its worst, beside the same commands while it is idle.
+fn beside_a_bomb(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
+    let workspace = json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "require_workspace": true,
+        "resource_limits": {"cpu": "500m", "memory": "256M", "disk": "64M", "pids": 256}});
+    caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "bomb", "workspace": workspace})))?;
+    let (hog, neighbour) = (start(caller, "bomb")?, start(caller, "box")?);
+    let measure = || -> Result<Spread> {
+        let mut times = Vec::new();
+        for _ in 0..effort.samples(500) {
+            let begun = Instant::now();
+            exec(caller, &neighbour)?;
+            times.push(millis(begun));
+        }
+        Ok(Spread::of(times))
+    };
+    let idle = measure()?;
+    let bomb = "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; bomb() { bomb | bomb & }; bomb; sleep 600";
+    let body = json!({"command": bomb, "background": true});
+    caller.json("POST", &format!("/api/v1/sessions/{hog}/execs"), Some(body))?;
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let beside = measure()?;
+    close(caller, &hog)?;
+    close(caller, &neighbour)?;
+    table.row(
+        "native box: an exec of true while another box is full of fork bombs and busy loops, over HTTP",
+        beside.to_string(),
+        format!("while it is idle: {idle}; p99 {:.1}× the time", beside.p99 / idle.p99),
+        "p99 ≤ 2× idle",
+        json!({"p50_ms": beside.p50, "p99_ms": beside.p99, "idle_p50_ms": idle.p50, "idle_p99_ms": idle.p99}),
+    );
     Ok(())
 }
 
