@@ -17,7 +17,8 @@ pub enum AtRemote {
     Others,
 }
 
-/// The push rules of an agent type. The remote is always the session's own repository.
+/// What an agent type says of repositories: whether submodules come along, and what may be pushed. The remote is always the session's
+/// own repository.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GitPush {
     /// Branch names, `*` for any run of characters. Empty: none. `None`: what belongs to the session alone, and nothing of anybody
@@ -26,6 +27,9 @@ pub struct GitPush {
     pub push_branches: Option<Vec<String>>,
     #[serde(default)]
     pub allow_force_push: bool,
+    /// Whether the repository's submodules are checked out too.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub submodules: bool,
 }
 
 impl Read for GitPush {
@@ -36,6 +40,7 @@ impl Read for GitPush {
                 .optional::<Vec<Bounded<1, 255>>>("push_branches")
                 .map(|names| names.into_iter().map(|name| name.0).collect()),
             allow_force_push: fields.or("allow_force_push", false),
+            submodules: fields.or("submodules", false),
         };
         fields.done();
         Some(push)

@@ -39,7 +39,11 @@ pub(crate) async fn tree(
     pause("repository.fetch").await;
     let resolved = mirrors.bring(&source, target, &watcher).await.map_err(|error| failure(&error))?;
     let mut warnings = Vec::new();
-    let checkout = mirrors.checkout(&source, &resolved);
+    let checkout = if spec.push.submodules {
+        mirrors.with_submodules(&source, &resolved, &watcher).await.map_err(|error| failure(&error))?
+    } else {
+        mirrors.checkout(&source, &resolved)
+    };
     let provider = current.and_then(|session| session.workspace.as_ref()?.provider);
     let home =
         provider.and_then(|provider| engine.providers().get(provider).ok().map(|found| found.capabilities().files));
@@ -93,8 +97,10 @@ fn source_of(checkout: Checkout, part: Part) -> TreeSource {
         let refused = |failure| ProviderError::Source(failure);
         let written = runtime.block_on(checkout.write(into)).map_err(|error| refused(failure(&error)))?;
         if part == Part::Files {
-            let removed = std::fs::remove_dir_all(into.join(".git"));
-            removed.map_err(|error| refused(Failure::new("git_failed", error.to_string())))?;
+            for repository in written.repositories {
+                let removed = std::fs::remove_dir_all(into.join(repository).join(".git"));
+                removed.map_err(|error| refused(Failure::new("git_failed", error.to_string())))?;
+            }
         }
         // Told again whenever the layer is used.
         let left_out = written.left_out.into_iter().map(|(code, message)| Failure::new(&code, message)).collect();

@@ -12,6 +12,7 @@ use stead_core::repository::RepositoryUrl;
 use crate::error::{GitError, disk};
 use crate::index;
 use crate::mirror::{Depth, Mirrors, Resolved};
+use crate::submodules::Submodule;
 
 /// Who an agent's commits are by, unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,25 +33,35 @@ pub struct Checkout {
     mirrors: Mirrors,
     url: RepositoryUrl,
     resolved: Resolved,
+    submodules: Vec<Submodule>,
 }
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
+    /// Where the repositories are, below the checkout; the first is its own.
+    pub repositories: Vec<PathBuf>,
     /// What it does not hold although somebody may look for it, in words, each with a code.
     pub left_out: Vec<(String, String)>,
 }
 
 impl Checkout {
     pub(crate) fn new(mirrors: Mirrors, url: RepositoryUrl, resolved: Resolved) -> Self {
-        Self { mirrors, url, resolved }
+        Self { mirrors, url, resolved, submodules: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, submodule: Submodule) {
+        self.submodules.push(submodule);
     }
 
     /// Equal for directories with the same content.
     pub fn key(&self) -> String {
         let Resolved { commit, branch, default_branch, depth, .. } = &self.resolved;
         let author = &self.mirrors.settings().author;
-        let parts = format!("3\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
+        let mut parts = format!("3\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
+        for submodule in &self.submodules {
+            parts += &format!("\n{:?} {:?} {}", submodule.name, submodule.path, submodule.checkout.key());
+        }
         format!("git-{}-{}", &commit[..12], &blake3::hash(parts.as_bytes()).to_hex()[..32])
     }
 
@@ -65,8 +76,17 @@ impl Checkout {
         let git = git.args(["read-tree", "--reset", "-u", &self.resolved.commit]);
         let (seconds, _) = tokio::try_join!(self.time(&git_dir), git.local("check out the commit", limit))?;
         // On this thread, which is one for blocking work: all others of its kind may be waiting for this very checkout.
-        let settled = index::settle(into, &git_dir.join("index"), seconds).map_err(disk(&git_dir))?;
-        Ok(Written { left_out: settled.warnings(into) })
+        let mut settled = index::settle(into, &git_dir.join("index"), seconds).map_err(disk(&git_dir))?;
+        let mut written = Written { repositories: vec![PathBuf::new()], left_out: Vec::new() };
+        for Submodule { path, checkout, .. } in &self.submodules {
+            let place = plain_directory(into, path).map_err(disk(into))?;
+            let inner = Box::pin(checkout.write(&place)).await?;
+            written.repositories.extend(inner.repositories.iter().map(|inner| Path::new(path).join(inner)));
+            written.left_out.extend(inner.left_out);
+            settled.brought.push(path.clone());
+        }
+        written.left_out.splice(0..0, settled.warnings(into));
+        Ok(written)
     }
 
     fn skeleton(&self, git_dir: &Path) -> Result<(), GitError> {
@@ -87,7 +107,12 @@ impl Checkout {
         }
         // What the server itself puts into a workspace is no change of the agent's.
         write(&git_dir.join("info/exclude"), "/.stead/\n")?;
-        write(&git_dir.join("config"), &config(&self.url, branch.as_deref(), &self.mirrors.settings().author))
+        let mut settings = config(&self.url, branch.as_deref(), &self.mirrors.settings().author);
+        for Submodule { name, checkout, .. } in &self.submodules {
+            let (name, url) = (quoted(name), quoted(checkout.url.as_str()));
+            settings += &format!("[submodule {name}]\n\tactive = true\n\turl = {url}\n");
+        }
+        write(&git_dir.join("config"), &settings)
     }
 
     /// Brings the objects: the mirror's own pack where that is exactly them, a pack of them otherwise.
@@ -144,9 +169,27 @@ impl Checkout {
     }
 }
 
+/// As a value or a name in git's settings. What is quoted has no line ends: names with them are refused before.
+fn quoted(text: &str) -> String {
+    let plain: String = text.chars().filter(|c| !c.is_control()).collect();
+    format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A directory of the checkout, by no link.
+fn plain_directory(root: &Path, path: &str) -> std::io::Result<PathBuf> {
+    let mut place = root.to_owned();
+    for part in Path::new(path).components() {
+        let std::path::Component::Normal(part) = part else { return Err(std::io::ErrorKind::InvalidFilename.into()) };
+        place.push(part);
+        if !fs::symlink_metadata(&place)?.is_dir() {
+            return Err(std::io::ErrorKind::NotADirectory.into());
+        }
+    }
+    Ok(place)
+}
+
 /// The settings of a repository in a workspace. Reading directories is what an overlay is slowest at: git remembers what it found there.
 pub(crate) fn config(url: &RepositoryUrl, branch: Option<&str>, author: &Author) -> String {
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut text = format!(
         "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\tcheckStat = minimal\n\tuntrackedCache = true\n\
          [gc]\n\tauto = 0\n\

@@ -21,6 +21,8 @@ pub enum GitError {
     NotFound { reason: String },
     #[error("the repository has no branch, tag or commit '{reference}'")]
     MissingRef { reference: String },
+    #[error("the submodule {path} cannot be had: {reason}")]
+    Submodule { path: String, reason: String },
     #[error("the repository has no branches yet")]
     Empty,
     #[error("'{reference}' is part of a commit's name; give all of it")]
@@ -62,6 +64,7 @@ impl GitError {
             Self::Unauthorised { .. } | Self::Credential { .. } => "git_unauthorised",
             Self::NotFound { .. } => "git_not_found",
             Self::MissingRef { .. } | Self::Empty | Self::ShortCommit { .. } => "git_ref_missing",
+            Self::Submodule { .. } => "git_submodule_failed",
             Self::Redirected { .. } => "git_redirected",
             Self::Timeout { .. } => "git_timeout",
             Self::TooLarge { .. } => "git_too_large",

@@ -13,6 +13,8 @@ pub(crate) struct Telling {
     pub(crate) attributes: Vec<String>,
     /// Paths of commits of other repositories.
     pub(crate) submodules: Vec<String>,
+    /// Those of them that are there after all.
+    pub(crate) brought: Vec<String>,
 }
 
 impl Telling {
@@ -31,6 +33,7 @@ impl Telling {
         let modules = plain_text(&work_tree.join(".gitmodules"));
         let paths = modules.lines().filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='));
         self.submodules.extend(paths.map(|path| path.trim().to_owned()));
+        self.submodules.retain(|path| !self.brought.contains(path));
         self.submodules.sort_unstable();
         self.submodules.dedup();
         self.attributes.retain(|path| plain_text(&work_tree.join(path)).contains("filter=lfs"));

@@ -21,6 +21,7 @@ mod network;
 mod progress;
 mod refs;
 mod resolve;
+mod submodules;
 mod tidy;
 
 pub use checkout::{Author, Checkout, Written};

@@ -65,7 +65,10 @@ fn tool_limits() -> Value {
 
 fn git_push() -> Value {
     let branches = list(free_text(1, Some(255)));
-    object(&[], json!({"push_branches": or_null(branches), "allow_force_push": or_null(flag())}))
+    object(
+        &[],
+        json!({"push_branches": or_null(branches), "allow_force_push": or_null(flag()), "submodules": or_null(flag())}),
+    )
 }
 
 pub(super) fn rewind() -> Value {

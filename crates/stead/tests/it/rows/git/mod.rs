@@ -8,6 +8,7 @@ mod mirror;
 mod recovery;
 mod remote;
 pub(crate) mod ssh;
+mod submodules;
 mod tool;
 
 use serde_json::{Value, json};

@@ -1,0 +1,201 @@
+//! Submodules, for whoever asks for them: other repositories whose URLs the first one chose.
+//!
+//! Such a URL is a stranger's word, and the server has credentials and a network that strangers have not. So it leads to the host the
+//! first repository is on, by the same protocol, and nowhere else; from there on a submodule is a repository like any other, judged and
+//! fetched by the same rules, with a mirror of its own. One that cannot be had fails the checkout: who asks for them wants them all.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use stead_core::remote::Address;
+use stead_core::repository::RepositoryUrl;
+
+use crate::checkout::Checkout;
+use crate::error::GitError;
+use crate::mirror::{Mirrors, Resolved, Source};
+use crate::network::Watch;
+use crate::refs::Target;
+
+/// Within each other.
+const MOST_DEEP: usize = 4;
+/// Of one session, all together.
+const MOST: usize = 100;
+
+/// A submodule at its place.
+#[derive(Clone)]
+pub(crate) struct Submodule {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) checkout: Checkout,
+}
+
+/// What one commit says of another repository.
+struct Named {
+    name: String,
+    path: String,
+    commit: String,
+    url: String,
+}
+
+impl Mirrors {
+    /// Fetches a checkout's submodules, and theirs, and gives the checkout with them.
+    pub async fn with_submodules(
+        &self,
+        source: &Source,
+        resolved: &Resolved,
+        watch: &dyn Watch,
+    ) -> Result<Checkout, GitError> {
+        let mut left = MOST;
+        self.gather(source, resolved, watch, MOST_DEEP, &mut left).await
+    }
+
+    async fn gather(
+        &self,
+        source: &Source,
+        resolved: &Resolved,
+        watch: &dyn Watch,
+        deep: usize,
+        left: &mut usize,
+    ) -> Result<Checkout, GitError> {
+        let mut checkout = self.checkout(source, resolved);
+        for Named { name, path, commit, url } in self.named(resolved).await? {
+            let failed = |reason: String| GitError::Submodule { path: harmless(&path), reason };
+            *left = left.checked_sub(1).ok_or_else(|| failed(format!("there are more than {MOST}")))?;
+            let deeper = deep.checked_sub(1).ok_or_else(|| failed(format!("they are more than {MOST_DEEP} deep")))?;
+            let url = lead(&source.url, &url).map_err(failed)?;
+            let inner = Source { url, reference: None, ..source.clone() };
+            let target = Target { commit, branch: None, default_branch: None };
+            let brought = match self.bring(&inner, target, watch).await {
+                Ok(resolved) => Box::pin(self.gather(&inner, &resolved, watch, deeper, left)).await,
+                Err(error) => Err(error),
+            };
+            let within = |error: GitError| match error {
+                GitError::Submodule { path: inner, reason } => {
+                    GitError::Submodule { path: format!("{}/{inner}", harmless(&path)), reason }
+                }
+                other => failed(other.sentence()),
+            };
+            let inner = brought.map_err(within)?;
+            checkout.add(Submodule { name, path: path.clone(), checkout: inner });
+        }
+        Ok(checkout)
+    }
+
+    /// The commits of other repositories in a commit's tree that `.gitmodules` has a URL for; the others are warned of.
+    async fn named(&self, resolved: &Resolved) -> Result<Vec<Named>, GitError> {
+        let limit = self.settings().timeout;
+        let git = || self.git().on(&resolved.mirror);
+        let modules = git().args(["config", "--no-includes", "-z", "--list", "--blob"]);
+        let modules = modules.arg(format!("{}:.gitmodules", resolved.commit));
+        // A commit without that file, or with one that is none, has no submodules.
+        let Ok(listed) = modules.run(limit, |_| ()).await else { return Ok(Vec::new()) };
+        let known = read_modules(&String::from_utf8_lossy(&listed));
+        let tree = git().args(["ls-tree", "-r", "-z", "--full-tree", "--end-of-options", &resolved.commit]);
+        let tree = tree.local("list the submodules", limit).await?;
+        let mut named = Vec::new();
+        for entry in String::from_utf8_lossy(&tree).split('\0') {
+            let Some((object, path)) = entry.split_once('\t') else { continue };
+            if let (Some(commit), Some((name, url))) = (object.strip_prefix("160000 commit "), known.get(path)) {
+                let [name, path, commit, url] = [name, path, commit, url].map(str::to_owned);
+                named.push(Named { name, path, commit, url });
+            }
+        }
+        Ok(named)
+    }
+}
+
+/// From `submodule.NAME.path` and `submodule.NAME.url` to a path's name and URL.
+fn read_modules(listed: &str) -> HashMap<String, (String, String)> {
+    let (mut paths, mut urls) = (HashMap::new(), HashMap::new());
+    for (key, value) in listed.split('\0').filter_map(|entry| entry.split_once('\n')) {
+        let Some((name, field)) = key.strip_prefix("submodule.").and_then(|rest| rest.rsplit_once('.')) else {
+            continue;
+        };
+        match field {
+            "path" => paths.insert(name.to_owned(), value.to_owned()),
+            "url" => urls.insert(name.to_owned(), value.to_owned()),
+            _ => None,
+        };
+    }
+    let both = paths.into_iter().filter_map(|(name, path)| Some((path, (name.clone(), urls.remove(&name)?))));
+    both.collect()
+}
+
+/// Where a submodule's URL leads from its repository's, if that is the same host by the same protocol.
+fn lead(from: &RepositoryUrl, url: &str) -> Result<RepositoryUrl, String> {
+    let text =
+        if url.starts_with("./") || url.starts_with("../") { relative(from.as_str(), url)? } else { url.to_owned() };
+    let to: RepositoryUrl = text.parse().map_err(|error| format!("its URL cannot be used: {error}"))?;
+    let same = match (Address::of(from), Address::of(&to)) {
+        (Some(Address::Http { scheme, host }), Some(Address::Http { scheme: other, host: there })) => {
+            scheme == other && host == there
+        }
+        (Some(Address::Ssh { host, user, .. }), Some(Address::Ssh { host: there, user: other, .. })) => {
+            host == there && user == other
+        }
+        (Some(Address::Local { .. }), Some(Address::Local { .. })) => true,
+        _ => false,
+    };
+    if same { Ok(to) } else { Err("its URL leads to another host than its repository's, or another way".to_owned()) }
+}
+
+/// As git resolves it: each `../` takes the last part of the repository's URL away.
+fn relative(from: &str, url: &str) -> Result<String, String> {
+    let mut base = from.trim_end_matches('/').to_owned();
+    let mut rest = url;
+    loop {
+        if let Some(after) = rest.strip_prefix("./") {
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("../") {
+            let end = base.rfind(['/', ':']).ok_or("its URL leads out of its host")?;
+            base.truncate(end);
+            rest = after;
+        } else {
+            break;
+        }
+    }
+    let mut joined = base;
+    let _ = write!(joined, "/{rest}");
+    Ok(joined)
+}
+
+/// A path from a repository, for people to read.
+fn harmless(path: &str) -> String {
+    path.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_submodule_is_on_its_repositorys_own_host() {
+        let check = |from: &str, url: &str, expected: Option<&str>| {
+            let led = lead(&from.parse().unwrap(), url);
+            assert_eq!(led.as_ref().ok().map(RepositoryUrl::as_str), expected, "{from} {url}: {led:?}");
+        };
+        check("https://h.example/a/b.git", "../c.git", Some("https://h.example/a/c.git"));
+        check("https://h.example/a/b", "./c", Some("https://h.example/a/b/c"));
+        check("https://h.example/a/b", "https://h.example/x/y", Some("https://h.example/x/y"));
+        check("git@h.example:a/b", "../c", Some("git@h.example:a/c"));
+        check("/srv/a", "../b", Some("/srv/b"));
+        check("https://h.example/a/b", "https://other.example/x", None);
+        check("https://h.example/a/b", "http://h.example/x", None);
+        check("https://h.example/a/b", "https://h.example:8443/x", None);
+        check("https://h.example/a/b", "https://token@h.example/x", None);
+        check("https://h.example/a/b", "../../../evil.example/x", None);
+        check("https://h.example/a/b", "ssh://git@h.example/x", None);
+        check("git@h.example:a/b", "root@h.example:x", None);
+        for url in ["/etc", "file:///etc", "ext::sh -c true", "--upload-pack=x", "", "-x", "../\n"] {
+            check("https://h.example/a/b", url, None);
+        }
+    }
+
+    #[test]
+    fn names_may_have_dots() {
+        let listed = "submodule.a.b.path\nsub\0submodule.a.b.url\n../x\0submodule.c.path\nnourl\0core.x\ny\0";
+        let known = read_modules(listed);
+        assert_eq!(known.get("sub"), Some(&("a.b".to_owned(), "../x".to_owned())));
+        assert_eq!(known.len(), 1);
+    }
+}
