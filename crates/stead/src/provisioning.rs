@@ -3,11 +3,14 @@
 //! The session is asked for at once, and then again with the same key, to be held until it is settled: the answer is the same as without
 //! a terminal, and what is drawn meanwhile can be lost without harm.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::{Client, ClientError, watch};
+use crate::client::{Client, ClientError, segment, watch};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::render::cell;
@@ -35,6 +38,68 @@ pub(crate) fn create_session(
     let settled = client.create(&held, body, key, wait);
     progress.end();
     settled
+}
+
+/// A session of this program's own: waited for as long as it gets on, and closed if this program is interrupted before it is ready.
+pub(crate) fn create_own_session(
+    out: &Output,
+    client: &Client,
+    body: &Value,
+    key: &str,
+    patience: Duration,
+) -> Result<Value, Failure> {
+    let begun = client.create("/sessions?wait=0", body, key, Duration::ZERO)?;
+    let interrupt = Interrupt::closes(client, &cell(&begun["id"]))?;
+    let (mut before, mut session) = (Value::Null, begun);
+    // Told of progress meanwhile, it is not stuck: a large image takes its time.
+    while session["status"] == "provisioning" && session["provisioning"]["steps"] != before {
+        before = session["provisioning"]["steps"].take();
+        session = create_session(out, client, body, key, patience)?;
+    }
+    match interrupt.settle() {
+        Some(code) => Err(Failure::exit(code)),
+        None => Ok(session),
+    }
+}
+
+/// What a signal means while a session is being made that nobody but this program wants.
+struct Interrupt(Arc<AtomicU8>);
+
+/// In place of a signal's exit code: it is not about the making any more.
+const SETTLED: u8 = 1;
+
+impl Interrupt {
+    fn closes(client: &Client, session: &str) -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed = |error: std::io::Error| Failure::new("cannot wait for signals").because(&error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (mut interrupt, mut terminate) = {
+            let _context = runtime.enter();
+            (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?)
+        };
+        let (client, path) = (client.clone(), format!("/sessions/{}", segment(session)));
+        let state = Arc::new(AtomicU8::new(0));
+        let heard = state.clone();
+        // Not joined: it ends with the first signal, or with this program.
+        std::thread::spawn(move || {
+            let code = runtime.block_on(async {
+                tokio::select! {
+                    _ = interrupt.recv() => 128 + 2,
+                    _ = terminate.recv() => 128 + 15,
+                }
+            });
+            if heard.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                // Whoever waits for the session is told that it is closed.
+                let _ = client.delete(&path);
+            }
+        });
+        Ok(Self(state))
+    }
+
+    /// From now on a signal is somebody else's. What this program ends with, if one came before.
+    fn settle(self) -> Option<u8> {
+        self.0.compare_exchange(0, SETTLED, Ordering::SeqCst, Ordering::SeqCst).err()
+    }
 }
 
 fn tell(progress: &Progress, event: &Value) {

@@ -18,8 +18,9 @@ use crate::provider::{Progress, Tell};
 
 /// Podman says nothing while it unpacks, and a layer can be large.
 const SILENCE: Duration = Duration::from_secs(600);
-/// Between two words about it.
+/// Between two words about it that differ, and between any two: a slow pull is not to fill a journal.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONG_PAUSE: Duration = Duration::from_secs(10);
 /// What a registry says of a name or tag it does not have; Podman repeats it.
 const UNKNOWN: [&str; 3] = ["manifest unknown", "name unknown", "repository name not known"];
 
@@ -110,14 +111,14 @@ impl Pulls {
 }
 
 async fn pull(client: &Client, reference: &str, news: &watch::Sender<News>) -> Result<(), Refused> {
-    let (mut tally, mut told) = (Tally::default(), Instant::now());
+    let (mut tally, mut told, mut percent) = (Tally::default(), Instant::now(), 0);
     let path = format!("/images/create?fromImage={}", escaped(reference));
     let followed = client.follow(&path, SILENCE, |line| {
         tally.hear(line);
-        if told.elapsed() >= PAUSE {
-            told = Instant::now();
-            let progress = News::Progress(tally.progress());
-            news.send_replace(progress);
+        let pause = if tally.percent == percent { LONG_PAUSE } else { PAUSE };
+        if told.elapsed() >= pause {
+            (told, percent) = (Instant::now(), tally.percent);
+            news.send_replace(News::Progress(tally.progress()));
         }
     });
     let said = followed.await.map_err(|error| Refused::Failed(error.to_failure().message))?;

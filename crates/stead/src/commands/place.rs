@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::logging;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::provisioning::create_session;
+use crate::provisioning::create_own_session;
 
 /// Provisioning may clone, unpack and set up.
 const PROVISION: Duration = Duration::from_secs(300);
@@ -68,7 +68,7 @@ impl Place {
         };
         let body = json!({"agent_type": agent_type, "task": {"workspace_policy": policy}});
         let key = uuid::Uuid::now_v7().to_string();
-        Ok(create_session(out, client, &body, &key, PROVISION)?)
+        create_own_session(out, client, &body, &key, PROVISION)
     }
 
     /// What the workspace begins with.

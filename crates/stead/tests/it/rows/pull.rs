@@ -204,6 +204,24 @@ fn x7_a_pull_ends_when_nobody_waits_for_it_any_more() {
 }
 
 #[test]
+fn x7_an_interrupted_run_ends_its_pull_and_its_session() {
+    let fetched = Fetched::new();
+    fetched.registry.slow(true);
+    let server = fetched.server();
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_stead"));
+    run.env_clear().env("STEAD_HOME", server.home()).env("PATH", std::env::var_os("PATH").unwrap());
+    let mut run = run.args(["run", "--agent-type", "p", "--", "true"]).spawn().unwrap();
+    until("bytes", || (fetched.registry.sent() > 0).then_some(()));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = until("its end", || run.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(130));
+    until("the end of the pull", || (fetched.registry.sending() == 0).then_some(()));
+    let sessions = server.client().get("/sessions").expect(200);
+    assert_eq!(sessions["items"][0]["status"], "closed", "{sessions}");
+}
+
+#[test]
 fn s9_a_server_killed_in_mid_pull_leaves_nothing_and_fetches_again() {
     let fetched = Fetched::new();
     fetched.registry.slow(true);
