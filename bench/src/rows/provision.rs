@@ -29,11 +29,10 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     caller.json("PUT", "/api/v1/platform", Some(platform))?;
     let workspace = json!({"enabled": true, "provider": "native", "require_workspace": true});
     caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "git", "workspace": workspace})))?;
-    let described = {
-        let tree = SourceTree::copy(SOURCES)?;
-        remote.import("sources", sources(tree.path())?);
-        tree.described()
-    };
+    // Kept to the end, as the peers' work trees are.
+    let tree = SourceTree::copy(SOURCES)?;
+    remote.import("sources", sources(tree.path())?);
+    let described = tree.described();
     for (name, files) in [("1k", 1_000), ("100k", 100_000)] {
         remote.import(name, (0..files).map(small_file));
     }

@@ -3,6 +3,7 @@
 //! The directory is the server's until it is complete. Nothing in it comes from a template, and nothing of the server is in it: the remote
 //! is named without a credential, and the objects are in packs that are shared with the mirror where they can be.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,6 +27,10 @@ impl Default for Author {
         Self { name: "Stead agent".to_owned(), email: "agent@stead.invalid".to_owned() }
     }
 }
+
+/// What a git may take that only lists a commit's files: for itself, and for each of them.
+const LIST_MEMORY: u64 = 64 << 20;
+const FILE_MEMORY: u64 = 512;
 
 /// A checkout that is not written yet.
 #[derive(Clone)]
@@ -70,11 +75,18 @@ impl Checkout {
         let git_dir = into.join(".git");
         self.skeleton(&git_dir)?;
         self.objects(&git_dir).await?;
-        let limit = self.mirrors.settings().timeout;
-        let git = self.mirrors.git().on(&git_dir).work_tree(into);
-        let git = git.setting("checkout.workers=0").setting("checkout.thresholdForParallelism=200");
-        let git = git.args(["read-tree", "--reset", "-u", &self.resolved.commit]);
-        let (seconds, _) = tokio::try_join!(self.time(&git_dir), git.local("check out the commit", limit))?;
+        let settings = self.mirrors.settings();
+        let limit = settings.timeout;
+        let memory = settings.most_files.saturating_mul(FILE_MEMORY).saturating_add(LIST_MEMORY);
+        let git = || self.mirrors.git().on(&git_dir).work_tree(into);
+        let read = git().memory(memory).args(["read-tree", &self.resolved.commit]);
+        let read = async { read.local("read the commit's files", limit).await.map_err(|error| self.too_many(error)) };
+        let (seconds, _) = tokio::try_join!(self.time(&git_dir), read)?;
+        let blobs = index::blobs(&git_dir.join("index")).map_err(disk(&git_dir))?;
+        let write = git().setting("checkout.workers=0").setting("checkout.thresholdForParallelism=200");
+        let write = write.args(["checkout-index", "--all", "--index"]);
+        // Whichever fails first ends the other: a checkout that is too large is told so before it is written, or while it is.
+        tokio::try_join!(self.weigh(&git_dir, blobs), write.local("check out the commit", limit))?;
         // On this thread, which is one for blocking work: all others of its kind may be waiting for this very checkout.
         let mut settled = index::settle(into, &git_dir.join("index"), seconds).map_err(disk(&git_dir))?;
         let mut written = Written { repositories: vec![PathBuf::new()], left_out: Vec::new() };
@@ -87,6 +99,34 @@ impl Checkout {
         }
         written.left_out.splice(0..0, settled.warnings(into));
         Ok(written)
+    }
+
+    /// A list of files that its memory cannot hold is longer than any that is wanted.
+    fn too_many(&self, error: GitError) -> GitError {
+        match error {
+            GitError::Failed { reason, .. } if reason.contains("ut of memory") => {
+                GitError::TooManyFiles { limit: self.mirrors.settings().most_files }
+            }
+            other => other,
+        }
+    }
+
+    /// Looks whether so many files of such a size may be written. A few objects can name each other so often that no disk could hold it.
+    async fn weigh(&self, git_dir: &Path, blobs: BTreeMap<String, u64>) -> Result<(), GitError> {
+        let settings = self.mirrors.settings();
+        if blobs.values().sum::<u64>() > settings.most_files {
+            return Err(GitError::TooManyFiles { limit: settings.most_files });
+        }
+        let asked: String = blobs.keys().flat_map(|blob| [blob, "\n"]).collect();
+        let git = self.mirrors.git().on(git_dir).args(["cat-file", "--buffer", "--batch-check=%(objectsize)"]);
+        let sizes = git.input(asked).local("measure the commit's files", settings.timeout).await?;
+        let sizes = String::from_utf8_lossy(&sizes);
+        let bytes = sizes.lines().zip(blobs.values()).map(|(size, times)| {
+            // What has no size is missing, and whoever writes it says so.
+            size.parse().unwrap_or(0_u64).saturating_mul(*times)
+        });
+        let limit = settings.most_checkout;
+        if bytes.fold(0, u64::saturating_add) > limit { Err(GitError::CheckoutTooLarge { limit }) } else { Ok(()) }
     }
 
     fn skeleton(&self, git_dir: &Path) -> Result<(), GitError> {

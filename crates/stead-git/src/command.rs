@@ -77,6 +77,7 @@ pub(crate) struct Git<'a> {
     pub(crate) home: &'a Path,
     /// How large a file may become that it writes.
     pub(crate) most_bytes: u64,
+    memory: Option<u64>,
     command: Vec<OsString>,
     settings: Vec<String>,
     env: Vec<(&'static str, OsString)>,
@@ -96,6 +97,7 @@ impl<'a> Git<'a> {
         Self {
             home,
             most_bytes,
+            memory: None,
             command: Vec::new(),
             settings: Vec::new(),
             env: vec![("GIT_ALLOW_PROTOCOL", "none".into())],
@@ -125,6 +127,12 @@ impl<'a> Git<'a> {
 
     pub(crate) fn setting(mut self, setting: impl Into<String>) -> Self {
         self.settings.push(setting.into());
+        self
+    }
+
+    /// How much memory of its own it may take.
+    pub(crate) fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
         self
     }
 
@@ -159,6 +167,7 @@ impl<'a> Git<'a> {
         if launcher() {
             let limit = format!("--fsize={}", self.most_bytes);
             words.extend(["setpriv", "--pdeathsig", "KILL", "prlimit", "--core=0", &limit].map(OsString::from));
+            words.extend(self.memory.map(|bytes| format!("--data={bytes}").into()));
         }
         words.push("git".into());
         for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {

@@ -35,6 +35,10 @@ pub enum GitError {
     Timeout { doing: &'static str, seconds: u64 },
     #[error("the transfer is larger than the limit of {limit} bytes")]
     TooLarge { limit: u64 },
+    #[error("the commit has more files than the limit of {limit}")]
+    TooManyFiles { limit: u64 },
+    #[error("the commit's files are together larger than the limit of {limit} bytes")]
+    CheckoutTooLarge { limit: u64 },
     #[error("the push was refused: {reason}")]
     PushRefused { reason: String },
     #[error("what the workspace sent is no pack that can be taken: {reason}")]
@@ -67,7 +71,7 @@ impl GitError {
             Self::Submodule { .. } => "git_submodule_failed",
             Self::Redirected { .. } => "git_redirected",
             Self::Timeout { .. } => "git_timeout",
-            Self::TooLarge { .. } => "git_too_large",
+            Self::TooLarge { .. } | Self::TooManyFiles { .. } | Self::CheckoutTooLarge { .. } => "git_too_large",
             Self::PushRefused { .. } => "git_push_refused",
             Self::BadPack { .. } => "git_bad_pack",
             Self::Failed { .. } | Self::Spawn(_) | Self::Disk { .. } | Self::Unrecorded { .. } => "git_failed",

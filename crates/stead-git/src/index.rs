@@ -5,6 +5,7 @@
 //! times and sizes alone (`core.checkStat=minimal`). The time lies well before anything the agent does, so no change can hide in the
 //! same second.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,6 +18,8 @@ use crate::left_out::Telling;
 
 /// Fixed fields, before the path.
 const HEAD: usize = 62;
+/// The mode of a commit of another repository.
+const SUBMODULE: [u8; 4] = 0o160_000_u32.to_be_bytes();
 
 /// Gives every file of the checkout this time, in seconds, and the index with it. Returns what in it tells of more.
 pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result<Telling> {
@@ -32,7 +35,7 @@ pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result
         // Device and inode, then user and group.
         fixed[16..24].fill(0);
         fixed[28..36].fill(0);
-        let is_submodule = fixed[24..28] == 0o160_000_u32.to_be_bytes();
+        let is_submodule = fixed[24..28] == SUBMODULE;
         telling.look(path, is_submodule);
         if is_submodule { Ok(()) } else { touch(&root, path, seconds) }
     })?;
@@ -43,6 +46,21 @@ pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result
     fs::write(&new, bytes)?;
     fs::rename(new, index)?;
     Ok(telling)
+}
+
+/// Every file's object, and how many files have it. What is of another repository is none.
+pub(crate) fn blobs(index: &Path) -> io::Result<BTreeMap<String, u64>> {
+    let mut bytes = fs::read(index)?;
+    let mut blobs: BTreeMap<[u8; 20], u64> = BTreeMap::new();
+    entries(&mut bytes, |fixed, _| {
+        if fixed[24..28] != SUBMODULE {
+            let object = fixed[40..60].try_into().map_err(|_| malformed())?;
+            *blobs.entry(object).or_default() += 1;
+        }
+        Ok(())
+    })?;
+    let hex = |object: [u8; 20]| object.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(blobs.into_iter().map(|(object, times)| (hex(object), times)).collect())
 }
 
 /// Hands over each entry's fixed fields and path.

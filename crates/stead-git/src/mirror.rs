@@ -42,6 +42,9 @@ pub struct Settings {
     pub retry_pause: Duration,
     /// The largest file a transfer may become.
     pub most_bytes: u64,
+    /// How many files a checkout may have, and how large they may be together.
+    pub most_files: u64,
+    pub most_checkout: u64,
     /// For how long what a branch stands for is not asked again.
     pub fresh: Duration,
     /// How much history a checkout gets that asks for none in particular; `None` is all of it.
@@ -62,6 +65,8 @@ impl Settings {
             tries: 3,
             retry_pause: Duration::from_secs(1),
             most_bytes: 16 << 30,
+            most_files: 2_000_000,
+            most_checkout: 32 << 30,
             fresh: Duration::from_secs(5),
             depth: Some(1),
             most_packs: 20,

@@ -22,6 +22,9 @@ pub(super) struct GitTable {
     /// How many commits a checkout has; 0 is the whole history.
     depth: Option<u64>,
     max_transfer: Option<String>,
+    /// How many files a checkout may have, and how large they may be together.
+    max_files: Option<u64>,
+    max_checkout: Option<String>,
     /// How many packs a mirror has before they are made fewer.
     max_packs: Option<usize>,
     /// How long a mirror is kept that no live session needs.
@@ -76,6 +79,10 @@ impl Config {
         }
         if let Some(text) = &table.max_transfer {
             settings.most_bytes = self.git_size("max_transfer", text)?;
+        }
+        settings.most_files = table.max_files.unwrap_or(settings.most_files);
+        if let Some(text) = &table.max_checkout {
+            settings.most_checkout = self.git_size("max_checkout", text)?;
         }
         if let Some(packs) = table.max_packs {
             settings.most_packs = packs.max(1);

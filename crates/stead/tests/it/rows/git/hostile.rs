@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use stead_testkit::GitServer;
 
-use super::{agent, git_server, sh, start};
+use super::{agent, git_server, sh, start, with_settings};
 
 #[test]
 fn g6_urls_that_are_no_urls_are_refused_before_git_runs() {
@@ -199,6 +199,19 @@ fn traps(git: &GitServer) -> Vec<String> {
         }
         tree
     });
+    trap("many-files", {
+        let mut tree = sub.clone();
+        for _ in 0..9 {
+            let names: Vec<String> = (0..10).map(|number| format!("d{number}")).collect();
+            tree = forged.tree(&names.iter().map(|name| ("40000", name.as_str(), tree.as_str())).collect::<Vec<_>>());
+        }
+        tree
+    });
+    trap("large-files", {
+        let zeros = forged.git(&["hash-object", "-w", "--stdin"], &vec![0; 2 << 20]);
+        let names: Vec<String> = (0..1000).map(|number| format!("f{number:04}")).collect();
+        forged.tree(&names.iter().map(|name| (file, name.as_str(), zeros.as_str())).collect::<Vec<_>>())
+    });
     trap("missing-object", forged.tree(&[(file, "gone", &"2".repeat(40))]));
     trap("long-name", forged.tree(&[(file, &"n".repeat(300), &blob)]));
     names
@@ -211,7 +224,8 @@ fn trap_file() -> PathBuf {
 
 #[test]
 fn repositories_that_are_traps() {
-    let (server, git) = git_server();
+    let git = GitServer::start();
+    let server = with_settings(&git, "max_files = 100000\nmax_checkout = '1G'\n");
     let names = traps(&git);
     agent(&server, json!({}));
     let trap = trap_file();
@@ -253,5 +267,8 @@ fn repositories_that_are_traps() {
         "missing-object",
     ] {
         assert!(report.contains(&format!("{refused}: git_")), "{refused} was let in:\n{report}");
+    }
+    for large in ["many-files", "large-files"] {
+        assert!(report.contains(&format!("{large}: git_too_large")), "{large}:\n{report}");
     }
 }

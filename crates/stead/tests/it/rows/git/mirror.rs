@@ -6,17 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stead_testkit::{Fault, GitServer, TestServer};
 
-use super::{active, agent, allow, sh};
-use crate::rows::server;
-
-/// A server with these settings of `[git]`.
-fn with_settings(git: &GitServer, settings: &str) -> TestServer {
-    let mut server = server();
-    std::fs::write(server.home().join("stead.toml"), format!("[git]\n{settings}")).unwrap();
-    server.restart(None);
-    allow(&server, git);
-    server
-}
+use super::{active, agent, sh, with_settings};
 
 /// The only mirror there is.
 fn mirror(server: &TestServer) -> PathBuf {

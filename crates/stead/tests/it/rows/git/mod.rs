@@ -23,6 +23,15 @@ fn git_server() -> (TestServer, GitServer) {
     (server, git)
 }
 
+/// A server with these settings of `[git]`.
+fn with_settings(git: &GitServer, settings: &str) -> TestServer {
+    let mut server = server();
+    std::fs::write(server.home().join("stead.toml"), format!("[git]\n{settings}")).unwrap();
+    server.restart(None);
+    allow(&server, git);
+    server
+}
+
 fn allow(server: &TestServer, git: &GitServer) {
     server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
 }
