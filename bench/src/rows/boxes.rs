@@ -135,9 +135,7 @@ fn beside_a_bomb(effort: Effort, table: &mut Table, caller: &Caller) -> Result<(
 fn fork(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
     let source = start(caller, "box")?;
     let fill = format!("head -c {}M /dev/zero > large", LARGE_MIB);
-    // As a tool call: the box remembers an exec, and what it remembers it does not end for a fork.
-    let body = json!({"command": fill, "timeout": 120});
-    caller.json("POST", &format!("/api/v1/sessions/{source}/tools/bash"), Some(body))?;
+    caller.json("POST", &format!("/api/v1/sessions/{source}/execs"), Some(json!({"command": fill})))?;
     let (mut empty, mut forks) = (Vec::new(), Vec::new());
     for _ in 0..effort.samples(40) {
         let begun = Instant::now();

@@ -112,6 +112,11 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
         Ok(Looked::default())
     }
 
+    /// Whether a snapshot now would end the box if it had nothing to do, and copy everything if it had.
+    fn ends_for_a_snapshot(&self) -> bool {
+        false
+    }
+
     /// See [`Workspace::stamp`](crate::Workspace::stamp).
     fn stamp(&self) -> Result<Option<String>, BoxError> {
         stamp_of(self.connect()?.files(FileAsk::Stamp, None)?)

@@ -98,6 +98,14 @@ impl BoxedWorkspace {
 }
 
 impl BoxedWorkspace {
+    /// Takes over what the box only remembers, where a snapshot ends a box that has nothing else to do.
+    async fn let_rest(&self) {
+        let Some(alone) = self.line.alone().await else { return };
+        if self.with_alone(|inner| inner.home.ends_for_a_snapshot()).await == Some(true) {
+            self.execs.remember_ended(&alone).await;
+        }
+    }
+
     async fn keep_point(&self, order: PointOrder) -> Result<(Option<Touched>, Point), ProviderError> {
         let Some(alone) = self.line.alone().await else { return Ok((None, Point::Unkept(Unkept::AtWork))) };
         let interrupted = || ProviderError::Interrupted;
@@ -355,6 +363,9 @@ impl Workspace for BoxedWorkspace {
 
     async fn operate(&self, order: FileOrder, _now: Timestamp) -> Result<Done, OperateError> {
         let ends = matches!(order, FileOrder::Snapshot { .. } | FileOrder::Restore { .. } | FileOrder::Rewind { .. });
+        if matches!(order, FileOrder::Snapshot { .. }) {
+            self.let_rest().await;
+        }
         let placement = self.with(|inner| inner.operate(order)).await.ok_or(OperateError::Interrupted)?;
         if ends {
             self.line.reconnect().await;

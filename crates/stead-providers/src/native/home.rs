@@ -300,6 +300,10 @@ impl BoxHome for NativeHome {
         self.keep_as(&mut self.turn(), snapshot)
     }
 
+    fn ends_for_a_snapshot(&self) -> bool {
+        self.turn().written
+    }
+
     fn stamp(&self) -> Result<Option<String>, BoxError> {
         self.stamp_over_layers()
     }

@@ -103,6 +103,26 @@ fn x3_a_killed_server_loses_and_repeats_nothing() {
     assert_eq!(reader.finished.unwrap()["exit_code"], 4);
 }
 
+/// A box that only remembers is ended for a snapshot, and who reads later finds all of it. Copies of this tree would not fit beside each other.
+#[test]
+fn x3_a_snapshot_after_a_command_copies_nothing_and_loses_no_output() {
+    let server = with_boxes();
+    let limits = json!({"disk": "128M"});
+    let session = boxed(&server, json!({"resource_limits": limits}));
+    exec(&server, &session, json!({"command": "head -c 70M /dev/zero > large"}));
+    for round in 0..3 {
+        let id = begin(&server, &session, &format!("echo {round} > small; seq 100"));
+        ended(&server, &session, &id);
+        let path = format!("/sessions/{}/snapshots", session["id"].as_str().unwrap());
+        server.client().post(&path, json!({})).expect(201);
+        let mut reader = Reader::new();
+        stream(&server, &session, &id, None).for_each(|event| reader.take(event));
+        let all: String = (1..=100).map(|i| format!("{i}\n")).collect();
+        assert_eq!((reader.text, reader.missed), (all, 0));
+        assert_eq!(reader.finished.unwrap()["exit_code"], 0);
+    }
+}
+
 #[test]
 fn x3_a_box_that_died_is_told_with_the_reason() {
     let mut server = with_boxes();
