@@ -2,7 +2,8 @@
 //!
 //! The only way a session's changes reach a host directory, and only when somebody asks. All of them or none: the patch is tried as a
 //! whole first, files that no patch can hold are fetched whole and compared before anything is written. `git apply` runs no hooks,
-//! follows no links and leaves the directory for nothing.
+//! follows no links and leaves the directory for nothing. A repository's own files (`.git`) stay with the session: a hook or a setting that an agent
+//! wrote would run as whoever works in the directory next.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -45,8 +46,10 @@ impl Apply {
         let diff = client.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
         let way = if self.check { Way::Check } else { Way::Apply };
         take(&client, &self.session, &diff, &self.to, way)?;
-        let changed = diff["changed"].as_array().map_or(0, Vec::len);
-        let told = json!({"changed": diff["changed"], "applied": !self.check});
+        let changed: Vec<String> = diff["changed"].as_array().into_iter().flatten().map(cell).collect();
+        let changed: Vec<String> = changed.into_iter().filter(|path| !is_repositorys(path)).collect();
+        let told = json!({"changed": changed, "applied": !self.check});
+        let changed = changed.len();
         context.out.either(&told, || {
             let what = if self.check { "would change" } else { "changed" };
             context
@@ -61,10 +64,10 @@ pub(super) fn take(client: &Client, session: &str, diff: &Value, directory: &Pat
     let unusable = |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
     let place = directory.canonicalize().map_err(unusable)?;
     let mut whole = Vec::new();
-    for path in diff["unshown"].as_array().into_iter().flatten().map(cell) {
+    for path in diff["unshown"].as_array().into_iter().flatten().map(cell).filter(|path| !is_repositorys(path)) {
         whole.push(fetch(client, session, &place, &path, &diff["contents"][&path])?);
     }
-    let patch = &without_binaries(diff["patch"].as_str().unwrap_or_default());
+    let patch = &applicable(diff["patch"].as_str().unwrap_or_default());
     if !patch.is_empty() {
         git_apply(&place, patch, "--check")?;
         if way == Way::Apply {
@@ -171,8 +174,19 @@ fn draft(
     Ok(draft)
 }
 
-/// The patch without the sections that only say that a file differs.
-fn without_binaries(patch: &str) -> String {
+/// Whether it is a file of a repository itself, wherever that is.
+fn is_repositorys(path: &str) -> bool {
+    path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
+}
+
+/// The same of a section's `diff --git a/PATH b/PATH`: both halves are the same, quoted or not.
+fn is_of_a_repository(section: &str) -> bool {
+    let header = section.lines().next().and_then(|line| line.strip_prefix("diff --git ")).unwrap_or_default();
+    header.get(..header.len() / 2).is_some_and(|half| is_repositorys(half.trim_matches('"')))
+}
+
+/// The patch without the sections that only say that a file differs, and without those of a repository's own files.
+fn applicable(patch: &str) -> String {
     let mut sections: Vec<String> = Vec::new();
     for line in patch.split_inclusive('\n') {
         // Lines of a hunk begin with a sign of their own: this can only be a header.
@@ -183,7 +197,9 @@ fn without_binaries(patch: &str) -> String {
             section.push_str(line);
         }
     }
-    sections.retain(|section| !section.lines().any(|line| line.starts_with("Binary files ")));
+    sections.retain(|section| {
+        !section.lines().any(|line| line.starts_with("Binary files ")) && !is_of_a_repository(section)
+    });
     sections.concat()
 }
 
@@ -208,4 +224,19 @@ fn git_apply(place: &Path, patch: &str, how: &str) -> Result<(), Failure> {
     let said = String::from_utf8_lossy(&done.stderr).trim().replace('\n', "; ");
     Err(Failure::new(format!("the changes do not fit {}: {said}", place.display()))
         .hint("nothing was applied; the directory is not what the session began with"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_a_repositorys_own_is_left_out() {
+        let text = |path: &str| format!("diff --git a/{path} b/{path}\nnew file mode 100755\n--- /dev/null\n");
+        let quoted = "diff --git \"a/x\\ty/.git/hooks/h\" \"b/x\\ty/.git/hooks/h\"\nnew file mode 100755\n";
+        let binary = "diff --git a/b.bin b/b.bin\nBinary files a/b.bin and b/b.bin differ\n";
+        let kept = [text("a"), text("a b/.gitignore"), text("d/x.git/y")].concat();
+        let gone = [&*text(".git/hooks/pre-commit"), &*text("sub/.GIT/config"), quoted, binary].concat();
+        assert_eq!(applicable(&format!("{gone}{kept}")), kept);
+    }
 }

@@ -214,6 +214,9 @@ fn f13_what_no_patch_can_hold_is_added_whole_and_never_written_over_blindly() {
     };
     server.tool(&session, "edit", json!({"path": "edit.txt", "old_string": "one", "new_string": "two"}));
     put("deep/new.bin", b"\0new");
+    // A hook of the agent's would run as whoever works in the directory next: neither as text nor as bytes.
+    put(".git/hooks/post-checkout", b"#!/bin/sh\ntouch pwn\n");
+    put("sub/.git/hooks/pre-commit", b"#!/bin/sh\n\0");
     // Where the new file would go, somebody has put a link that leads out.
     std::os::unix::fs::symlink(outer.path(), project.join("deep")).unwrap();
     let refused = run(home, &["apply", id, "--to", root]);
@@ -223,6 +226,7 @@ fn f13_what_no_patch_can_hold_is_added_whole_and_never_written_over_blindly() {
     fs::remove_file(project.join("deep")).unwrap();
     run(home, &["apply", id, "--to", root]).ok();
     assert_eq!(fs::read(project.join("deep/new.bin")).unwrap(), b"\0new");
+    assert!(!project.join(".git").exists() && !project.join("sub").exists(), "a repository's own files stay there");
     assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "two\n");
 
     // One that is there already must be what the session began with.

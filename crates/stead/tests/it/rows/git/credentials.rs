@@ -97,13 +97,23 @@ fn watch_processes(stop: Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<String>
 fn g5_no_trace_after_clone_commit_push_failure_and_crash() {
     let git_server = GitServer::start();
     let repository = git_server.repository("app", &[("a", "1\n")]);
+    git_server.repository("lib", &[("l", "lib\n")]);
+    repository.git(&["submodule", "--quiet", "add", "../lib", "lib"]);
+    repository.commit(&[], "with a submodule");
     let mut server = with_token(&git_server);
-    agent(&server, json!({}));
+    agent(&server, json!({"git": {"submodules": true}}));
     let stop = Arc::new(AtomicBool::new(false));
     let watching = watch_processes(stop.clone());
 
     let session = active(&server, json!({"repository_url": git_server.url("app"), "branch": "main"}));
-    assert_eq!(sh(&server, &session, "cat .git/config | grep -c url; env | grep -c -i token || true"), "1\n0");
+    assert_eq!(
+        sh(
+            &server,
+            &session,
+            "cat .git/config lib/.git/config | grep -c url; cat lib/l; env | grep -c -i token || true"
+        ),
+        "3\nlib\n0"
+    );
     git_ok(&server, &session, "checkout", &["-b", "agent/x"]);
     sh(&server, &session, "echo 2 > a");
     git_ok(&server, &session, "commit", &["-a", "-m", "two"]);
