@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::content::mcp::Connections;
 use crate::digests::Digests;
 use crate::ended::Ended;
 use crate::error::OpError;
@@ -102,6 +103,7 @@ struct Inner {
     shares: Shares,
     digests: Digests,
     pool: Pool,
+    connections: Connections,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -129,6 +131,7 @@ impl Engine {
             shares: Shares::default(),
             digests,
             pool: Pool::default(),
+            connections: Connections::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
@@ -146,6 +149,7 @@ impl Engine {
         if tokio::time::timeout(Duration::from_secs(10), self.0.tasks.wait()).await.is_err() {
             tracing::warn!("some work did not end in time; it is taken up again at the next start");
         }
+        self.0.connections.end_all();
         self.0.settings.evaluator.retire();
         self.0.store.close().await;
     }
@@ -171,6 +175,10 @@ impl Engine {
     /// The last sequence number of a session that is being worked on, as it grows. `None` once it has ended.
     pub fn watch(&self, session: SessionId) -> Option<watch::Receiver<u64>> {
         self.cell(session).map(|cell| cell.watch())
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.0.connections
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -242,6 +250,7 @@ impl Engine {
 
     pub(crate) fn drop_cell(&self, session: SessionId) {
         self.lock_cells().remove(&session);
+        self.0.connections.end(session);
     }
 
     fn lock_cells(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<Cell>>> {

@@ -17,6 +17,7 @@ pub(crate) async fn run(engine: Engine) {
             () = tokio::time::sleep(engine.settings().reap_every) => {}
             () = engine.stopping().cancelled() => return,
         }
+        engine.connections().sweep();
         if let Err(error) = reap(&engine).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for sessions past their time");
         }

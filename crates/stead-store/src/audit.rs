@@ -31,7 +31,18 @@ pub struct AuditQuery {
     /// The last id of the previous page, 0 for the first. On PostgreSQL two transactions that commit at the same moment may
     /// show their rows in either order, so a reader that follows the end of the log looks back over the last few ids.
     pub after: i64,
+    /// Only those before this id.
+    pub before: Option<i64>,
+    pub order: AuditOrder,
     pub limit: u32,
+}
+
+/// In which order rows are read, and so which of them if there are more than wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AuditOrder {
+    #[default]
+    OldestFirst,
+    NewestFirst,
 }
 
 /// Inserts rows in the transaction of whatever they tell of.
@@ -77,14 +88,20 @@ struct Row {
 }
 
 pub(crate) async fn select(conn: &mut Conn<'_>, query: &AuditQuery) -> Result<Vec<AuditRow>, StoreError> {
-    let rows: Vec<Row> = conn
-        .all(
-            "read the audit log",
+    let statement = match query.order {
+        AuditOrder::OldestFirst => {
             "SELECT id, at, kind, actor, session, body FROM audit \
-             WHERE id > $1 AND ($2 IS NULL OR session = $2) AND ($3 IS NULL OR kind = $3) ORDER BY id LIMIT $4",
-            values![query.after, query.session.map(|id| id.to_string()), query.kind.clone(), query.limit],
-        )
-        .await?;
+             WHERE id > $1 AND ($2 IS NULL OR session = $2) AND ($3 IS NULL OR kind = $3) AND id < $4 ORDER BY id LIMIT $5"
+        }
+        AuditOrder::NewestFirst => {
+            "SELECT id, at, kind, actor, session, body FROM audit \
+             WHERE id > $1 AND ($2 IS NULL OR session = $2) AND ($3 IS NULL OR kind = $3) AND id < $4 ORDER BY id DESC LIMIT $5"
+        }
+    };
+    let session = query.session.map(|id| id.to_string());
+    let before = query.before.unwrap_or(i64::MAX);
+    let given = values![query.after, session, query.kind.clone(), before, query.limit];
+    let rows: Vec<Row> = conn.all("read the audit log", statement, given).await?;
     rows.into_iter().map(Row::read).collect()
 }
 

@@ -30,7 +30,7 @@ mod store;
 mod verify;
 mod writer;
 
-pub use audit::{AuditEntry, AuditQuery, AuditRow};
+pub use audit::{AuditEntry, AuditOrder, AuditQuery, AuditRow};
 pub use blobs::{BlobError, BlobState, Blobs, Digest, InvalidDigest, OpenBlob, StoredBlob};
 pub use chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
 pub use commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};

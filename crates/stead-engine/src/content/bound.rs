@@ -1,6 +1,7 @@
 //! Carries out a call that is bound to something other than a tool of the workspace.
 
 use serde_json::{Value, json};
+use stead_core::SessionId;
 use stead_core::content::ContentPath;
 use stead_core::content::binding::{ContentOperation, Operation};
 use stead_core::event::{Answer, ToolFailure};
@@ -23,6 +24,7 @@ pub(crate) fn failed(code: &str, message: impl Into<String>) -> Answer {
 /// Never fails: what went wrong is the answer.
 pub(crate) async fn call(
     engine: &Engine,
+    session: SessionId,
     agent_type: &stead_core::Name,
     operation: &Operation,
     arguments: &Value,
@@ -41,7 +43,10 @@ pub(crate) async fn call(
                 Err(error) => return failed("mcp_unavailable", error.to_string()),
             };
             match declared {
-                Some(declared) => mcp::call(&declared, tool, arguments).await,
+                Some(declared) => {
+                    let line = mcp::Line { session, server: server.clone(), declared };
+                    mcp::call(engine, &line, tool, arguments).await
+                }
                 None => failed("mcp_unavailable", format!("The agent type has no MCP server '{server}' any more.")),
             }
         }

@@ -1,8 +1,9 @@
 //! Calls one tool of an MCP server, over its standard streams or over HTTP.
 //!
-//! A connection lasts one call: nothing of a session stays in a server between two calls, and no process outlives its call. How the server is reached is
-//! the operator's word alone. What it answers is hostile: it is bounded in size and time, and it is only ever data.
+//! A connection is one session's, and is kept for its next call ([`Connections`]); it ends with the session. How the server is reached is the operator's
+//! word alone. What it answers is hostile: it is bounded in size and time, and it is only ever data.
 
+mod connections;
 mod http;
 mod stdio;
 
@@ -11,8 +12,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stead_core::content::access::McpServer;
 use stead_core::event::{Answer, ToolFailure};
+use stead_core::{Name, SessionId};
 
 use super::bound::failed;
+use crate::engine::Engine;
 
 /// The largest message taken from a server.
 const MAX_BYTES: u64 = 1 << 20;
@@ -33,20 +36,79 @@ enum McpError {
     Unreadable,
     #[error("it refused: {0}")]
     Refused(String),
+    #[error("it has forgotten this session")]
+    Unheard,
     #[error("it answered with HTTP status {0}")]
     Status(u16),
     #[error("no HTTP connection: {0}")]
     Http(String),
 }
 
-pub(crate) async fn call(server: &McpServer, tool: &str, arguments: &Value) -> Answer {
-    let patience = Duration::from_secs(server.timeout_seconds);
-    let called = async {
+pub(crate) use connections::Connections;
+
+/// Whose connection to what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) session: SessionId,
+    pub(crate) server: Name,
+    /// How it is reached: when the operator says otherwise, it is another line.
+    pub(crate) declared: McpServer,
+}
+
+/// A connection that has been greeted. Dropped, it is closed.
+enum Talk {
+    Http(Box<http::Talk>),
+    Stdio(Box<stdio::Talk>),
+}
+
+impl Talk {
+    async fn open(server: &McpServer) -> Result<Self, McpError> {
         match &server.url {
-            Some(url) => http::call(url, server, patience, tool, arguments).await,
-            None => stdio::call(server, tool, arguments).await,
+            Some(url) => http::Talk::open(url, server).await.map(|talk| Self::Http(Box::new(talk))),
+            None => stdio::Talk::open(server).await.map(|talk| Self::Stdio(Box::new(talk))),
         }
-    };
+    }
+
+    /// Whether it can still be used, as far as can be seen from here.
+    fn is_open(&mut self) -> bool {
+        match self {
+            Self::Http(_) => true,
+            Self::Stdio(talk) => talk.is_open(),
+        }
+    }
+
+    /// Gives itself back if it can be used again. Cancelled on the way, it is closed.
+    async fn call(self, tool: &str, arguments: &Value) -> (Result<Value, McpError>, Option<Self>) {
+        let (result, back) = match self {
+            Self::Http(talk) => {
+                let (result, talk) = talk.call(tool, arguments).await;
+                (result, talk.map(Self::Http))
+            }
+            Self::Stdio(mut talk) => (talk.call(tool, arguments).await, Some(Self::Stdio(talk))),
+        };
+        let usable = matches!(result, Ok(_) | Err(McpError::Refused(_)));
+        (result, back.filter(|_| usable))
+    }
+}
+
+/// One call over the line's connection, made anew if there is none or it was lost before the call could reach the server.
+async fn converse(engine: &Engine, line: &Line, tool: &str, arguments: &Value) -> Result<Value, McpError> {
+    let connections = engine.connections();
+    if let Some(talk) = connections.take(line) {
+        let (result, back) = talk.call(tool, arguments).await;
+        if !matches!(result, Err(McpError::Unheard)) {
+            connections.keep(engine, line, back);
+            return result;
+        }
+    }
+    let (result, back) = Talk::open(&line.declared).await?.call(tool, arguments).await;
+    connections.keep(engine, line, back);
+    result
+}
+
+pub(crate) async fn call(engine: &Engine, line: &Line, tool: &str, arguments: &Value) -> Answer {
+    let patience = Duration::from_secs(line.declared.timeout_seconds);
+    let called = converse(engine, line, tool, arguments);
     match tokio::time::timeout(patience, called).await {
         Ok(Ok(result)) => answer(result),
         Ok(Err(error)) => failed("mcp_unavailable", format!("The MCP server could not be used: {error}.")),
@@ -66,8 +128,8 @@ fn initialized() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-fn tools_call(tool: &str, arguments: &Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+fn tools_call(id: u64, tool: &str, arguments: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
 
 /// The result in a message that answers `id`; `None` if it answers something else.

@@ -155,7 +155,7 @@ async fn perform_bound(
     let agent_type = agent_type.ok_or(OpError::Contended)?;
     let started = Instant::now();
     let answer = tokio::select! {
-        answer = bound::call(engine, &agent_type, &operation, &arguments, root_hash.as_deref()) => answer,
+        answer = bound::call(engine, session.id(), &agent_type, &operation, &arguments, root_hash.as_deref()) => answer,
         () = cancelled.cancelled() => bound::failed("cancelled", "The call was cancelled."),
     };
     let outcome = ContentOutcome::CallFinished { call, duration_ms: millis(started), answer: answer.clone() };

@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use stead_core::SessionId;
 use stead_engine::ops;
-use stead_store::{AuditQuery, AuditRow};
+use stead_store::{AuditOrder, AuditQuery, AuditRow};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -32,6 +32,9 @@ pub(crate) struct AuditParams {
     cursor: Option<u64>,
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
+    /// `oldest` first, as without it, or `newest` first: then the cursor leads to older ones.
+    #[param(pattern = "^(oldest|newest)$")]
+    order: Option<String>,
 }
 
 pub(crate) struct Filter(AuditQuery);
@@ -39,9 +42,32 @@ pub(crate) struct Filter(AuditQuery);
 impl ReadQuery for Filter {
     fn read(parameters: &mut Parameters) -> Self {
         let (session, kind) = (parameters.parsed::<SessionId>("session"), parameters.parsed::<Kind>("type"));
-        let after = paging::after(parameters);
-        let after = i64::try_from(after.unwrap_or(0)).unwrap_or(i64::MAX);
-        Self(AuditQuery { session, kind: kind.map(|kind| kind.0), after, limit: paging::limit(parameters) })
+        let (kind, limit) = (kind.map(|kind| kind.0), paging::limit(parameters));
+        let order = parameters.parsed::<Order>("order").map_or(AuditOrder::OldestFirst, |order| order.0);
+        let number = |id: Option<u64>| id.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+        let (after, before) = match order {
+            AuditOrder::OldestFirst => (number(paging::after(parameters)), None),
+            AuditOrder::NewestFirst => {
+                let ids = |name| parameters.number(name, 0..=1 << 53);
+                let [after, cursor] = ["after", "cursor"].map(ids);
+                (number(after), number(cursor))
+            }
+        };
+        Self(AuditQuery { session, kind, after: after.unwrap_or(0), before, order, limit })
+    }
+}
+
+struct Order(AuditOrder);
+
+impl std::str::FromStr for Order {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "oldest" => Ok(Self(AuditOrder::OldestFirst)),
+            "newest" => Ok(Self(AuditOrder::NewestFirst)),
+            _ => Err("must be oldest or newest"),
+        }
     }
 }
 
@@ -57,7 +83,7 @@ impl std::str::FromStr for Kind {
     }
 }
 
-/// Lists what was allowed, refused and changed, oldest first.
+/// Lists what was allowed, refused and changed, oldest first unless asked otherwise.
 #[utoipa::path(get, path = "/audit", tag = "audit", operation_id = "list_audit", params(AuditParams),
     responses((status = 200, body = List<AuditRecord>)))]
 pub(crate) async fn list(

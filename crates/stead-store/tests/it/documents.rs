@@ -1,5 +1,5 @@
 use futures::future::join_all;
-use stead_store::{AuditQuery, DocumentKind, DocumentWrite, WriteError, WriteMode};
+use stead_store::{AuditOrder, AuditQuery, DocumentKind, DocumentWrite, WriteError, WriteMode};
 
 use crate::fixture::{Fixture, at, audit};
 
@@ -16,7 +16,8 @@ pub(crate) fn write(id: &str, mode: WriteMode, expected_revision: Option<i64>) -
     }
 }
 
-const EVERYTHING: AuditQuery = AuditQuery { session: None, kind: None, after: 0, limit: 1000 };
+const EVERYTHING: AuditQuery =
+    AuditQuery { session: None, kind: None, after: 0, before: None, order: AuditOrder::OldestFirst, limit: 1000 };
 
 pub(crate) async fn create_replace_and_delete(fixture: Fixture) {
     let store = fixture.open().await;

@@ -1,5 +1,5 @@
 use futures::future::join_all;
-use stead_store::{AuditQuery, CommitError, StoreError};
+use stead_store::{AuditOrder, AuditQuery, CommitError, StoreError};
 
 use crate::fixture::{Fixture, audit, create, session_id};
 
@@ -22,7 +22,11 @@ pub(crate) async fn audit_is_read_in_order_and_filtered(fixture: Fixture) {
     assert_eq!(store.audit(of_session).await.unwrap(), all[..2]);
     let of_kind = AuditQuery { kind: Some("policy.resolved".into()), after: all[0].id, ..query.clone() };
     assert_eq!(store.audit(of_kind).await.unwrap(), all[2..]);
-    assert_eq!(store.audit(AuditQuery { limit: 1, ..query }).await.unwrap(), all[..1]);
+    assert_eq!(store.audit(AuditQuery { limit: 1, ..query.clone() }).await.unwrap(), all[..1]);
+    let newest = AuditQuery { order: AuditOrder::NewestFirst, limit: 2, ..query };
+    assert_eq!(store.audit(newest.clone()).await.unwrap(), [all[2].clone(), all[1].clone()]);
+    let older = AuditQuery { before: Some(all[1].id), ..newest };
+    assert_eq!(store.audit(older).await.unwrap(), all[..1]);
 }
 
 pub(crate) async fn a_setting_is_the_same_for_everybody(fixture: Fixture) {

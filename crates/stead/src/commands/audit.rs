@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::{Client, segment};
+use crate::client::{Client, Listing, segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Output, Table};
@@ -20,15 +20,22 @@ pub(crate) struct Audit {
     /// Only of this type
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Only records after this id
-    #[arg(long, value_name = "ID", default_value_t = 0)]
-    after: u64,
+    /// Only records after this id; 0 is from the beginning
+    #[arg(long, value_name = "ID")]
+    after: Option<u64>,
     /// Go on with new records
     #[arg(short, long)]
     follow: bool,
-    /// How many at most
+    /// How many at most; without --after the last ones
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+}
+
+/// Whether there are records before those shown.
+#[derive(PartialEq, Eq)]
+enum Earlier {
+    None,
+    Hidden,
 }
 
 impl Audit {
@@ -37,20 +44,36 @@ impl Audit {
         if self.follow {
             return self.go_on(&client, &context.out);
         }
-        let listing = client.list(&self.path(self.after), self.limit)?;
+        let (listing, earlier) = self.page(&client)?;
         context.out.either(&listing.to_json(), || {
             let mut table = Table::new(&["id", "time", "type", "actor", "session", "detail"]);
             for row in &listing.items {
                 table.row(&cells(row).each_ref().map(String::as_str));
             }
             context.out.table(&table)?;
+            if earlier == Earlier::Hidden {
+                context
+                    .out
+                    .note("earlier records are not shown; --after 0 begins with the first, --limit N shows up to N");
+            }
             note_more(&context.out, &listing);
             Ok(())
         })
     }
 
-    fn path(&self, after: u64) -> String {
-        let mut path = format!("/audit?after={after}");
+    /// From `--after` on, or the end of the log, the newest last.
+    fn page(&self, client: &Client) -> Result<(Listing, Earlier), Failure> {
+        if let Some(after) = self.after {
+            return Ok((client.list(&self.path(&format!("after={after}")), self.limit)?, Earlier::None));
+        }
+        let Listing { mut items, next_cursor } = client.list(&self.path("order=newest"), self.limit)?;
+        items.reverse();
+        let earlier = if next_cursor.is_some() { Earlier::Hidden } else { Earlier::None };
+        Ok((Listing { items, next_cursor: None }, earlier))
+    }
+
+    fn path(&self, which: &str) -> String {
+        let mut path = format!("/audit?{which}");
         for (name, value) in [("session", &self.session), ("type", &self.kind)] {
             if let Some(value) = value {
                 path.push_str(&format!("&{name}={}", segment(value)));
@@ -60,9 +83,10 @@ impl Audit {
     }
 
     fn go_on(&self, client: &Client, out: &Output) -> Result<(), Failure> {
-        let mut after = self.after;
+        let mut rows = self.page(client)?.0.items;
+        let mut after = self.after.unwrap_or(0);
         loop {
-            for row in client.list(&self.path(after), 500)?.items {
+            for row in rows {
                 if out.is_json() {
                     out.json_line(&row)?;
                 } else {
@@ -71,6 +95,7 @@ impl Audit {
                 after = row["id"].as_u64().unwrap_or(after).max(after);
             }
             std::thread::sleep(LOOK_AGAIN);
+            rows = client.list(&self.path(&format!("after={after}")), 500)?.items;
         }
     }
 }

@@ -9,25 +9,16 @@ use ureq::Agent;
 
 use super::{MAX_BYTES, McpError, PROTOCOL, initialize, initialized, result_of, tools_call};
 
-pub(super) async fn call(
-    url: &str,
-    server: &McpServer,
-    patience: Duration,
-    tool: &str,
-    arguments: &Value,
-) -> Result<Value, McpError> {
-    let headers = server.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let (url, request) = (url.to_owned(), tools_call(tool, arguments));
-    let talked = tokio::task::spawn_blocking(move || {
-        let mut talk = Talk::new(url, headers, patience);
-        let result = talk.converse(request);
-        talk.leave();
-        result
-    });
-    talked.await.unwrap_or(Err(McpError::Ended))
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+pub(super) struct Talk {
+    way: Way,
+    last: u64,
 }
 
-struct Talk {
+/// How the server is reached, and as whom it knows us.
+struct Way {
     agent: Agent,
     url: String,
     headers: Vec<(String, String)>,
@@ -35,23 +26,39 @@ struct Talk {
 }
 
 impl Talk {
-    fn new(url: String, headers: Vec<(String, String)>, patience: Duration) -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            // A redirect would carry the operator's headers to somebody else.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .timeout_global(Some(patience));
-        Self { agent: config.build().new_agent(), url, headers, session: None }
+    pub(super) async fn open(url: &str, server: &McpServer) -> Result<Self, McpError> {
+        let headers = server.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let patience = Duration::from_secs(server.timeout_seconds);
+        let way = Way { agent: agent(patience), url: url.to_owned(), headers, session: None };
+        let mut talk = Self { way, last: 0 };
+        let greeted = tokio::task::spawn_blocking(move || {
+            talk.way.post(&initialize(), Some(0))?;
+            talk.way.post(&initialized(), None)?;
+            Ok(talk)
+        });
+        greeted.await.unwrap_or(Err(McpError::Ended))
     }
 
-    fn converse(&mut self, request: Value) -> Result<Value, McpError> {
-        self.post(&initialize(), Some(0))?;
-        self.post(&initialized(), None)?;
-        self.post(&request, Some(1))?.ok_or(McpError::Unreadable)
+    pub(super) async fn call(
+        mut self: Box<Self>,
+        tool: &str,
+        arguments: &Value,
+    ) -> (Result<Value, McpError>, Option<Box<Self>>) {
+        self.last += 1;
+        let (id, request) = (self.last, tools_call(self.last, tool, arguments));
+        let called = tokio::task::spawn_blocking(move || {
+            let result = match self.way.post(&request, Some(id)) {
+                // What the protocol says of a session that the server does not know any more: nothing was done.
+                Err(McpError::Status(404)) if self.way.session.is_some() => Err(McpError::Unheard),
+                result => result.and_then(|result| result.ok_or(McpError::Unreadable)),
+            };
+            (result, Some(self))
+        });
+        called.await.unwrap_or((Err(McpError::Ended), None))
     }
+}
 
+impl Way {
     fn request(&self, method: &str) -> ureq::http::request::Builder {
         let mut request = ureq::http::Request::builder().method(method).uri(&self.url);
         request = request.header("accept", "application/json, text/event-stream");
@@ -94,11 +101,37 @@ impl Talk {
     fn leave(&self) {
         if self.session.is_some()
             && let Ok(request) = self.request("DELETE").body(())
-            && let Err(error) = self.agent.run(request)
+            && let Err(error) =
+                self.agent.run(self.agent.configure_request(request).timeout_global(Some(GOODBYE)).build())
         {
             tracing::debug!(%error, "an MCP session was not closed");
         }
     }
+}
+
+impl Drop for Talk {
+    /// On a thread that may wait, where there is one: whoever drops it may not.
+    fn drop(&mut self) {
+        let Way { agent, url, headers, session } = &mut self.way;
+        let (url, headers) = (std::mem::take(url), std::mem::take(headers));
+        let way = Way { agent: agent.clone(), url, headers, session: session.take() };
+        if way.session.is_some()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn_blocking(move || way.leave());
+        }
+    }
+}
+
+fn agent(patience: Duration) -> Agent {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        // A redirect would carry the operator's headers to somebody else.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .timeout_global(Some(patience));
+    config.build().new_agent()
 }
 
 /// Reads events until the one that answers; the stream may well go on after it.

@@ -10,19 +10,6 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::{MAX_BYTES, McpError, initialize, initialized, result_of, tools_call};
 
-pub(super) async fn call(server: &McpServer, tool: &str, arguments: &Value) -> Result<Value, McpError> {
-    let (mut group, mut talk) = start(server)?;
-    let called = async {
-        talk.ask(initialize(), 0).await?;
-        talk.say(&initialized()).await?;
-        talk.ask(tools_call(tool, arguments), 1).await
-    };
-    let result = called.await;
-    drop(talk);
-    group.end().await;
-    result
-}
-
 /// The child and everything it started; gone when this is.
 struct Group {
     child: Child,
@@ -36,25 +23,16 @@ impl Group {
             kill_process_group(id, Signal::KILL).unwrap_or(());
         }
     }
-
-    async fn end(&mut self) {
-        // Before it is waited for: until then nobody else can have its number.
-        self.kill();
-        let waited = self.child.wait().await;
-        self.id = None;
-        if let Err(error) = waited {
-            tracing::warn!(%error, "cannot wait for an MCP server");
-        }
-    }
 }
 
 impl Drop for Group {
+    /// The runtime waits for the child itself.
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-fn start(server: &McpServer) -> Result<(Group, Talk), McpError> {
+fn start(server: &McpServer) -> Result<Talk, McpError> {
     let missing = || McpError::Start(std::io::ErrorKind::NotFound.into());
     let (program, arguments) = server.command.split_first().ok_or_else(missing)?;
     let mut command = Command::new(program);
@@ -67,15 +45,38 @@ fn start(server: &McpServer) -> Result<(Group, Talk), McpError> {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let group = Group { child, id };
     let (stdin, stdout) = stdin.zip(stdout).ok_or(McpError::Ended)?;
-    Ok((group, Talk { stdin, stdout: BufReader::new(stdout) }))
+    Ok(Talk { group, stdin, stdout: BufReader::new(stdout), last: 0 })
 }
 
-struct Talk {
+pub(super) struct Talk {
+    group: Group,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
+    last: u64,
 }
 
 impl Talk {
+    pub(super) async fn open(server: &McpServer) -> Result<Self, McpError> {
+        let mut talk = start(server)?;
+        talk.ask(initialize(), 0).await?;
+        talk.say(&initialized()).await?;
+        Ok(talk)
+    }
+
+    pub(super) fn is_open(&mut self) -> bool {
+        let running = matches!(self.group.child.try_wait(), Ok(None));
+        if !running {
+            // It was waited for: its number may be another's by now.
+            self.group.id = None;
+        }
+        running
+    }
+
+    pub(super) async fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, McpError> {
+        self.last += 1;
+        self.ask(tools_call(self.last, tool, arguments), self.last).await
+    }
+
     async fn say(&mut self, message: &Value) -> Result<(), McpError> {
         let line = format!("{message}\n");
         self.stdin.write_all(line.as_bytes()).await.map_err(McpError::Broken)?;

@@ -4,6 +4,26 @@ use serde_json::{Value, json};
 
 use super::kit::{self, normal, run};
 
+/// A log is read from its end: the newest records, in their order.
+#[test]
+fn the_newest_of_the_audit_log_are_shown() {
+    let server = kit::server();
+    for number in 0..5 {
+        server.agent_type(&format!("t{number}"), serde_json::json!({}));
+    }
+    let ids = |args: &[&str]| -> Vec<u64> {
+        let listed = kit::run(server.home(), &[&["audit", "--json"], args].concat()).json();
+        listed["items"].as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect()
+    };
+    let all = ids(&[]);
+    assert!(all.len() >= 6 && all.is_sorted(), "{all:?}");
+    assert_eq!(ids(&["--limit", "2"]), all[all.len() - 2..]);
+    assert_eq!(ids(&["--limit", "2", "--after", "0"]), all[..2]);
+    assert_eq!(ids(&["--limit", "2", "--type", "admin_change", "--after", &all[1].to_string()]), all[2..4]);
+    let shown = kit::run(server.home(), &["audit", "--limit", "2"]).ok();
+    assert!(shown.contains("\"id\":\"t4\"") && !shown.contains("\"id\":\"t2\""), "{shown}");
+}
+
 #[test]
 fn a_session_from_plan_to_close() {
     let server = kit::server();

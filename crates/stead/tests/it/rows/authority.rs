@@ -1,7 +1,9 @@
 //! A7–A10, A12, A14: runs and their refusals, the gate every call passes, MCP-backed bindings, replay under other content.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stead_testkit::{Reply, TestServer};
@@ -187,18 +189,25 @@ fn profiles_are_catalogs_every_session_has() {
     }
 }
 
-/// An MCP server in a few lines: `add` adds, `boom` fails, `env` tells what it sees.
+/// An MCP server in a few lines: `add` adds, `boom` fails, `env` and `pid` tell of the process, `forget` makes it forget its sessions.
 const MCP: &str = r#"
 import json, os, sys
+state = {"greeted": 0, "known": 0}
 def answer(message):
     method = message.get("method")
     if method == "initialize":
+        state["greeted"] += 1
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
     if method == "tools/call":
         name, given = message["params"]["name"], message["params"]["arguments"]
         if name == "add":
             total = given["a"] + given["b"]
             return {"content": [{"type": "text", "text": str(total)}], "structuredContent": {"total": total}}
+        if name == "pid":
+            return {"content": [{"type": "text", "text": "%d %d" % (os.getpid(), state["greeted"])}]}
+        if name == "forget":
+            state["known"] += 1
+            return {"content": []}
         if name == "env":
             return {"content": [{"type": "text", "text": " ".join(sorted(os.environ))}]}
         return {"content": [{"type": "text", "text": "it went boom"}], "isError": True}
@@ -216,9 +225,12 @@ else:
         def do_POST(self):
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             known = self.headers.get("authorization") == "Bearer operator"
-            result = answer(message)
             if not known:
                 self.send_response(401); self.send_header("content-length", "0"); self.end_headers(); return
+            if message["method"] == "tools/call" and self.headers.get("mcp-session-id") != "s%d" % state["known"]:
+                self.send_response(404); self.send_header("content-length", "0"); self.end_headers(); return
+            named = "s%d" % state["known"]
+            result = answer(message)
             if "id" not in message:
                 self.send_response(202); self.send_header("content-length", "0"); self.end_headers(); return
             body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
@@ -226,9 +238,10 @@ else:
             body = ("event: message\ndata: %s\n\n" % body if stream else body).encode()
             self.send_response(200)
             self.send_header("content-type", "text/event-stream" if stream else "application/json")
-            self.send_header("mcp-session-id", "s1"); self.send_header("content-length", str(len(body))); self.end_headers()
+            self.send_header("mcp-session-id", named); self.send_header("content-length", str(len(body))); self.end_headers()
             self.wfile.write(body)
         def do_DELETE(self):
+            open(sys.argv[2], "w").close()
             self.send_response(200); self.send_header("content-length", "0"); self.end_headers()
         def log_message(self, *args): pass
     server = HTTPServer(("127.0.0.1", 0), Handler)
@@ -240,7 +253,8 @@ fn adder() -> Value {
     let number = json!({"type": "number"});
     let add = json!({"name": "add", "parameters": {"type": "object", "properties": {"a": number, "b": number}, "required": ["a", "b"]}});
     let plain = |name: &str| json!({"name": name, "parameters": {"type": "object"}});
-    let tools = json!([add, plain("boom"), plain("secret"), plain("env"), plain("stray")]);
+    let tools =
+        json!([add, plain("boom"), plain("secret"), plain("env"), plain("stray"), plain("pid"), plain("forget")]);
     json!({"files": {
         "agent.workspace.json": json!({
             "schema_version": 1, "tool_catalogs": {"default": "c.json"}, "defaults": {"tool_catalog": "default"},
@@ -254,7 +268,7 @@ fn mcp_session(server: &TestServer, mcp: Value) -> (Value, String) {
     push(server, "adder", adder());
     let bind = |tool: &str| json!({"mcp": "m", "tool": tool});
     let bindings = json!({
-        "add": bind("add"), "boom": bind("boom"), "secret": bind("secret"), "env": bind("env"), "stray": {"mcp": "other", "tool": "x"},
+        "add": bind("add"), "boom": bind("boom"), "secret": bind("secret"), "env": bind("env"), "pid": bind("pid"), "forget": bind("forget"), "stray": {"mcp": "other", "tool": "x"},
     });
     let session =
         worker(server, json!([]), json!({"workspace": "adder", "bindings": bindings, "mcp_servers": {"m": mcp}}));
@@ -289,22 +303,117 @@ fn a14_a_tool_of_an_mcp_server_over_stdio() {
     assert!(!server.client().get("/audit").text.contains("canary-in-env"));
 }
 
+/// A process that ends with the test, however that ends.
+struct Beside(std::process::Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The server over HTTP, and where it is; it makes a file when somebody takes leave.
+fn over_http(farewell: &Path) -> (Beside, String) {
+    let mut command = Command::new("python3");
+    let spawned = command.args(["-c", MCP, "http"]).arg(farewell).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = Beside(spawned.unwrap());
+    let mut port = String::new();
+    BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    (child, format!("http://127.0.0.1:{}/mcp", port.trim()))
+}
+
 #[test]
 fn a14_a_tool_of_an_mcp_server_over_http() {
     let server = server();
-    let mut child = Command::new("python3").args(["-c", MCP, "http"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut port = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    let url = format!("http://127.0.0.1:{}/mcp", port.trim());
+    let (child, url) = over_http(Path::new("/dev/null"));
     let mcp =
         json!({"url": url, "headers": {"Authorization": "Bearer operator"}, "tools": ["add"], "timeout_seconds": 20});
     let (session, run) = mcp_session(&server, mcp);
     let answer = call(&server, &session, &run, "add", json!({"a": 20, "b": 3})).expect(200);
     assert_eq!((&answer["ok"], &answer["message"]), (&json!(true), &json!("23")), "{answer}");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     let gone = call(&server, &session, &run, "add", json!({"a": 1, "b": 1})).expect(200);
     assert_eq!((&gone["ok"], &gone["error"]["code"]), (&json!(false), &json!("mcp_unavailable")));
+}
+
+/// The number of the process that answered, and how often it was greeted.
+fn answering(server: &TestServer, session: &Value, run: &str) -> (u32, u32) {
+    let answer = call(server, session, run, "pid", json!({})).expect(200);
+    let words: Vec<u32> = answer["message"]
+        .as_str()
+        .unwrap()
+        .split(' ')
+        .map(|word| word.parse().unwrap_or_else(|_| panic!("{answer}")))
+        .collect();
+    (words[0], words[1])
+}
+
+#[test]
+fn a14_a_connection_is_one_session_s_and_ends_with_it() {
+    let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("mcp.py");
+    std::fs::write(&script, MCP).unwrap();
+    let mcp = json!({"command": ["python3", script, "stdio"], "tools": ["pid", "boom"], "timeout_seconds": 60});
+    let (session, first_run) = mcp_session(&server, mcp);
+    let first = answering(&server, &session, &first_run);
+    // A tool that fails is no reason to part.
+    call(&server, &session, &first_run, "boom", json!({})).expect(200);
+    assert_eq!(answering(&server, &session, &first_run), (first.0, 1));
+    let other = server.session(json!({"agent_type": session["agent_type"]}));
+    let other_run = run(&server, &other);
+    let others = answering(&server, &other, &other_run);
+    assert_ne!(others.0, first.0);
+
+    // One that died is made again.
+    let died = rustix::process::Pid::from_raw(i32::try_from(first.0).unwrap()).unwrap();
+    rustix::process::kill_process(died, rustix::process::Signal::KILL).unwrap();
+    gone(first.0);
+    let second = answering(&server, &session, &first_run);
+    assert_ne!(second.0, first.0);
+    assert_eq!(answering(&server, &session, &first_run), second);
+
+    server.client().delete(&at(&session, "")).expect(204);
+    gone(second.0);
+    assert_eq!(answering(&server, &other, &other_run), others);
+}
+
+/// Waits until there is no such process, or only its number.
+#[track_caller]
+fn gone(pid: u32) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let alive = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+    };
+    while alive() {
+        assert!(Instant::now() < deadline, "process {pid} is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a14_a_server_that_forgot_is_greeted_again_and_told_of_the_end() {
+    let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let farewell = folder.path().join("farewell");
+    let (_child, url) = over_http(&farewell);
+    let headers = json!({"Authorization": "Bearer operator"});
+    let mcp = json!({"url": url, "headers": headers, "tools": ["pid", "forget"], "timeout_seconds": 60});
+    let (session, run) = mcp_session(&server, mcp);
+    assert_eq!(answering(&server, &session, &run).1, 1);
+    assert_eq!(answering(&server, &session, &run).1, 1);
+    call(&server, &session, &run, "forget", json!({})).expect(200);
+    assert_eq!(answering(&server, &session, &run).1, 2);
+    assert_eq!(answering(&server, &session, &run).1, 2);
+    std::fs::remove_file(&farewell).unwrap_or_default();
+    server.client().delete(&at(&session, "")).expect(204);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !farewell.exists() {
+        assert!(Instant::now() < deadline, "nobody said goodbye");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
