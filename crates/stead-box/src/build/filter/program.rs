@@ -1,7 +1,9 @@
 //! The tables as a program for the kernel's filter machine.
 //!
-//! Checks that look at arguments come first, then the lists. The kernel remembers which calls are always allowed, so the length of the
-//! lists costs a program nothing.
+//! Checks that look at arguments come first, then the lists, as one search by halves: the kernel tries every number when it takes a filter,
+//! so that it can remember which calls are always allowed, and a box that starts waits for that.
+
+use std::collections::BTreeMap;
 
 use libc::{c_long, sock_filter};
 
@@ -61,10 +63,39 @@ fn with_first(first: &[sock_filter]) -> Vec<sock_filter> {
         code.extend([jump_equal(of(number), 0, check.len() as u8)]);
         code.extend(check);
     }
-    for (calls, answer) in [(ALLOWED, ALLOW), (ALLOWED_NATIVE, ALLOW), (REFUSED, REFUSE), (REFUSED_NATIVE, REFUSE)] {
-        code.extend(calls.iter().flat_map(|call| [jump_equal(of(*call), 0, 1), give(answer)]));
+    code.extend(search(&runs()));
+    code
+}
+
+/// From which number on, which answer: every number belongs to the last that begins at it or before.
+fn runs() -> Vec<(u32, u32)> {
+    let lists = [(ALLOWED, ALLOW), (ALLOWED_NATIVE, ALLOW), (REFUSED, REFUSE), (REFUSED_NATIVE, REFUSE)];
+    let listed = lists.iter().flat_map(|(calls, answer)| calls.iter().map(|call| (of(*call), *answer)));
+    let answers: BTreeMap<u32, u32> = listed.collect();
+    let mut runs = vec![(0, UNKNOWN)];
+    for (number, answer) in answers {
+        let (begins, before) = runs[runs.len() - 1];
+        if begins == number {
+            runs.pop();
+        }
+        if begins == number || before != answer {
+            runs.push((number, answer));
+        }
+        runs.push((number.saturating_add(1), UNKNOWN));
     }
-    code.push(give(UNKNOWN));
+    runs
+}
+
+/// Finds the run of the number that is loaded.
+fn search(runs: &[(u32, u32)]) -> Vec<sock_filter> {
+    if let [(_, answer)] = runs {
+        return vec![give(*answer)];
+    }
+    let (lower, upper) = runs.split_at(runs.len() / 2);
+    let (lower, begins) = (search(lower), upper[0].0);
+    let mut code = vec![jump_from(begins, 0, 1), skip(lower.len() as u32)];
+    code.extend(lower);
+    code.extend(search(upper));
     code
 }
 
@@ -166,6 +197,15 @@ const fn jump_equal(value: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: yes, jf: no, k: value }
 }
 
+/// Skips `yes` instructions from `value` on, `no` below it.
+const fn jump_from(value: u32, yes: u8, no: u8) -> sock_filter {
+    sock_filter { code: (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16, jt: yes, jf: no, k: value }
+}
+
+const fn skip(instructions: u32) -> sock_filter {
+    sock_filter { code: (libc::BPF_JMP | libc::BPF_JA) as u16, jt: 0, jf: 0, k: instructions }
+}
+
 /// Skips by whether any bit of `mask` is set.
 const fn jump_any(mask: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16, jt: yes, jf: no, k: mask }
@@ -201,6 +241,8 @@ mod tests {
                 }
                 libc::BPF_ALU => value &= k,
                 libc::BPF_JMP if class & 0xF0 == libc::BPF_JEQ => at += skip(value == k),
+                libc::BPF_JMP if class & 0xF0 == libc::BPF_JGE => at += skip(value >= k),
+                libc::BPF_JMP if class & 0xF0 == libc::BPF_JA => at += k as usize,
                 libc::BPF_JMP => at += skip(value & k != 0),
                 libc::BPF_RET => return k,
                 other => panic!("{other}"),
@@ -224,6 +266,11 @@ mod tests {
         assert_eq!(all.len(), count);
         assert!([ALLOWED, ALLOWED_NATIVE].concat().iter().all(|number| call(*number, &[]) == ALLOW));
         assert!([REFUSED, REFUSED_NATIVE].concat().iter().all(|number| call(*number, &[]) == REFUSE));
+        for number in (0..=2_000).chain([u32::MAX - 1, u32::MAX]) {
+            if !all.contains(&c_long::from(number)) {
+                assert_eq!(run(NATIVE, number, [0; 6]), UNKNOWN, "{number}");
+            }
+        }
     }
 
     #[test]
