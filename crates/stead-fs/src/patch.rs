@@ -1,7 +1,8 @@
 //! What changed between two trees, as a patch that `git apply` takes.
 //!
 //! The invariant: applied to the first tree, the patch gives the second, but for what a patch cannot say: empty directories, and
-//! the contents of binary and very large files, which are named in [`Patch::unshown`] instead.
+//! the contents of binary and very large files, which are named in [`Patch::unshown`] instead. A repository's own files (`.git`) are no part of
+//! it: git takes them from no patch, and every look at a repository writes some.
 
 mod hunks;
 mod quote;
@@ -99,7 +100,7 @@ struct Leaf {
 /// The leaves at and below these paths.
 fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<WorkspacePath, Leaf>, FsError> {
     let mut found = Vec::new();
-    for scope in scopes {
+    for scope in scopes.iter().filter(|scope| !scope.segments().any(is_repository)) {
         match fs.stat_entry(scope) {
             Ok(entry) if entry.kind != Kind::Directory => {
                 found.push(Walked { path: scope.clone(), kind: entry.kind });
@@ -111,6 +112,9 @@ fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<W
             Err(error) => return Err(error),
         }
         let walked = fs.walk(scope, &mut |walked| {
+            if walked.path.name().is_some_and(is_repository) {
+                return ControlFlow::Continue(Walk::Skip);
+            }
             found.push(walked.clone());
             ControlFlow::Continue(Walk::Continue)
         });
@@ -130,6 +134,11 @@ fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<W
         leaves.insert(walked.path, leaf);
     }
     Ok(leaves)
+}
+
+/// The name git has for a repository, in any case: so it is everywhere for git.
+fn is_repository(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b".git")
 }
 
 /// One side of a changed path, with its text where it has one.

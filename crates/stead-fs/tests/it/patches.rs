@@ -104,3 +104,18 @@ fn binary_files_are_named() {
     assert_eq!((contents.before, contents.after), (None, Some(Digest::of(&[0, 1, 2]))));
     assert!(patch.text.contains("Binary files /dev/null and b/b differ\n"));
 }
+
+#[test]
+fn a_repositorys_own_files_are_no_part_of_a_patch() {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut before, mut after) = (DiskFs::open(old.path()).unwrap(), DiskFs::open(new.path()).unwrap());
+    fill(&mut before, &[(".git/config", "[core]\n"), ("sub/.git/HEAD", "x\n"), ("a", "1\n")]);
+    fill(&mut after, &[(".git/hooks/h", "#!/bin/sh\n"), ("sub/.GIT/index", "i"), (".gitignore", "x\n"), ("a", "1\n")]);
+    fill(&mut after, &[("x.git/y", "y\n")]);
+    let patch = patch::between(&before, &after).unwrap();
+    assert_eq!(patch.changed, [path(".gitignore"), path("x.git/y")]);
+    let written = patch::between_written(&before, &after, &[&after]).unwrap();
+    assert!(
+        !written.changed.iter().any(|path| path.to_string().contains(".git/") && !path.to_string().contains("x.git"))
+    );
+}

@@ -67,6 +67,10 @@ fn what_git_remembers_of_directories_is_what_is_in_them() {
     // A tool that is not git, and a way back.
     server.tool(&session, "write", json!({"path": "src/tool.txt", "content": "t"}));
     assert_eq!(status("true"), " M .gitignore\n?? src/deep/x.o\n?? src/tool.txt");
+    // And what changed are the files, not what git keeps for itself.
+    sh(&server, &session, "git commit -qam two");
+    let diff = server.client().get(&format!("/sessions/{}/diff", session["id"].as_str().unwrap())).expect(200);
+    assert_eq!(diff["changed"], json!([".gitignore", "src/deep/x.o", "src/tool.txt"]), "{diff}");
 }
 
 #[test]
