@@ -1,16 +1,17 @@
 //! The `compat` step: what others wrote to test sandboxes and servers like this one, against a real server.
 //!
-//! The clients are the official ones, pinned in `tests/compat`; the conformance runner's scenarios that cannot apply are listed in
-//! `tests/compat/conformance.yml` with the reason, and one that passes although it is listed there fails the step.
+//! The clients are the official ones, pinned in `tests/compat`.
 
-use std::io::{BufRead, BufReader};
+mod conformance;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::http::Response;
 use crate::process::{cache, command, root, run, run_within};
 use crate::python::COMPAT;
 use crate::server::{self, Server};
@@ -46,12 +47,9 @@ fn all(server: &Server, node: &Path) -> Result<()> {
         client(node.join(".bin/node")).arg(beside(node, "mcp_client.mjs")?).arg(&url).arg(&stead).arg(&session),
         LIMIT,
     )?;
-    conformance(server, node, &token)?;
+    conformance::check(server, node)?;
     sandboxes(server)?;
-    // A box outlives its server; a session that is closed leaves nothing.
-    let closed = server.client()?.request("DELETE", &format!("/api/v1/sessions/{session}"), &[], None)?;
-    ensure!(closed.status == 204, "{closed}");
-    Ok(())
+    close(server, &session)
 }
 
 /// A session in a box with some tools and not all.
@@ -59,16 +57,29 @@ fn session(server: &Server) -> Result<(String, String)> {
     let client = server.client()?;
     let tools = ["bash", "read", "write", "ls", "grep"];
     let workspace = json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "tools": tools});
-    let made = |response: crate::http::Response| -> Result<Value> {
-        ensure!(response.status == 201, "{response}");
-        response.json()
-    };
     made(client.post("/api/v1/agent-types", &json!({"id": "agent", "workspace": workspace}))?)?;
-    let session = made(client.post("/api/v1/sessions?wait=60", &json!({"agent_type": "agent"}))?)?;
+    begin(server, "agent")
+}
+
+/// The id and the token of a new session that is ready.
+fn begin(server: &Server, agent_type: &str) -> Result<(String, String)> {
+    let session = made(server.client()?.post("/api/v1/sessions?wait=60", &json!({"agent_type": agent_type}))?)?;
     ensure!(session["status"] == "active" && session["degraded"] == false, "the session is not well: {session}");
     let text =
         |field: &str| session[field].as_str().map(str::to_owned).with_context(|| format!("no {field}: {session}"));
     Ok((text("id")?, text("token")?))
+}
+
+fn made(response: Response) -> Result<Value> {
+    ensure!(response.status == 201, "{response}");
+    response.json()
+}
+
+/// A box outlives its server; a session that is closed leaves nothing.
+fn close(server: &Server, session: &str) -> Result<()> {
+    let closed = server.client()?.request("DELETE", &format!("/api/v1/sessions/{session}"), &[], None)?;
+    ensure!(closed.status == 204, "{closed}");
+    Ok(())
 }
 
 /// Installs the pinned packages, unless these very ones are there.
@@ -93,49 +104,6 @@ fn beside(modules: &Path, name: &str) -> Result<PathBuf> {
     let place = modules.with_file_name(name);
     std::fs::copy(root().join("tests/compat").join(name), &place)?;
     Ok(place)
-}
-
-fn conformance(server: &Server, node: &Path, token: &str) -> Result<()> {
-    let mut proxy = Proxy::start(server, node, token)?;
-    let runner = node.join("@modelcontextprotocol/conformance/dist/index.js");
-    let results = tempfile::tempdir()?;
-    let ran = run_within(
-        command(node.join(".bin/node"))
-            .arg(runner)
-            .args(["server", "--url", &format!("http://localhost:{}/mcp", proxy.port)])
-            .arg("--expected-failures")
-            .arg(root().join("tests/compat/conformance.yml"))
-            .arg("--output-dir")
-            .arg(results.path()),
-        LIMIT,
-    );
-    proxy.child.kill()?;
-    proxy.child.wait()?;
-    ran
-}
-
-/// What lends the runner a token.
-struct Proxy {
-    child: Child,
-    port: u16,
-}
-
-impl Proxy {
-    fn start(server: &Server, node: &Path, token: &str) -> Result<Self> {
-        let mut child = command(node.join(".bin/node"))
-            .arg(root().join("tests/compat/token_proxy.mjs"))
-            .arg(server.address().port().to_string())
-            .env("STEAD_TOKEN", token)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the proxy")?;
-        let mut line = String::new();
-        if let Some(out) = child.stdout.take() {
-            BufReader::new(out).read_line(&mut line)?;
-        }
-        Ok(Self { child, port: line.trim().parse().context("the proxy did not tell its port")? })
-    }
 }
 
 /// LangChain's and Inspect's own tests of a sandbox, each against sessions of its own.

@@ -337,6 +337,9 @@ fn silent(silence: Silence) -> Result<Report, EvalError> {
     })
 }
 
+/// How a failure's message ends, for a reader who has the result beside it.
+pub const REVIEW: &str = " Review stderr details in the payload.";
+
 fn conclude(report: Report, log: FileLog) -> Evaluation {
     let ending = report.ending;
     let mut message = match ending {
@@ -344,10 +347,10 @@ fn conclude(report: Report, log: FileLog) -> Evaluation {
         Ending::TimedOut => "Execution timed out. No file was changed.".to_owned(),
         Ending::OutOfMemory => "Execution ran out of memory. No file was changed.".to_owned(),
         Ending::Raised if log.writes.is_empty() => {
-            "Evaluation failed; no file was changed. Review stderr details in the payload.".to_owned()
+            format!("Evaluation failed; no file was changed.{REVIEW}")
         }
         Ending::Raised => {
-            "Evaluation failed; pending file writes were discarded. Review stderr details in the payload.".to_owned()
+            format!("Evaluation failed; pending file writes were discarded.{REVIEW}")
         }
     };
     if !report.too_long.is_empty() {

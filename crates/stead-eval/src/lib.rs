@@ -25,7 +25,7 @@ mod seed;
 mod worker;
 
 pub use error::EvalError;
-pub use evaluator::{Evaluation, Evaluator, WORKER};
+pub use evaluator::{Evaluation, Evaluator, REVIEW, WORKER};
 pub use files::{EvalFiles, FileRefusal, NoFiles};
 pub use params::{
     EvalFileRead, EvalFileWrite, EvalParams, EvalResult, MOST_CODE, MOST_GLOBALS, MOST_OUTPUT, WriteMode,

@@ -56,8 +56,12 @@ pub struct Compiled {
     pub warnings: Vec<(&'static str, Fault)>,
 }
 
+/// The most of a pack's description that is kept: it is journalled.
+const DESCRIPTION_CHARS: usize = 1000;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompiledPack {
+    pub description: Option<String>,
     pub messages: Vec<Message>,
     pub options: Options,
 }
@@ -192,7 +196,8 @@ impl<'a> Pass<'a> {
             messages.extend(self.template(template, &by, &format!("templates[{number}]")));
         }
         messages.extend(self.context(&pack.context, index, &by));
-        Some(CompiledPack { messages, options: pack.options })
+        let description = pack.description.map(|text| text.chars().take(DESCRIPTION_CHARS).collect());
+        Some(CompiledPack { description, messages, options: pack.options })
     }
 
     fn template(&mut self, template: &Template, by: &Referrer<'_>, field: &str) -> Vec<Message> {

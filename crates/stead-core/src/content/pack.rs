@@ -10,6 +10,8 @@ use crate::parse::{Fields, Place, Read};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pack {
     pub id: Option<String>,
+    /// For people who choose among packs; no model is told.
+    pub description: Option<String>,
     pub templates: Vec<Template>,
     pub context: Vec<Context>,
     pub options: Options,
@@ -43,8 +45,7 @@ impl Read for Pack {
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let _: Option<String> = fields.optional("$schema");
-        let _: Option<String> = fields.optional("description");
-        let id = fields.optional("id");
+        let (id, description) = (fields.optional("id"), fields.optional("description"));
         let templates = fields.required("templates");
         let context = fields.or("context", Vec::new());
         let mut options = fields.or("options", Options::default());
@@ -55,7 +56,7 @@ impl Read for Pack {
             options.response_format = Some(format);
         }
         fields.done();
-        templates.map(|templates| Self { id, templates, context, options })
+        templates.map(|templates| Self { id, description, templates, context, options })
     }
 }
 

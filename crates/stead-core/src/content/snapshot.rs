@@ -41,6 +41,8 @@ pub struct Snapshot {
 pub struct PackRef {
     #[serde(rename = "ref")]
     pub digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     pub messages: u64,
     pub bytes: u64,
     #[serde(default, skip_serializing_if = "Options::is_empty")]

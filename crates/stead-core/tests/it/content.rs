@@ -23,7 +23,13 @@ use stead_core::{
 use crate::scenario::Scenario;
 
 fn snapshot(version: u64) -> Box<Snapshot> {
-    let pack = PackRef { digest: format!("pack{version}"), messages: 1, bytes: 1, options: Options::default() };
+    let pack = PackRef {
+        digest: format!("pack{version}"),
+        description: None,
+        messages: 1,
+        bytes: 1,
+        options: Options::default(),
+    };
     let tools = BTreeMap::from([("content_list".to_owned(), "h".to_owned())]);
     let catalog = CatalogRef { digest: format!("catalog{version}"), tools, tool_choice: None };
     Box::new(Snapshot {

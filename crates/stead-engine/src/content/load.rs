@@ -152,11 +152,11 @@ fn checked(progress: Progress) -> Progress {
 async fn keep(engine: &Engine, version: &ContentVersion, compiled: Compiled) -> Result<Snapshot, OpError> {
     let Compiled { index_digest, packs, catalogs, default_prompt_pack, default_tool_catalog, .. } = compiled;
     let mut prompt_packs = BTreeMap::new();
-    for (name, CompiledPack { messages, options }) in packs {
+    for (name, CompiledPack { description, messages, options }) in packs {
         let digest = engine.store().blobs().put(stead_core::canonical::bytes(&messages)).await?.to_string();
         let text = |part: &Part| if let Part::Text { text } = part { text.len() as u64 } else { 0 };
         let bytes = messages.iter().flat_map(|message| &message.content).map(text).sum();
-        prompt_packs.insert(name, PackRef { digest, messages: messages.len() as u64, bytes, options });
+        prompt_packs.insert(name, PackRef { digest, description, messages: messages.len() as u64, bytes, options });
     }
     let mut tool_catalogs = BTreeMap::new();
     for (name, CompiledCatalog { tools, tool_choice }) in catalogs {

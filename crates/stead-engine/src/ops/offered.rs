@@ -6,6 +6,7 @@ use stead_core::content::binding::Operation;
 use stead_core::content::decide::offered;
 use stead_core::content::message::Message;
 use stead_core::content::run::CallFrom;
+use stead_core::content::snapshot::PackRef;
 use stead_core::content::{Descriptor, Refusal};
 use stead_core::{Actor, Rejection, Session, SessionId};
 
@@ -47,15 +48,15 @@ pub async fn offered_tools(
     Ok(Some(descriptors.into_iter().filter_map(tool).collect()))
 }
 
-/// The names of the active snapshot's prompt packs.
-pub async fn prompt_packs(engine: &Engine, id: SessionId) -> Result<Vec<String>, OpError> {
+/// The active snapshot's prompt packs by name.
+pub async fn prompt_packs(engine: &Engine, id: SessionId) -> Result<BTreeMap<String, PackRef>, OpError> {
     let active = session(engine, id).await?.content.active;
-    Ok(active.map(|snapshot| snapshot.prompt_packs.into_keys().collect()).unwrap_or_default())
+    Ok(active.map(|snapshot| snapshot.prompt_packs).unwrap_or_default())
 }
 
 /// The messages of one of them, images filled in.
 pub async fn prompt_pack(engine: &Engine, id: SessionId, name: &str) -> Result<Vec<Message>, OpError> {
-    let packs = session(engine, id).await?.content.active.map(|snapshot| snapshot.prompt_packs).unwrap_or_default();
+    let packs = prompt_packs(engine, id).await?;
     match packs.get(name) {
         Some(pack) => request::messages(engine, &pack.digest).await,
         None => {

@@ -1,6 +1,6 @@
 //! The sections that tell an agent of its workspace.
 
-use stead_core::SessionId;
+use stead_core::{Session, SessionId};
 use stead_digest::prompt::{self, Flavor, Prompt, ShownDigest};
 
 use super::digest::{DigestName, digest};
@@ -32,6 +32,16 @@ pub async fn prompt(
         source: found.source.as_str(),
     };
     let missing = || OpError::NotFound { what: "session", id: id.to_string() };
-    let session = OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)?;
+    let mut session = OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)?;
+    leave_what_is_there(engine, &mut session);
     Ok(prompt::render(&session, &shown, flavor, budget))
+}
+
+/// Of the tools the agent type enables, those that the session's provider has: the others answer with a refusal.
+fn leave_what_is_there(engine: &Engine, session: &mut Session) {
+    let provider = session.workspace.as_ref().and_then(|workspace| workspace.provider);
+    let offered = provider.and_then(|provider| engine.providers().get(provider).ok()).map(|found| found.capabilities());
+    if let (Some(offered), Some(spec)) = (offered, session.spec.workspace.as_mut()) {
+        spec.tools = spec.tools.iter().filter(|tool| offered.tools.contains(tool)).collect();
+    }
 }

@@ -11,7 +11,7 @@ use crate::problem::{Code, Problem};
 pub(super) async fn list(chosen: &Chosen) -> Result<Vec<Prompt>, ErrorData> {
     let packs = ops::prompt_packs(&chosen.app.engine, chosen.session).await;
     let packs = packs.map_err(|error| refusal(&Problem::from(error)))?;
-    Ok(packs.into_iter().map(|name| Prompt::new(name, None::<String>, None)).collect())
+    Ok(packs.into_iter().map(|(name, pack)| Prompt::new(name, pack.description, None)).collect())
 }
 
 pub(super) async fn get(chosen: &Chosen, name: &str) -> Result<GetPromptResult, ErrorData> {

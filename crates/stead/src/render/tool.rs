@@ -16,7 +16,8 @@ pub(crate) fn tool_answer(out: &Output, answer: &Value) -> Result<(), Failure> {
             out.note(said.trim_end());
         }
         let message = if error["message"].is_string() { &error["message"] } else { &answer["message"] };
-        let failure = Failure::new(cell(message));
+        // Which has just been shown: a person sees no payload.
+        let failure = Failure::new(cell(message).replace(stead_eval::REVIEW, ""));
         return Err(match error["hint"].as_str() {
             Some(hint) => failure.hint(hint),
             None => failure,

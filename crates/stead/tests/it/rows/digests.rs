@@ -283,6 +283,21 @@ fn d4_sections_for_each_kind_of_agent(files: Files) {
     assert!(small["text"].as_str().unwrap().len() <= 1_200 && small["truncated"] == true, "{small}");
 }
 
+#[test]
+fn d4_only_tools_the_provider_has_are_told() {
+    let server = server();
+    server.agent_type("t", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "t"}));
+    let shown = prompt(&server, &session, "");
+    let section = shown["sections"].as_array().unwrap().iter().find(|section| section["key"] == "tools").unwrap();
+    let mut told: Vec<&str> =
+        section["data"]["enabled"].as_array().unwrap().iter().map(|tool| tool.as_str().unwrap()).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["edit", "eval", "glob", "grep", "ls", "read", "rm", "write"]);
+    let text = shown["text"].as_str().unwrap();
+    assert!(["`bash`", "`git`", "`python`"].iter().all(|tool| !text.contains(tool)), "{text}");
+}
+
 fn m6_previews_in_the_prompt(files: Files) {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..35 {

@@ -20,7 +20,7 @@ fn push(server: &TestServer, version: usize) {
         "schema_version": 1, "prompt_packs": {"greeting": "pack.json"}, "tool_catalogs": {"default": "tools.json"},
         "defaults": {"prompt_pack": "greeting", "tool_catalog": "default"},
     });
-    let pack = json!({"templates": [{"role": "system", "text": "Be kind."}, {"role": "assistant", "text": "Hello."}]});
+    let pack = json!({"description": "How it greets.", "templates": [{"role": "system", "text": "Be kind."}, {"role": "assistant", "text": "Hello."}]});
     let files = json!({
         "agent.workspace.json": index.to_string(), "pack.json": pack.to_string(), "tools.json": json!(tools).to_string(),
     });
@@ -51,7 +51,8 @@ fn a9_the_active_catalog_is_what_an_agent_sees_and_may_call() {
         );
     }
     let prompts = agent.ask("prompts/list", json!({}));
-    assert_eq!(prompts["result"]["prompts"][0]["name"], "greeting", "{prompts}");
+    let listed = &prompts["result"]["prompts"][0];
+    assert_eq!((&listed["name"], &listed["description"]), (&json!("greeting"), &json!("How it greets.")), "{prompts}");
     let greeting = agent.ask("prompts/get", json!({"name": "greeting"}));
     let messages = &greeting["result"]["messages"];
     assert_eq!(

@@ -1,0 +1,96 @@
+//! The official conformance runner against `/mcp`.
+//!
+//! The runner calls tools and prompts by names of its own. The session it gets has them: its content (`tests/compat/conformance`) lists them, its agent type
+//! binds the tools to an MCP server (`tests/compat/conformance_server.py`), so what the runner sees is what went through the session's gate and journal.
+//! The scenarios that cannot apply are listed in `tests/compat/conformance.yml` with the reason; one that passes although it is listed there fails the step.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+use super::{LIMIT, begin, close, made};
+use crate::process::{command, root, run_within};
+use crate::server::Server;
+
+pub(super) fn check(server: &Server, node: &Path) -> Result<()> {
+    let (session, token) = session(server)?;
+    run(server, node, &token)?;
+    close(server, &session)
+}
+
+/// A session whose catalog and packs have the runner's names.
+fn session(server: &Server) -> Result<(String, String)> {
+    let mut files = Map::new();
+    for file in std::fs::read_dir(root().join("tests/compat/conformance"))? {
+        let file = file?;
+        files.insert(file.file_name().to_string_lossy().into_owned(), std::fs::read_to_string(file.path())?.into());
+    }
+    let catalog: Vec<Value> = files
+        .get("tools.json")
+        .and_then(Value::as_str)
+        .map(serde_json::from_str)
+        .transpose()?
+        .context("no tools.json")?;
+    let tools: Vec<&str> = catalog.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    let bindings: Map<String, Value> =
+        tools.iter().map(|&tool| (tool.to_owned(), json!({"mcp": "runner", "tool": tool}))).collect();
+    let program = json!(["python3", root().join("tests/compat/conformance_server.py")]);
+    let client = server.client()?;
+    made(client.post("/api/v1/content/conformance/versions", &json!({"files": files}))?)?;
+    let agent_type = json!({
+        "id": "conformance",
+        "workspace": {"enabled": true, "provider": "memory", "workspace_policy": "empty", "tools": ["ls", "read"]},
+        "content": {
+            "workspace": "conformance", "bindings": bindings,
+            "mcp_servers": {"runner": {"command": program, "tools": tools}},
+        },
+    });
+    made(client.post("/api/v1/agent-types", &agent_type)?)?;
+    begin(server, "conformance")
+}
+
+fn run(server: &Server, node: &Path, token: &str) -> Result<()> {
+    let mut proxy = Proxy::start(server, node, token)?;
+    let runner = node.join("@modelcontextprotocol/conformance/dist/index.js");
+    let results = tempfile::tempdir()?;
+    let ran = run_within(
+        command(node.join(".bin/node"))
+            .arg(runner)
+            .args(["server", "--suite", "all", "--url", &format!("http://localhost:{}/mcp", proxy.port)])
+            .arg("--expected-failures")
+            .arg(root().join("tests/compat/conformance.yml"))
+            .arg("--output-dir")
+            .arg(results.path()),
+        LIMIT,
+    );
+    proxy.child.kill()?;
+    proxy.child.wait()?;
+    ran
+}
+
+/// What lends the runner a token.
+struct Proxy {
+    child: Child,
+    port: u16,
+}
+
+impl Proxy {
+    fn start(server: &Server, node: &Path, token: &str) -> Result<Self> {
+        let mut child = command(node.join(".bin/node"))
+            .arg(root().join("tests/compat/token_proxy.mjs"))
+            .arg(server.address().port().to_string())
+            .env("STEAD_TOKEN", token)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the proxy")?;
+        let mut line = String::new();
+        if let Some(out) = child.stdout.take() {
+            BufReader::new(out).read_line(&mut line)?;
+        }
+        Ok(Self { child, port: line.trim().parse().context("the proxy did not tell its port")? })
+    }
+}
