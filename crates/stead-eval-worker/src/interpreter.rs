@@ -104,6 +104,17 @@ impl Interpreter {
         Some(Self { repl: Some(repl) })
     }
 
+    /// Goes once through what every evaluation goes through, and leaves nothing of it: this process shares its memory with the one it is a copy of until
+    /// it writes, and what is written now is not copied while somebody waits.
+    pub(crate) fn rehearse(&mut self) {
+        const NOTHING: &str = "0 + 0";
+        drop(admit(NOTHING));
+        if let Some(repl) = &mut self.repl {
+            // As it stands, not as it is admitted: that would have a value to keep.
+            drop(repl.feed_run(NOTHING, NamedValues::new(), PrintWriter::Disabled));
+        }
+    }
+
     pub(crate) fn run(&mut self, order: &Order, link: &mut Link) -> Report {
         let mut report = empty();
         let code = match admit(&order.code) {

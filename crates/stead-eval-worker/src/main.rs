@@ -40,6 +40,7 @@ fn work(mut interpreter: Interpreter) -> ExitCode {
     if confine::confine().is_err() {
         return ExitCode::from(71);
     }
+    interpreter.rehearse();
     let mut link = Link::new();
     // The socket closes when nobody needs a worker any more.
     let Some(order) = link.receive::<Order>() else { return ExitCode::SUCCESS };

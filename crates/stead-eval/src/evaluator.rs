@@ -18,6 +18,8 @@ pub const WORKER: &str = "stead-eval-worker";
 const DEADLINE: Duration = Duration::from_millis(5_300);
 /// Workers kept ready. The first is grown by the first evaluation.
 const READY: usize = 2;
+/// Of those that are ending, so many at once are left to it.
+const MOST_ENDING: usize = 8;
 /// Reads and writes of one evaluation.
 const MOST_CALLS: usize = 1_000;
 /// What a worker that ran out of memory ends with.
@@ -66,6 +68,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     ready: Vec<Worker>,
+    /// Those that have said all they had to say, and are ending.
+    used: Vec<Worker>,
     refill: Refill,
     running: usize,
 }
@@ -129,12 +133,17 @@ impl Evaluator {
         };
         let _turn = self.turn();
         let mut worker = self.take()?;
-        let report = converse(&mut worker, &order, files, &mut log);
-        drop(worker);
-        self.refill();
-        let report = match report {
-            Ok(report) => report,
-            Err(silence) => silent(silence)?,
+        let report = match converse(&mut worker, &order, files, &mut log) {
+            Ok(report) => {
+                self.after(Some(worker));
+                report
+            }
+            Err(silence) => {
+                // It may still run: not for a moment longer.
+                drop(worker);
+                self.after(None);
+                silent(silence)?
+            }
         };
         if report.ending == Ending::Completed {
             write_declared(params, &report, files, &mut log)?;
@@ -166,34 +175,33 @@ impl Evaluator {
     pub fn retire(&self) {
         let mut state = self.shared.lock();
         state.refill = Refill::Over;
-        state.ready.clear();
+        let gone = (std::mem::take(&mut state.ready), std::mem::take(&mut state.used));
         drop(state);
+        drop(gone);
         *self.shared.lock_seed() = None;
     }
 
-    /// Starts, beside the caller, what is missing of the workers kept ready.
-    fn refill(&self) {
-        {
-            let mut state = self.shared.lock();
-            if state.refill != Refill::Idle || state.ready.len() >= READY {
-                return;
-            }
+    /// Does, beside the caller, what an evaluation leaves to do: what is missing of the workers kept ready is grown, and a worker that has told all is
+    /// waited for. Its end takes a while, and nobody need wait for it.
+    fn after(&self, used: Option<Worker>) {
+        let mut state = self.shared.lock();
+        let left_to_it = state.refill != Refill::Over && state.used.len() < MOST_ENDING;
+        let (used, waited_for) = if left_to_it { (used, None) } else { (None, used) };
+        state.used.extend(used);
+        let begin = state.refill == Refill::Idle && !state.is_in_order();
+        if begin {
             state.refill = Refill::UnderWay;
+        }
+        drop(state);
+        drop(waited_for);
+        if !begin {
+            return;
         }
         let weak = Arc::downgrade(&self.shared);
         std::thread::spawn(move || {
-            loop {
-                // Nobody is left to use it, or nobody will: it goes with this thread.
-                let Some(shared) = weak.upgrade() else { return };
-                let started = shared.grow();
-                let mut state = shared.lock();
-                if state.refill == Refill::Over {
-                    return;
-                }
-                let failed = started.is_err();
-                state.ready.extend(started.ok());
-                if failed || state.ready.len() >= READY {
-                    state.refill = Refill::Idle;
+            // Nobody is left to use them, or nobody will: they go with this thread.
+            while let Some(shared) = weak.upgrade() {
+                if shared.put_in_order() {
                     return;
                 }
             }
@@ -201,7 +209,32 @@ impl Evaluator {
     }
 }
 
+impl State {
+    fn is_in_order(&self) -> bool {
+        self.used.is_empty() && self.ready.len() >= READY
+    }
+}
+
 impl Shared {
+    /// One step; says whether there is no other.
+    fn put_in_order(&self) -> bool {
+        let lacking = self.lock().ready.len() < READY;
+        let grown = lacking.then(|| self.grow());
+        let used = std::mem::take(&mut self.lock().used);
+        drop(used);
+        let mut state = self.lock();
+        if state.refill == Refill::Over {
+            return true;
+        }
+        let failed = matches!(grown, Some(Err(_)));
+        state.ready.extend(grown.and_then(Result::ok));
+        let over = failed || state.is_in_order();
+        if over {
+            state.refill = Refill::Idle;
+        }
+        over
+    }
+
     /// A worker of the seed there is, or of a new one.
     fn grow(&self) -> Result<Worker, EvalError> {
         let mut seed = self.lock_seed();
