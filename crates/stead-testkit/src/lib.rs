@@ -17,8 +17,10 @@ pub mod podman;
 pub mod postgres;
 pub mod registry;
 mod server;
+mod wait;
 
 pub use client::{Client, RawReply, Reply};
 pub use event_stream::{EventStream, StreamEvent};
 pub use git_server::{Fault, GitRequest, GitServer, Repository};
 pub use server::{ServerOptions, TestServer};
+pub use wait::until;

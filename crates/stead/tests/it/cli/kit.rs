@@ -93,16 +93,6 @@ pub(super) fn wait(child: &mut Child) -> Option<i32> {
     }
 }
 
-/// Waits for something that is bound to happen.
-#[track_caller]
-pub(super) fn until(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !happened() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Every command and group of commands, as the program itself tells of them; the first is the program alone.
 pub(crate) fn commands() -> Vec<String> {
     let mut found = vec![String::new()];

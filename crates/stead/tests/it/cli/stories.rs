@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use stead_testkit::TestServer;
+use stead_testkit::{TestServer, until};
 
 use super::kit::{self, BINARY, Ran, commands, finish, normal, stead};
 use super::terminal::Terminal;
@@ -288,7 +288,7 @@ fn a_server_that_is_told_to_stop() {
     let home = tempfile::tempdir().unwrap();
     let mut story = Story::new(home.path());
     let mut server = story.command("serve --listen 127.0.0.1:0").stderr(Stdio::null()).spawn().unwrap();
-    kit::until("the server has announced itself", || home.path().join("server.json").exists());
+    until("the server has announced itself", || home.path().join("server.json").exists().then_some(()));
     kit::signal(&server, rustix::process::Signal::TERM);
     let ran = Ran { code: kit::wait(&mut server), out: String::new(), err: String::new() };
     story.record("serve --listen 127.0.0.1:0", &ran, Show::All);

@@ -37,7 +37,7 @@ mod usage;
 pub(crate) use native::build_init;
 
 use serde_json::{Value, json};
-use stead_testkit::{ServerOptions, TestServer};
+use stead_testkit::{ServerOptions, TestServer, until};
 
 fn server() -> TestServer {
     TestServer::start(env!("CARGO_BIN_EXE_stead"))
@@ -45,6 +45,22 @@ fn server() -> TestServer {
 
 fn server_with(options: ServerOptions) -> TestServer {
     TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options)
+}
+
+/// A session's events of one kind.
+fn events(server: &TestServer, session: &str, kind: &str) -> Vec<Value> {
+    let path = format!("/sessions/{session}/events?limit=500");
+    let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
+    page["items"].as_array().unwrap().iter().filter(|event| event["type"] == kind).cloned().collect()
+}
+
+/// A session, once it is known what became of it.
+#[track_caller]
+fn settled(server: &TestServer, session: &str) -> Value {
+    until("the end of provisioning", || {
+        let session = server.client().get(&format!("/sessions/{session}")).expect(200);
+        (session["status"] != "provisioning").then_some(session)
+    })
 }
 
 /// Where a session's files are: in the server's memory, or on disk inside a box, of this host's kernel or of Podman.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 use stead_providers::{Images, LayerStore, PodmanConfig, PodmanProvider, PodmanTarget, Pull, conformance};
 use stead_testkit::podman::{self, BUSYBOX, NOTHING, Service, TOOLS};
-use stead_testkit::{ServerOptions, TestServer};
+use stead_testkit::{ServerOptions, TestServer, until};
 
 use super::git::ssh::Sshd;
 use super::native::build_init;
-use super::server_with;
+use super::{server_with, settled};
 
 /// What every server here is told.
 fn options() -> ServerOptions {
@@ -405,7 +405,7 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
     let instance = instance.unwrap();
     // What Podman was asked for by a server that was killed then, it may make later.
     until("nothing can come late", || {
-        std::fs::read_dir(server.home().join("podman/late")).map_or(0, Iterator::count) == 0
+        (std::fs::read_dir(server.home().join("podman/late")).map_or(0, Iterator::count) == 0).then_some(())
     });
     drop(server);
     let left: Vec<String> = podman.containers().into_iter().filter(|name| name.contains(&instance)).collect();
@@ -430,20 +430,12 @@ fn s9_what_podman_makes_after_its_server_was_killed_goes_too() {
     std::fs::create_dir(boxes.join(&lost)).unwrap();
     std::fs::write(boxes.join(&lost).join("podman.json"), record.to_string()).unwrap();
     server.restart(None);
-    until("the box is gone", || !boxes.join(&lost).exists());
+    until("the box is gone", || (!boxes.join(&lost).exists()).then_some(()));
     let label = format!("stead.instance={instance}");
     let made = podman.run(&["create", "--network", "none", "--name", &name, "--label", &label, BUSYBOX, "true"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    until("the late container is gone", || !podman.containers().contains(&name));
+    until("the late container is gone", || (!podman.containers().contains(&name)).then_some(()));
     assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "waited for 60 s: {what}");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
 }
 
 /// The part of every container's name that is this server's.
@@ -452,19 +444,6 @@ fn podman_instance(home: &std::path::Path) -> String {
     let record = boxes.find_map(|entry| std::fs::read_to_string(entry.path().join("podman.json")).ok()).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
     record["instance"].as_str().unwrap().to_owned()
-}
-
-fn settled(server: &TestServer, id: &str) -> Value {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    loop {
-        let session = server.client().get(&format!("/sessions/{id}")).expect(200);
-        if session["status"] != "provisioning" {
-            return session;
-        }
-        let events = || server.client().get(&format!("/sessions/{id}/events?limit=100")).text;
-        assert!(std::time::Instant::now() < deadline, "{session}\n{}", events());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
 }
 
 fn kill_a_conmon(podman: &podman::Podman, server: &TestServer, number: usize) {

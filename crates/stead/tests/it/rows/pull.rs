@@ -1,14 +1,12 @@
 //! Images that Podman has to fetch: from a real registry on loopback, slow enough to be watched, or not there at all.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use stead_testkit::podman::{self, BUSYBOX, Service};
 use stead_testkit::registry::Registry;
-use stead_testkit::{ServerOptions, TestServer};
+use stead_testkit::{ServerOptions, TestServer, until};
 
 use super::native::build_init;
-use super::server_with;
+use super::{events, server_with, settled};
 
 /// A registry with one image that takes a while, and a Podman service that trusts it.
 struct Fetched {
@@ -84,28 +82,6 @@ fn begun(server: &TestServer) -> String {
 
 fn show(server: &TestServer, id: &str) -> Value {
     server.client().get(&format!("/sessions/{id}")).expect(200)
-}
-
-fn events(server: &TestServer, id: &str, kind: &str) -> Vec<Value> {
-    let path = format!("/sessions/{id}/events?limit=500");
-    let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
-    page["items"].as_array().unwrap().iter().filter(|event| event["type"] == kind).cloned().collect()
-}
-
-#[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn settled(server: &TestServer, id: &str) -> Value {
-    until("the end of provisioning", || Some(show(server, id)).filter(|session| session["status"] != "provisioning"))
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Mirrors in the long run: few packs, and nothing that a killed git left keeps the next one from its work.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stead_testkit::{Fault, GitServer, TestServer};
+use stead_testkit::{Fault, GitServer, TestServer, until};
 
 use super::{active, agent, sh, with_settings};
 
@@ -20,18 +19,6 @@ fn mirror(server: &TestServer) -> PathBuf {
 fn packs(server: &TestServer) -> usize {
     let entries = std::fs::read_dir(mirror(server).join("objects/pack")).unwrap().flatten();
     entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "pack")).count()
-}
-
-#[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

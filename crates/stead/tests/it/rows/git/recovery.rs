@@ -1,30 +1,10 @@
 //! One commit per session, whatever happens to the branch or to the server; and where the time went.
 
-use std::time::{Duration, Instant};
+use serde_json::json;
+use stead_testkit::until;
 
-use serde_json::{Value, json};
-use stead_testkit::TestServer;
-
+use super::super::events;
 use super::{active, agent, git_server, sh};
-
-fn events(server: &TestServer, session: &str, kind: &str) -> Vec<Value> {
-    let path = format!("/sessions/{session}/events?limit=500");
-    let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
-    page["items"].as_array().unwrap().iter().filter(|event| event["type"] == kind).cloned().collect()
-}
-
-/// Looks until something is there.
-#[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 #[test]
 fn s9_after_a_crash_the_session_begins_with_the_commit_it_was_given() {

@@ -1,10 +1,9 @@
 //! G7 and G8: the `git` tool.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
-use stead_testkit::{Fault, TestServer};
+use stead_testkit::{Fault, TestServer, until};
 
+use super::super::events;
 use super::{active, agent, git, git_ok, git_server, sh};
 
 #[test]
@@ -125,16 +124,6 @@ fn gits_with(word: &str) -> usize {
     words.map(|words| String::from_utf8_lossy(&words).into_owned()).filter(|words| words.contains(word)).count()
 }
 
-/// Waits until it is so.
-#[track_caller]
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn a_call_whose_session_ends_leaves_no_git_behind() {
     let (server, git_host) = git_server();
@@ -146,13 +135,13 @@ fn a_call_whose_session_ends_leaves_no_git_behind() {
         let path = format!("/sessions/{}/tools/git", session["id"].as_str().unwrap());
         let client = server.client();
         let called = scope.spawn(move || client.post(&path, json!({"command": "fetch", "args": ["other"]})));
-        until("git asks the remote", || gits_with(&git_host.host()) > 0);
+        until("git asks the remote", || (gits_with(&git_host.host()) > 0).then_some(()));
         server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
         // Its record may still have come before the session's end.
         let reply = called.join().unwrap();
         let cancelled = reply.status == 200 && reply.json()["error"]["code"] == "cancelled";
         assert!(cancelled || reply.status == 409, "{}", reply.text);
-        until("a git is left", || gits_with(&git_host.host()) == 0);
+        until("a git is left", || (gits_with(&git_host.host()) == 0).then_some(()));
     });
 }
 
@@ -178,15 +167,13 @@ fn cancel(server: &TestServer, session: &Value, arguments: Value, works: impl Fn
     let call = say(Some(&mcp), json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
     // Nobody need answer a request that was cancelled: this ends with the server at the latest.
     std::thread::spawn(call);
-    until("git is at work", &works);
+    until("git is at work", || works().then_some(()));
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
     say(Some(&mcp), cancel)().unwrap();
-    until("a git is left", || !works());
-    let path = format!("/sessions/{}/events?limit=500", session["id"].as_str().unwrap());
+    until("a git is left", || (!works()).then_some(()));
     until("its record", || {
-        let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
-        let finished = page["items"].as_array().unwrap().iter().rfind(|event| event["type"] == "ToolCallFinished");
-        finished.is_some_and(|event| event["answer"]["error"]["code"] == "cancelled")
+        let finished = events(server, session["id"].as_str().unwrap(), "ToolCallFinished").pop()?;
+        (finished["answer"]["error"]["code"] == "cancelled").then_some(())
     });
 }
 
