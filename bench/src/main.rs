@@ -15,6 +15,9 @@
 )]
 mod git_server;
 mod http;
+#[path = "../../crates/stead-testkit/src/lfs_server.rs"]
+#[expect(dead_code, unreachable_pub, clippy::unwrap_used, reason = "a part of the tests' own git server")]
+mod lfs_server;
 mod peer;
 mod rows;
 mod server;

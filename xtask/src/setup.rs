@@ -13,6 +13,7 @@ struct Need {
 const NEEDS: &[Need] = &[
     Need { what: "a C compiler", package: "build-essential", present: || succeeds("cc", &["--version"]) },
     Need { what: "git", package: "git", present: || succeeds("git", &["--version"]) },
+    Need { what: "git-lfs", package: "git-lfs", present: || succeeds("git-lfs", &["--version"]) },
     Need {
         what: "an ssh server",
         package: "openssh-server",

@@ -17,7 +17,7 @@ pub enum AtRemote {
     Others,
 }
 
-/// What an agent type says of repositories: whether submodules come along, and what may be pushed. The remote is always the session's
+/// What an agent type says of repositories: whether submodules and Git LFS files come along, and what may be pushed. The remote is always the session's
 /// own repository.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GitPush {
@@ -30,6 +30,9 @@ pub struct GitPush {
     /// Whether the repository's submodules are checked out too.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub submodules: bool,
+    /// Whether Git LFS files come with their content, and new ones go with a push.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub lfs: bool,
 }
 
 impl Read for GitPush {
@@ -41,6 +44,7 @@ impl Read for GitPush {
                 .map(|names| names.into_iter().map(|name| name.0).collect()),
             allow_force_push: fields.or("allow_force_push", false),
             submodules: fields.or("submodules", false),
+            lfs: fields.or("lfs", false),
         };
         fields.done();
         Some(push)

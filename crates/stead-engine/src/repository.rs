@@ -44,6 +44,12 @@ pub(crate) async fn tree(
     } else {
         mirrors.checkout(&source, &resolved)
     };
+    pause("repository.lfs").await;
+    let checkout = if spec.push.lfs {
+        mirrors.with_lfs(checkout, &source.gate, &watcher).await.map_err(|error| failure(&error))?
+    } else {
+        checkout
+    };
     let provider = current.and_then(|session| session.workspace.as_ref()?.provider);
     let home =
         provider.and_then(|provider| engine.providers().get(provider).ok().map(|found| found.capabilities().files));

@@ -12,6 +12,7 @@ use stead_core::repository::RepositoryUrl;
 
 use crate::error::{GitError, disk};
 use crate::index;
+use crate::lfs::{self, Files};
 use crate::mirror::{Depth, Mirrors, Resolved};
 use crate::submodules::Submodule;
 
@@ -32,13 +33,19 @@ impl Default for Author {
 const LIST_MEMORY: u64 = 64 << 20;
 const FILE_MEMORY: u64 = 512;
 
+pub(crate) fn list_memory(most_files: u64) -> u64 {
+    most_files.saturating_mul(FILE_MEMORY).saturating_add(LIST_MEMORY)
+}
+
 /// A checkout that is not written yet.
 #[derive(Clone)]
 pub struct Checkout {
     mirrors: Mirrors,
-    url: RepositoryUrl,
-    resolved: Resolved,
-    submodules: Vec<Submodule>,
+    pub(crate) url: RepositoryUrl,
+    pub(crate) resolved: Resolved,
+    pub(crate) submodules: Vec<Submodule>,
+    /// With their contents, if that was asked for.
+    pub(crate) lfs: Option<Files>,
 }
 
 /// What was written.
@@ -52,7 +59,7 @@ pub struct Written {
 
 impl Checkout {
     pub(crate) fn new(mirrors: Mirrors, url: RepositoryUrl, resolved: Resolved) -> Self {
-        Self { mirrors, url, resolved, submodules: Vec::new() }
+        Self { mirrors, url, resolved, submodules: Vec::new(), lfs: None }
     }
 
     pub(crate) fn add(&mut self, submodule: Submodule) {
@@ -64,6 +71,9 @@ impl Checkout {
         let Resolved { commit, branch, default_branch, depth, .. } = &self.resolved;
         let author = &self.mirrors.settings().author;
         let mut parts = format!("3\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
+        if self.lfs.is_some() {
+            parts += "\nlfs 1";
+        }
         for submodule in &self.submodules {
             parts += &format!("\n{:?} {:?} {}", submodule.name, submodule.path, submodule.checkout.key());
         }
@@ -77,10 +87,12 @@ impl Checkout {
         self.objects(&git_dir).await?;
         let settings = self.mirrors.settings();
         let limit = settings.timeout;
-        let memory = settings.most_files.saturating_mul(FILE_MEMORY).saturating_add(LIST_MEMORY);
+        let memory = list_memory(settings.most_files);
         let git = || self.mirrors.git().on(&git_dir).work_tree(into);
         let read = git().memory(memory).args(["read-tree", &self.resolved.commit]);
-        let read = async { read.local("read the commit's files", limit).await.map_err(|error| self.too_many(error)) };
+        let read = async {
+            read.local("read the commit's files", limit).await.map_err(|error| error.too_many(settings.most_files))
+        };
         let (seconds, _) = tokio::try_join!(self.time(&git_dir), read)?;
         let blobs = index::blobs(&git_dir.join("index")).map_err(disk(&git_dir))?;
         let write = git().setting("checkout.workers=0").setting("checkout.thresholdForParallelism=200");
@@ -88,7 +100,14 @@ impl Checkout {
         // Whichever fails first ends the other: a checkout that is too large is told so before it is written, or while it is.
         tokio::try_join!(self.weigh(&git_dir, blobs), write.local("check out the commit", limit))?;
         // On this thread, which is one for blocking work: all others of its kind may be waiting for this very checkout.
-        let mut settled = index::settle(into, &git_dir.join("index"), seconds).map_err(disk(&git_dir))?;
+        let contents = self.lfs.as_ref();
+        contents.map_or(Ok(()), |files| files.put_into(into))?;
+        let sizes = contents.map(Files::sizes).unwrap_or_default();
+        let mut settled = index::settle(into, &git_dir.join("index"), seconds, &sizes).map_err(disk(&git_dir))?;
+        if contents.is_some() {
+            settled.attributes.clear();
+            lfs::write_filter(into)?;
+        }
         let mut written = Written { repositories: vec![PathBuf::new()], left_out: Vec::new() };
         for Submodule { path, checkout, .. } in &self.submodules {
             let place = plain_directory(into, path).map_err(disk(into))?;
@@ -101,16 +120,6 @@ impl Checkout {
         Ok(written)
     }
 
-    /// A list of files that its memory cannot hold is longer than any that is wanted.
-    fn too_many(&self, error: GitError) -> GitError {
-        match error {
-            GitError::Failed { reason, .. } if reason.contains("ut of memory") => {
-                GitError::TooManyFiles { limit: self.mirrors.settings().most_files }
-            }
-            other => other,
-        }
-    }
-
     /// Looks whether so many files of such a size may be written. A few objects can name each other so often that no disk could hold it.
     async fn weigh(&self, git_dir: &Path, blobs: BTreeMap<String, u64>) -> Result<(), GitError> {
         let settings = self.mirrors.settings();
@@ -121,12 +130,17 @@ impl Checkout {
         let git = self.mirrors.git().on(git_dir).args(["cat-file", "--buffer", "--batch-check=%(objectsize)"]);
         let sizes = git.input(asked).local("measure the commit's files", settings.timeout).await?;
         let sizes = String::from_utf8_lossy(&sizes);
+        let contents = self.lfs.as_ref().map_or(0, Files::bytes);
         let bytes = sizes.lines().zip(blobs.values()).map(|(size, times)| {
             // What has no size is missing, and whoever writes it says so.
             size.parse().unwrap_or(0_u64).saturating_mul(*times)
         });
         let limit = settings.most_checkout;
-        if bytes.fold(0, u64::saturating_add) > limit { Err(GitError::CheckoutTooLarge { limit }) } else { Ok(()) }
+        if bytes.fold(contents, u64::saturating_add) > limit {
+            Err(GitError::CheckoutTooLarge { limit })
+        } else {
+            Ok(())
+        }
     }
 
     fn skeleton(&self, git_dir: &Path) -> Result<(), GitError> {

@@ -83,6 +83,11 @@ impl Password {
         Ok(Self { username: username.to_owned(), secret: secret.read().map_err(failed)? })
     }
 
+    /// As a header says it.
+    pub(crate) fn basic(&self) -> String {
+        format!("Basic {}", base64(format!("{}:{}", self.username, self.secret).as_bytes()))
+    }
+
     /// A text without the secret, should a server have sent it back.
     pub(crate) fn blot(&self, text: &str) -> String {
         let encoded = base64(format!("{}:{}", self.username, self.secret).as_bytes());

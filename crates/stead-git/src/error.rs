@@ -39,6 +39,18 @@ pub enum GitError {
     TooManyFiles { limit: u64 },
     #[error("the commit's files are together larger than the limit of {limit} bytes")]
     CheckoutTooLarge { limit: u64 },
+    #[error("Git LFS: {reason}")]
+    Lfs { reason: String },
+    #[error("the Git LFS content of {path} cannot be had: {reason}")]
+    LfsMissing { path: String, reason: String },
+    #[error("the Git LFS content of {path} is not what its pointer names: {reason}")]
+    LfsCorrupt { path: String, reason: String },
+    #[error(
+        "the LFS server sends this server to {host}, which is not the repository's own host: if that is right, name it in [git] lfs_hosts"
+    )]
+    LfsElsewhere { host: String },
+    #[error("the server's disk has {free} bytes left, and {needed} are needed: make room there")]
+    NoSpace { needed: u64, free: u64 },
     #[error("the push was refused: {reason}")]
     PushRefused { reason: String },
     #[error("what the workspace sent is no pack that can be taken: {reason}")]
@@ -72,6 +84,11 @@ impl GitError {
             Self::Redirected { .. } => "git_redirected",
             Self::Timeout { .. } => "git_timeout",
             Self::TooLarge { .. } | Self::TooManyFiles { .. } | Self::CheckoutTooLarge { .. } => "git_too_large",
+            Self::Lfs { .. } => "git_lfs_failed",
+            Self::LfsMissing { .. } => "git_lfs_missing",
+            Self::LfsCorrupt { .. } => "git_lfs_corrupt",
+            Self::LfsElsewhere { .. } => "git_lfs_refused",
+            Self::NoSpace { .. } => "insufficient_storage",
             Self::PushRefused { .. } => "git_push_refused",
             Self::BadPack { .. } => "git_bad_pack",
             Self::Failed { .. } | Self::Spawn(_) | Self::Disk { .. } | Self::Unrecorded { .. } => "git_failed",
@@ -87,6 +104,14 @@ impl GitError {
             cause = error.source();
         }
         text
+    }
+
+    /// A list of files that its memory cannot hold is longer than any that is wanted.
+    pub(crate) fn too_many(self, limit: u64) -> Self {
+        match self {
+            Self::Failed { reason, .. } if reason.contains("ut of memory") => Self::TooManyFiles { limit },
+            other => other,
+        }
     }
 
     /// Whether the same request may well succeed in a moment.

@@ -15,6 +15,7 @@ use stead_core::repository::GitRef;
 use crate::checkout::config;
 use crate::command::{Ended, Git, reason};
 use crate::error::{GitError, disk};
+use crate::lfs;
 use crate::mirror::{Mirrors, Resolved, Source};
 use crate::network::{Purpose, Remote, Watch};
 use crate::refs::is_commit;
@@ -51,6 +52,13 @@ pub enum Onto {
     Nothing,
 }
 
+/// Whether Git LFS files have their content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lfs {
+    On,
+    Off,
+}
+
 const SHORT: Duration = Duration::from_secs(120);
 
 impl Mirrors {
@@ -81,9 +89,10 @@ impl Mirrors {
         Ok(Pack { file: Some(file), shallow })
     }
 
-    /// The settings of a repository that is begun in a workspace.
-    pub fn config(&self, source: &Source, resolved: &Resolved) -> String {
-        config(&source.url, resolved.branch.as_deref(), &self.settings().author)
+    /// The settings of a repository that is begun in a workspace, with or without those for [`FILTER`](crate::FILTER).
+    pub fn config(&self, source: &Source, resolved: &Resolved, lfs: Lfs) -> String {
+        let filter = if lfs == Lfs::On { lfs::settings() } else { "" };
+        config(&source.url, resolved.branch.as_deref(), &self.settings().author) + filter
     }
 
     /// Judges a pack that an agent sent, for the sake of one commit in it.
@@ -145,7 +154,11 @@ impl Mirrors {
 }
 
 impl Accepted {
-    fn git<'a>(&self, git: Git<'a>) -> Git<'a> {
+    pub(crate) fn commit(&self) -> &str {
+        &self.commit
+    }
+
+    pub(crate) fn git<'a>(&self, git: Git<'a>) -> Git<'a> {
         git.on(&self.mirror)
             .env("GIT_OBJECT_DIRECTORY", self.quarantine.path())
             .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", self.mirror.join("objects"))

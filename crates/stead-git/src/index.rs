@@ -5,7 +5,7 @@
 //! times and sizes alone (`core.checkStat=minimal`). The time lies well before anything the agent does, so no change can hide in the
 //! same second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, openat, utime
 use sha1::{Digest, Sha1};
 
 use crate::left_out::Telling;
+use crate::lfs;
 
 /// Fixed fields, before the path.
 const HEAD: usize = 62;
@@ -22,12 +23,21 @@ const HEAD: usize = 62;
 const SUBMODULE: [u8; 4] = 0o160_000_u32.to_be_bytes();
 
 /// Gives every file of the checkout this time, in seconds, and the index with it. Returns what in it tells of more.
-pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result<Telling> {
+///
+/// `contents` are the files that are not what the commit has, but what a pointer in it names: their sizes.
+pub(crate) fn settle(
+    work_tree: &Path,
+    index: &Path,
+    seconds: i64,
+    contents: &HashMap<&[u8], u64>,
+) -> io::Result<Telling> {
     let mut bytes = fs::read(index)?;
     let stamp = u32::try_from(seconds).map_err(|_| malformed())?;
     let root = openat(CWD, work_tree, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut telling = Telling::default();
     entries(&mut bytes, |fixed, path| {
+        let content = contents.get(path);
+        let stamp = if content.is_some() { lfs::SECONDS } else { stamp };
         for field in fixed[..16].chunks_exact_mut(8) {
             field[..4].copy_from_slice(&stamp.to_be_bytes());
             field[4..].fill(0);
@@ -35,9 +45,13 @@ pub(crate) fn settle(work_tree: &Path, index: &Path, seconds: i64) -> io::Result
         // Device and inode, then user and group.
         fixed[16..24].fill(0);
         fixed[28..36].fill(0);
+        if let Some(size) = content {
+            // The lower half, as git keeps it.
+            fixed[36..40].copy_from_slice(&size.to_be_bytes()[4..]);
+        }
         let is_submodule = fixed[24..28] == SUBMODULE;
         telling.look(path, is_submodule);
-        if is_submodule { Ok(()) } else { touch(&root, path, seconds) }
+        if is_submodule || content.is_some() { Ok(()) } else { touch(&root, path, seconds) }
     })?;
     let body = bytes.len() - 20;
     let hash = Sha1::digest(&bytes[..body]);

@@ -43,7 +43,10 @@ impl Telling {
             warnings.push(("submodules_left_out".to_owned(), words));
         }
         if !self.attributes.is_empty() {
-            let words = format!("Git LFS files are left as pointers (named in {})", shown(&self.attributes));
+            let words = format!(
+                "Git LFS files are left as pointers (named in {}); the agent type's git.lfs brings them",
+                shown(&self.attributes)
+            );
             warnings.push(("lfs_left_out".to_owned(), words));
         }
         warnings

@@ -45,6 +45,8 @@ pub struct Settings {
     /// How many files a checkout may have, and how large they may be together.
     pub most_files: u64,
     pub most_checkout: u64,
+    /// Hosts beside a repository's own that its LFS server may send this server to.
+    pub lfs_hosts: Vec<String>,
     /// For how long what a branch stands for is not asked again.
     pub fresh: Duration,
     /// How much history a checkout gets that asks for none in particular; `None` is all of it.
@@ -67,6 +69,7 @@ impl Settings {
             most_bytes: 16 << 30,
             most_files: 2_000_000,
             most_checkout: 32 << 30,
+            lfs_hosts: Vec::new(),
             fresh: Duration::from_secs(5),
             depth: Some(1),
             most_packs: 20,

@@ -285,7 +285,7 @@ impl<'a> Remote<'a> {
 }
 
 /// The first address of a host, if every one of them may be gone to.
-async fn resolve(host: &Host, usual_port: u16, gate: &GitGate) -> Result<IpAddr, GitError> {
+pub(crate) async fn resolve(host: &Host, usual_port: u16, gate: &GitGate) -> Result<IpAddr, GitError> {
     let port = host.port.unwrap_or(usual_port);
     let unreachable = |reason: String| GitError::Unreachable { host: host.to_string(), reason };
     let asked =

@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::lfs_server::{self, Asked, LfsFault};
+
 /// What [`Fault::Held`] keeps back.
 const LAST_BYTES: usize = 64;
 
@@ -42,6 +44,7 @@ pub struct GitRequest {
 struct Behaviour {
     auth: Option<(String, String)>,
     fault: Fault,
+    lfs_fault: LfsFault,
     requests: Vec<GitRequest>,
 }
 
@@ -84,6 +87,10 @@ impl GitServer {
 
     pub fn fault(&self, fault: Fault) {
         self.behaviour.lock().unwrap().fault = fault;
+    }
+
+    pub fn lfs_fault(&self, fault: LfsFault) {
+        self.behaviour.lock().unwrap().lfs_fault = fault;
     }
 
     pub fn requests(&self) -> Vec<GitRequest> {
@@ -254,6 +261,20 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
         write!(stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     let body = read_body(&mut reader, &headers)?;
+    if lfs_server::is_lfs(path) {
+        let host = headers.get("host").cloned().unwrap_or_default();
+        let asked = Asked { method: &method, host: &host, path, body: &body, root };
+        let fault = {
+            let mut behaviour = behaviour.lock().unwrap();
+            let fault = behaviour.lfs_fault.clone();
+            if let (LfsFault::Cut(left), "GET") = (&mut behaviour.lfs_fault, method.as_str()) {
+                *left = left.saturating_sub(1);
+            }
+            fault
+        };
+        let still = || behaviour.lock().unwrap().lfs_fault == LfsFault::Held;
+        return lfs_server::answer(&mut stream, &asked, &fault, still);
+    }
     let is_pack = wants_pack(&headers, &body);
     if is_pack {
         behaviour.lock().unwrap().requests[number].wants_pack = true;

@@ -13,6 +13,7 @@
 mod client;
 mod event_stream;
 mod git_server;
+mod lfs_server;
 pub mod podman;
 pub mod postgres;
 pub mod registry;
@@ -22,5 +23,6 @@ mod wait;
 pub use client::{Client, RawReply, Reply};
 pub use event_stream::{EventStream, StreamEvent};
 pub use git_server::{Fault, GitRequest, GitServer, Repository};
+pub use lfs_server::{LfsFault, pointer, sha256};
 pub use server::{ServerOptions, TestServer};
 pub use wait::until;

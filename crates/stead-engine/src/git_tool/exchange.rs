@@ -10,7 +10,7 @@ use stead_core::git_push::AtRemote;
 use stead_core::repository::GitRef;
 use stead_core::settled::{PushedBranch, ResolvedCommit};
 use stead_core::spec::RepositorySpec;
-use stead_git::{ForPush, Mirrors, Onto, Resolved, Source};
+use stead_git::{Accepted, FILTER, FILTER_PATH, ForPush, Lfs, Mirrors, Onto, Resolved, Source};
 
 use super::Said;
 use super::inside::Inside;
@@ -77,7 +77,10 @@ impl<'a> Exchange<'a> {
         }
         let branch = resolved.branch.as_deref().unwrap_or("main");
         self.inside.tell(&["init", "--quiet", "--template=", &format!("--initial-branch={branch}")], "").await?;
-        self.inside.put_text(".git/config", &self.mirrors.config(source, resolved)).await?;
+        self.inside.put_text(".git/config", &self.mirrors.config(source, resolved, self.lfs())).await?;
+        if self.lfs() == Lfs::On {
+            self.inside.put_text(FILTER_PATH, FILTER).await?;
+        }
         self.inside.put_text(".git/info/exclude", "/.stead/\n").await
     }
 
@@ -97,9 +100,50 @@ impl<'a> Exchange<'a> {
                 return Err(failure);
             }
         }
+        self.bring_lfs(source, resolved).await?;
         if let Some(branch) = &resolved.branch {
             let name = format!("refs/remotes/origin/{branch}");
             self.inside.tell(&["update-ref", "-m", "fetch", &name, &resolved.commit], "").await?;
+        }
+        Ok(())
+    }
+
+    fn lfs(&self) -> Lfs {
+        if self.spec.push.lfs { Lfs::On } else { Lfs::Off }
+    }
+
+    /// The contents of a commit's Git LFS files, for the filter to find.
+    async fn bring_lfs(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
+        if self.lfs() == Lfs::Off {
+            return Ok(());
+        }
+        let objects = self.mirrors.lfs_objects(source, resolved, &self.watcher).await;
+        for object in objects.map_err(|error| failure(&error))? {
+            if !self.inside.holds(&object.place, object.size).await {
+                self.inside.put(&object.place, object.open().map_err(|error| failure(&error))?).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the LFS server what the commits name and it lacks. Without Git LFS nobody would, and so they do not go either.
+    async fn push_lfs(&self, source: &Source, accepted: &Accepted, to: &GitRef) -> Result<(), Failure> {
+        let files = self.mirrors.new_pointers(accepted).await.map_err(|error| failure(&error))?;
+        let Some(first) = files.first() else { return Ok(()) };
+        if self.lfs() == Lfs::Off {
+            let message = format!(
+                "the commits have {} new Git LFS pointer(s), the first is {}, and their contents would not go with them: \
+                 let the agent type's git.lfs be true, or keep these files out of Git LFS",
+                files.len(),
+                first.shown()
+            );
+            return Err(Failure::new("git_lfs_off", message));
+        }
+        let lacking = self.mirrors.lacking(source, to.as_str(), &files, &self.watcher).await;
+        for upload in lacking.map_err(|error| failure(&error))? {
+            let content = self.inside.take(&upload.place(), upload.size()).await?;
+            let content = content.ok_or_else(|| failure(&upload.absent()))?;
+            upload.send(content).await.map_err(|error| failure(&error))?;
         }
         Ok(())
     }
@@ -197,6 +241,7 @@ impl<'a> Exchange<'a> {
         let pack = self.pack(&commit).await?;
         let source = self.source(None);
         let accepted = self.mirrors.accept(&source, &commit, pack).await.map_err(|error| failure(&error))?;
+        self.push_lfs(&source, &accepted, &to).await?;
         let order = ForPush { branch: to.clone(), force, onto };
         let pushed = self.mirrors.push(&source, accepted, &order, &self.watcher).await;
         let output = pushed.map_err(|error| failure(&error))?;

@@ -147,6 +147,14 @@ impl<'a> Inside<'a> {
         copied.map(Some).map_err(|error| Failure::new("files_failed", format!("{path}: {error}")))
     }
 
+    /// Whether there is a file of this size.
+    pub(super) async fn holds(&self, path: &str, size: u64) -> bool {
+        self.workspace.open(path).await.is_ok_and(|opened| match opened.content {
+            Content::Bytes(bytes) => bytes.len() as u64 == size,
+            Content::Stream { size: found, .. } => found == size,
+        })
+    }
+
     pub(super) async fn remove(&self, path: &str) {
         let order = FileOrder::Delete { path: path.to_owned(), if_match: None };
         // Its own file in its own repository: left behind, it is only space.

@@ -67,7 +67,10 @@ fn git_push() -> Value {
     let branches = list(free_text(1, Some(255)));
     object(
         &[],
-        json!({"push_branches": or_null(branches), "allow_force_push": or_null(flag()), "submodules": or_null(flag())}),
+        json!({
+            "push_branches": or_null(branches), "allow_force_push": or_null(flag()),
+            "submodules": or_null(flag()), "lfs": or_null(flag()),
+        }),
     )
 }
 

@@ -25,6 +25,8 @@ pub(super) struct GitTable {
     /// How many files a checkout may have, and how large they may be together.
     max_files: Option<u64>,
     max_checkout: Option<String>,
+    /// Hosts beside a repository's own that its LFS server may send this server to.
+    lfs_hosts: Option<Vec<String>>,
     /// How many packs a mirror has before they are made fewer.
     max_packs: Option<usize>,
     /// How long a mirror is kept that no live session needs.
@@ -84,6 +86,7 @@ impl Config {
         if let Some(text) = &table.max_checkout {
             settings.most_checkout = self.git_size("max_checkout", text)?;
         }
+        settings.lfs_hosts = table.lfs_hosts.clone().unwrap_or_default();
         if let Some(packs) = table.max_packs {
             settings.most_packs = packs.max(1);
         }

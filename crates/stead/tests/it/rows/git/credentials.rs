@@ -13,7 +13,7 @@ use crate::rows::server;
 const CANARY: &str = "kanari3nvogel-t0ken";
 
 /// A server that has a token for this git server, which wants it.
-fn with_token(git: &GitServer) -> TestServer {
+pub(super) fn with_token(git: &GitServer) -> TestServer {
     let mut server = server();
     let token = server.home().join("git-token");
     std::fs::write(&token, format!("{CANARY}\n")).unwrap();

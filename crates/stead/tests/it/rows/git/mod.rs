@@ -4,6 +4,8 @@ mod clone;
 mod credentials;
 mod crowd;
 mod hostile;
+mod lfs;
+mod lfs_push;
 mod mirror;
 mod recovery;
 mod remote;
@@ -39,9 +41,18 @@ fn allow(server: &TestServer, git: &GitServer) {
 /// Declares the agent type `g`: native boxes, a workspace required.
 fn agent(server: &TestServer, more: Value) {
     native::build_init();
+    server.agent_type("g", boxed(more));
+}
+
+/// Gives the agent type `g` another workspace config.
+fn change(server: &TestServer, more: Value) {
+    server.client().put("/agent-types/g/workspace-config", boxed(more)).expect(200);
+}
+
+fn boxed(more: Value) -> Value {
     let mut workspace = json!({"enabled": true, "provider": "native", "require_workspace": true});
     workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    server.agent_type("g", workspace);
+    workspace
 }
 
 /// A session of `g` whose task has this context.

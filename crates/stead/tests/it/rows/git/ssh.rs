@@ -99,6 +99,14 @@ fn g5_over_ssh_with_a_key_and_only_to_a_known_host() {
     git_ok(&server, &session, "push", &[]);
     assert_eq!(repository.remote("main"), sh(&server, &session, "git rev-parse HEAD"));
 
+    // Git LFS objects are only had over HTTP, and it is said what to do.
+    let pointer = stead_testkit::pointer(&stead_testkit::sha256(b"x"), 1);
+    repository.git(&["pull", "-q", "origin", "main"]);
+    repository.commit(&[(".gitattributes", "*.bin filter=lfs\n"), ("a.bin", &pointer)], "pointer");
+    super::change(&server, json!({"git": {"lfs": true}}));
+    let (code, message) = failed(&start(&server, json!({"repository_url": url, "branch": "main"})));
+    assert!(code == "git_lfs_failed" && message.contains("https://"), "{code}: {message}");
+
     std::fs::write(sshd.path("authorized_keys"), "").unwrap();
     let (code, message) = failed(&start(&server, json!({"repository_url": url, "branch": "main"})));
     assert_eq!(code, "git_unauthorised", "{message}");

@@ -1,0 +1,112 @@
+//! What the LFS server is asked and what it answers: the batch interface, with plain downloads and uploads.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::pointer::{Oid, Pointer};
+
+pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
+/// As many at once as git-lfs asks for.
+pub(super) const MOST_OBJECTS: usize = 100;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Operation {
+    Download,
+    Upload,
+}
+
+#[derive(Serialize)]
+pub(super) struct Question<'a> {
+    pub(super) operation: Operation,
+    pub(super) transfers: [&'static str; 1],
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub(super) reference: Option<Reference>,
+    pub(super) objects: &'a [Pointer],
+    pub(super) hash_algo: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct Reference {
+    pub(super) name: String,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn new(operation: Operation, branch: Option<&str>, objects: &'a [Pointer]) -> Self {
+        let reference = branch.map(|branch| Reference { name: format!("refs/heads/{branch}") });
+        Self { operation, transfers: ["basic"], reference, objects, hash_algo: "sha256" }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Answer {
+    transfer: Option<String>,
+    hash_algo: Option<String>,
+    objects: Vec<Object>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Object {
+    oid: String,
+    #[serde(default)]
+    authenticated: Option<bool>,
+    #[serde(default)]
+    actions: Option<HashMap<String, Action>>,
+    #[serde(default)]
+    error: Option<Refusal>,
+}
+
+/// Where a content is, or goes.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Action {
+    pub(super) href: String,
+    #[serde(default)]
+    pub(super) header: Option<BTreeMap<String, String>>,
+    /// Whether the server's own headers are all that is needed.
+    #[serde(skip)]
+    pub(super) authenticated: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Refusal {
+    #[serde(default)]
+    pub(super) code: u16,
+    #[serde(default)]
+    pub(super) message: String,
+}
+
+/// What is to be done for one object.
+#[derive(Debug)]
+pub(super) enum Due {
+    Actions(HashMap<String, Action>),
+    Refused(Refusal),
+    /// The server did not speak of it.
+    Unmentioned,
+}
+
+impl Answer {
+    /// Why this answer cannot be used at all.
+    pub(super) fn wrong(&self) -> Option<String> {
+        let other = |given: &Option<String>, known: &str| given.clone().filter(|given| given != known);
+        if let Some(transfer) = other(&self.transfer, "basic") {
+            return Some(format!("it wants the transfer {transfer:?}, and only basic was offered"));
+        }
+        other(&self.hash_algo, "sha256").map(|hash| format!("it names objects by {hash:?}, and only sha256 is known"))
+    }
+
+    /// What was said of an object that was asked for; what was said of others is nothing.
+    pub(super) fn due(&mut self, pointer: &Pointer) -> Due {
+        let wanted = |object: &Object| Oid::try_from(object.oid.clone()).is_ok_and(|oid| oid == pointer.oid);
+        let Some(at) = self.objects.iter().position(wanted) else { return Due::Unmentioned };
+        let Object { authenticated, actions, error, .. } = self.objects.swap_remove(at);
+        if let Some(refusal) = error {
+            return Due::Refused(refusal);
+        }
+        let mut actions = actions.unwrap_or_default();
+        for action in actions.values_mut() {
+            action.authenticated = authenticated.unwrap_or(false);
+        }
+        Due::Actions(actions)
+    }
+}

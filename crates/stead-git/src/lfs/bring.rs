@@ -1,0 +1,317 @@
+//! From a commit's pointers to their contents, all of them beside the mirror.
+//!
+//! One at a time per repository: who waited while another got the same finds it there. One content that cannot be had fails it all:
+//! who asks for them wants them all. What was had stays for the next try.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use stead_core::remote::{Address, GitGate};
+use tokio::task::JoinSet;
+use ureq::http::StatusCode;
+
+use super::batch::{Action, Due, MOST_OBJECTS, Operation, Question, Refusal};
+use super::files::{Files, LfsFile};
+use super::http::harmless;
+use super::objects::{Objects, Tally, Untrue};
+use super::pointer::Pointer;
+use super::way::{Way, blocking};
+use crate::checkout::Checkout;
+use crate::error::{GitError, disk};
+use crate::mirror::{Mirrors, Resolved, Source, Turn};
+use crate::network::{Purpose, Watch};
+use crate::progress::Progress;
+
+/// Transfers at a time.
+const AT_ONCE: usize = 4;
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// A content for a repository that is in a workspace already.
+pub struct LfsObject {
+    /// Where it belongs in the workspace.
+    pub place: String,
+    pub size: u64,
+    path: PathBuf,
+}
+
+impl LfsObject {
+    pub fn open(&self) -> Result<File, GitError> {
+        File::open(&self.path).map_err(disk(&self.path))
+    }
+}
+
+impl Mirrors {
+    /// Fetches the contents of a commit's Git LFS files.
+    pub async fn lfs_objects(
+        &self,
+        source: &Source,
+        resolved: &Resolved,
+        watch: &dyn Watch,
+    ) -> Result<Vec<LfsObject>, GitError> {
+        let files = self.bring_lfs(source, resolved, watch).await?;
+        let object = |file: &LfsFile| {
+            let Pointer { oid, size } = &file.pointer;
+            LfsObject { place: oid.place(), size: *size, path: files.objects.path(oid) }
+        };
+        Ok(files.distinct().into_iter().map(object).collect())
+    }
+
+    /// Fetches the contents of a checkout's Git LFS files, and those of its submodules', and gives the checkout with them.
+    pub async fn with_lfs(
+        &self,
+        mut checkout: Checkout,
+        gate: &GitGate,
+        watch: &dyn Watch,
+    ) -> Result<Checkout, GitError> {
+        let source = Source { url: checkout.url.clone(), reference: None, depth: None, gate: gate.clone() };
+        checkout.lfs = Some(self.bring_lfs(&source, &checkout.resolved, watch).await?);
+        for submodule in &mut checkout.submodules {
+            let inner = Box::pin(self.with_lfs(submodule.checkout.clone(), gate, watch)).await?;
+            submodule.checkout = inner;
+        }
+        Ok(checkout)
+    }
+
+    /// The Git LFS files of a commit that is in the mirror, each with its content there.
+    pub(crate) async fn bring_lfs(
+        &self,
+        source: &Source,
+        resolved: &Resolved,
+        watch: &dyn Watch,
+    ) -> Result<Files, GitError> {
+        let objects = Objects::of(&resolved.mirror);
+        let _turn = self.lfs_turn(&resolved.mirror, watch).await?;
+        objects.prepare()?;
+        let files = Files { files: self.lfs_files(resolved, &objects).await?, objects };
+        let missing: Vec<LfsFile> =
+            files.distinct().into_iter().filter(|file| !files.objects.has(&file.pointer)).cloned().collect();
+        self.judge(&files, &missing)?;
+        if missing.is_empty() {
+            return Ok(files);
+        }
+        let tally = Arc::new(Tally::default());
+        // Dropped with this future: then nobody waits for what is under way.
+        let _waiting = Waiting(tally.clone());
+        let work = async {
+            match source.gate.judge(&source.url)? {
+                Address::Local { path } => copy_local(&path, &missing, &files.objects, &tally).await,
+                _ => self.download(source, resolved, &missing, &files.objects, &tally, watch).await,
+            }
+        };
+        telling(work, &missing, &tally, watch).await?;
+        Ok(files)
+    }
+
+    async fn lfs_turn(&self, mirror: &Path, watch: &dyn Watch) -> Result<Turn, GitError> {
+        let name = mirror.with_extension("lfs.git");
+        if self.is_busy(&name) {
+            let detail = "for another session's Git LFS files of the same repository".to_owned();
+            watch.progress(Progress { stage: "Waiting".to_owned(), percent: 0, detail });
+        }
+        self.turn(&name).await
+    }
+
+    /// Before anything is asked for: a pointer is a stranger's claim of a size.
+    fn judge(&self, files: &Files, missing: &[LfsFile]) -> Result<(), GitError> {
+        let settings = self.settings();
+        if files.files.iter().any(|file| file.pointer.size > settings.most_bytes) {
+            return Err(GitError::TooLarge { limit: settings.most_bytes });
+        }
+        if files.bytes() > settings.most_checkout {
+            return Err(GitError::CheckoutTooLarge { limit: settings.most_checkout });
+        }
+        files.objects.weigh(missing.iter().fold(0, |sum, file| sum.saturating_add(file.pointer.size)))
+    }
+
+    async fn download(
+        &self,
+        source: &Source,
+        resolved: &Resolved,
+        missing: &[LfsFile],
+        objects: &Objects,
+        tally: &Arc<Tally>,
+        watch: &dyn Watch,
+    ) -> Result<(), GitError> {
+        let way = Way::open(self.settings(), source, Purpose::Fetch, watch).await?;
+        for files in missing.chunks(MOST_OBJECTS) {
+            let pointers: Vec<_> = files.iter().map(|file| file.pointer.clone()).collect();
+            let question = Question::new(Operation::Download, resolved.branch.as_deref(), &pointers);
+            let mut answer = way.ask(&question).await?;
+            let mut transfers = Vec::new();
+            for file in files {
+                let (way, action) = (way.clone(), action(file, answer.due(&file.pointer))?);
+                let (file, objects, tally) = (file.clone(), objects.clone(), tally.clone());
+                transfers.push(Transfer { way, action, file, objects, tally });
+            }
+            run_all(transfers).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where an object is, or why it cannot be had.
+fn action(file: &LfsFile, due: Due) -> Result<Action, GitError> {
+    let missing = |reason: &str| GitError::LfsMissing { path: file.shown(), reason: reason.to_owned() };
+    match due {
+        Due::Actions(mut actions) => {
+            actions.remove("download").ok_or_else(|| missing("the LFS server does not say where it is"))
+        }
+        Due::Refused(Refusal { code, message }) => {
+            Err(missing(&format!("the LFS server answers {code}: {}", harmless(&message))))
+        }
+        Due::Unmentioned => Err(missing("the LFS server does not speak of it")),
+    }
+}
+
+/// A content on its way.
+struct Transfer {
+    way: Arc<Way>,
+    action: Action,
+    file: LfsFile,
+    objects: Objects,
+    tally: Arc<Tally>,
+}
+
+/// A few at a time; the first that fails ends the others.
+async fn run_all(transfers: Vec<Transfer>) -> Result<(), GitError> {
+    let (mut left, mut running) = (transfers.into_iter(), JoinSet::new());
+    loop {
+        while running.len() < AT_ONCE
+            && let Some(transfer) = left.next()
+        {
+            running.spawn(transfer.run());
+        }
+        let interrupted = |_| Err(GitError::Lfs { reason: "the work was interrupted".to_owned() });
+        match running.join_next().await {
+            Some(ended) => ended.unwrap_or_else(interrupted)?,
+            None => return Ok(()),
+        }
+    }
+}
+
+impl Transfer {
+    /// Tries again where that can help.
+    async fn run(self) -> Result<(), GitError> {
+        let mut patience = self.way.patience();
+        loop {
+            match self.once().await {
+                Err(error) if patience.again(&error).await => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn once(&self) -> Result<(), GitError> {
+        let response = self.way.get(&self.action).await?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            let refused = self.way.refused("the host that keeps it", response).await;
+            return Err(match status {
+                StatusCode::NOT_FOUND | StatusCode::GONE => {
+                    GitError::LfsMissing { path: self.file.shown(), reason: refused.sentence() }
+                }
+                _ => refused,
+            });
+        }
+        let (objects, pointer, tally) = (self.objects.clone(), self.file.pointer.clone(), self.tally.clone());
+        let taken = blocking(move || objects.take(&pointer, response.into_body().into_reader(), &tally)).await?;
+        taken.map_err(|untrue| why(untrue, &self.file, Some(self.way.host())))?;
+        self.tally.objects.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// What it means that a content was not taken; from a host, half of it may be whole the next time.
+pub(super) fn why(untrue: Untrue, file: &LfsFile, from: Option<String>) -> GitError {
+    let corrupt = |reason: String| GitError::LfsCorrupt { path: file.shown(), reason };
+    let size = file.pointer.size;
+    match (untrue, from) {
+        (Untrue::Short { bytes }, Some(host)) => {
+            let reason = format!("the content of {} ended after {bytes} of {size} bytes", file.shown());
+            GitError::Unreachable { host, reason }
+        }
+        (Untrue::Short { bytes }, None) => corrupt(format!("it has {bytes} bytes, and not {size}")),
+        (Untrue::Long, _) => corrupt(format!("it has more than {size} bytes")),
+        (Untrue::Hash { found }, _) => corrupt(format!("its SHA-256 is {found}, and not {}", file.pointer.oid)),
+        (Untrue::Stopped, _) => GitError::Lfs { reason: "nobody waits for it any more".to_owned() },
+        (Untrue::Io(error), _) if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) => {
+            GitError::NoSpace { needed: size, free: 0 }
+        }
+        (Untrue::Io(error), Some(host)) => {
+            GitError::Unreachable { host, reason: format!("the content of {} broke off: {error}", file.shown()) }
+        }
+        (Untrue::Io(error), None) => disk(&file.place())(error),
+    }
+}
+
+/// From a repository on this machine: where git-lfs itself keeps them.
+async fn copy_local(path: &str, missing: &[LfsFile], objects: &Objects, tally: &Arc<Tally>) -> Result<(), GitError> {
+    for file in missing {
+        let (root, objects, wanted, counted) = (path.to_owned(), objects.clone(), file.clone(), tally.clone());
+        let copied = blocking(move || {
+            let absent = || GitError::LfsMissing {
+                path: wanted.shown(),
+                reason: "the repository on this machine has it in neither lfs/objects nor .git/lfs/objects".to_owned(),
+            };
+            let places = ["lfs/objects", ".git/lfs/objects"];
+            let found = places.iter().find_map(|place| {
+                let below = PathBuf::from(place).join(wanted.pointer.oid.path());
+                open_plain(Path::new(&root), &below).ok()
+            });
+            let found = found.ok_or_else(absent)?;
+            objects.take(&wanted.pointer, found, &counted).map_err(|untrue| why(untrue, &wanted, None))
+        });
+        copied.await??;
+        tally.objects.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// A plain file of a directory that others may write: by no link, and no device.
+fn open_plain(root: &Path, path: &Path) -> std::io::Result<File> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let root = openat(CWD, root, flags | OFlags::DIRECTORY, Mode::empty())?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let file = File::from(openat2(root, path, flags | OFlags::NONBLOCK, Mode::empty(), resolve)?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Tells how far it is, now and then.
+async fn telling<T>(
+    work: impl Future<Output = Result<T, GitError>>,
+    missing: &[LfsFile],
+    tally: &Tally,
+    watch: &dyn Watch,
+) -> Result<T, GitError> {
+    let all = missing.iter().fold(0_u64, |sum, file| sum.saturating_add(file.pointer.size)).max(1);
+    let tell = || {
+        let (bytes, objects) = (tally.bytes.load(Ordering::Relaxed), tally.objects.load(Ordering::Relaxed));
+        let percent = u8::try_from((u128::from(bytes) * 100 / u128::from(all)).min(100)).unwrap_or(100);
+        let detail = format!("({objects}/{}), {:.1} MiB", missing.len(), bytes as f64 / f64::from(1 << 20));
+        watch.progress(Progress { stage: "Receiving Git LFS objects".to_owned(), percent, detail });
+    };
+    let mut work = std::pin::pin!(work);
+    let mut clock = tokio::time::interval(TOLD_EVERY);
+    loop {
+        tokio::select! {
+            ended = &mut work => {
+                tell();
+                return ended;
+            }
+            _ = clock.tick() => tell(),
+        }
+    }
+}
+
+/// Ends what is under way when nobody waits for it any more.
+struct Waiting(Arc<Tally>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.stopped.store(true, Ordering::Relaxed);
+    }
+}

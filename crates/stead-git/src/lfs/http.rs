@@ -1,0 +1,154 @@
+//! One request to one host whose address was judged. Nothing is followed from here, and nothing goes through anybody else.
+
+use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use stead_core::remote::{Address, Host};
+use stead_core::repository::RepositoryUrl;
+use ureq::http::Uri;
+use ureq::tls::{PemItem, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::{Agent, Timeout};
+
+use crate::error::GitError;
+use crate::mirror::Settings;
+
+/// What is read of an answer that is no object.
+const MOST_WORDS: u64 = 64 << 10;
+/// What is read of a batch's answer: a hundred objects with long URLs.
+pub(super) const MOST_ANSWER: u64 = 4 << 20;
+
+/// A scheme, a host and a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) scheme: &'static str,
+    pub(super) host: Host,
+}
+
+impl Origin {
+    /// Of an address that names one; with its port, said or not.
+    pub(super) fn of(url: &str) -> Option<Self> {
+        let uri: Uri = url.parse().ok()?;
+        let (scheme, authority) = (uri.scheme_str()?, uri.authority()?.as_str());
+        // Read by the rules for repositories: no account, and no host that two programs could read differently.
+        let plain: RepositoryUrl =
+            format!("{scheme}://{authority}/x").parse().ok().filter(|_| !authority.contains('@'))?;
+        match Address::of(&plain)? {
+            Address::Http { scheme, host } => {
+                let usual = if scheme == "http" { 80 } else { 443 };
+                Some(Self { scheme, host: Host { port: Some(host.port.unwrap_or(usual)), ..host } })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.host.port.unwrap_or(443)
+    }
+}
+
+/// Connects to the address that was judged, whatever its name is by now.
+#[derive(Debug)]
+struct Pinned(SocketAddr);
+
+impl Resolver for Pinned {
+    fn resolve(&self, _: &Uri, _: &ureq::config::Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        addresses.push(self.0);
+        Ok(addresses)
+    }
+}
+
+pub(super) fn agent(settings: &Settings, origin: &Origin, address: IpAddr) -> Agent {
+    let stall = settings.stall.max(Duration::from_secs(1));
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        // A redirect is judged before anybody follows it.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent("stead")
+        .timeout_global(Some(settings.timeout))
+        .timeout_connect(Some(stall.min(Duration::from_secs(60))))
+        .timeout_per_read(Some(stall))
+        .timeout_per_write(Some(stall))
+        .tls_config(TlsConfig::builder().root_certs(roots().clone()).build())
+        .build();
+    Agent::with_parts(config, DefaultConnector::new(), Pinned(SocketAddr::new(address, origin.port())))
+}
+
+/// Whom git trusts here: what the system trusts. A system that says nothing trusts whom browsers trust.
+fn roots() -> &'static RootCerts {
+    const BUNDLES: [&str; 4] = [
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/cert.pem",
+    ];
+    static ROOTS: OnceLock<RootCerts> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let bundle = BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
+        let certificates: Vec<_> = ureq::tls::parse_pem(&bundle)
+            .filter_map(|item| match item {
+                Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                _ => None,
+            })
+            .collect();
+        if certificates.is_empty() { RootCerts::WebPki } else { RootCerts::new_with_certs(&certificates) }
+    })
+}
+
+/// What kept a request from being answered.
+pub(super) fn failed(error: ureq::Error, host: &str, settings: &Settings) -> GitError {
+    match error {
+        ureq::Error::Timeout(Timeout::Global) => {
+            GitError::Timeout { doing: "transfer Git LFS objects", seconds: settings.timeout.as_secs() }
+        }
+        ureq::Error::Timeout(_) => {
+            let reason = format!("it said nothing for {} s", settings.stall.as_secs());
+            GitError::Unreachable { host: host.to_owned(), reason }
+        }
+        other => GitError::Unreachable { host: host.to_owned(), reason: harmless(&other.to_string()) },
+    }
+}
+
+/// The server's own reason, in a sentence that can be shown.
+pub(super) fn words(body: ureq::Body) -> String {
+    let mut bytes = Vec::new();
+    // What cannot be read is no reason.
+    let _ = body.into_with_config().limit(MOST_WORDS + 1).reader().take(MOST_WORDS).read_to_end(&mut bytes);
+    let told = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+    let told = told.and_then(|told| told["message"].as_str().map(str::to_owned));
+    harmless(&told.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+pub(super) fn harmless(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(300).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Origin;
+
+    #[test]
+    fn an_origin_is_read_in_one_way_or_not_at_all() {
+        let text = |url: &str| Origin::of(url).map(|origin| format!("{}://{}", origin.scheme, origin.host));
+        for (url, origin) in [
+            ("https://H.example/a?b=c", Some("https://h.example:443")),
+            ("http://h.example:8080/a", Some("http://h.example:8080")),
+            ("https://[::1]:9/a", Some("https://[::1]:9")),
+            ("https://me@h.example/a", None),
+            ("https://h.example\\@other.example/a", None),
+            ("https://h.example:0x50/a", None),
+            ("ftp://h.example/a", None),
+            ("file:///etc/passwd", None),
+            ("/relative", None),
+            ("", None),
+        ] {
+            assert_eq!(text(url).as_deref(), origin, "{url}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Contents under their hashes, beside a mirror.
+//!
+//! Each is written aside, measured and hashed as it comes, flushed, and only then named. All of them have one old time, so that a
+//! checkout can have them as links and its index can know their time without asking.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::statvfs;
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use super::pointer::{Oid, Pointer};
+use crate::error::{GitError, disk};
+
+/// The time of every object: the beginning of 2000. Before anything an agent does, and after what archives can name.
+pub(crate) const SECONDS: u32 = 946_684_800;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Objects(PathBuf);
+
+/// How far it is, and whether anybody still waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) bytes: AtomicU64,
+    pub(super) objects: AtomicU64,
+    pub(super) stopped: AtomicBool,
+}
+
+impl Objects {
+    pub(crate) fn of(mirror: &Path) -> Self {
+        Self(mirror.join("lfs"))
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn path(&self, oid: &Oid) -> PathBuf {
+        self.0.join("objects").join(oid.path())
+    }
+
+    pub(super) fn has(&self, pointer: &Pointer) -> bool {
+        fs::symlink_metadata(self.path(&pointer.oid)).is_ok_and(|found| found.is_file() && found.len() == pointer.size)
+    }
+
+    /// For whoever has the turn: what is aside was left by one that was killed.
+    pub(super) fn prepare(&self) -> Result<(), GitError> {
+        let aside = self.aside();
+        if aside.exists() {
+            fs::remove_dir_all(&aside).map_err(disk(&aside))?;
+        }
+        fs::create_dir_all(&aside).map_err(disk(&aside))
+    }
+
+    pub(super) fn aside(&self) -> PathBuf {
+        self.0.join("aside")
+    }
+
+    /// Looks whether so much more fits on the disk.
+    pub(super) fn weigh(&self, needed: u64) -> Result<(), GitError> {
+        let found = statvfs(&self.0).map_err(|error| disk(&self.0)(error.into()))?;
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        if needed > free { Err(GitError::NoSpace { needed, free }) } else { Ok(()) }
+    }
+
+    /// Takes a content that claims to be what a pointer names.
+    pub(super) fn take(&self, pointer: &Pointer, from: impl Read, tally: &Tally) -> Result<(), Untrue> {
+        let aside = self.aside();
+        let mut file = NamedTempFile::new_in(&aside)?;
+        copy(pointer, from, file.as_file_mut(), tally)?;
+        let path = self.path(&pointer.oid);
+        let parent = path.parent().unwrap_or(&self.0);
+        fs::create_dir_all(parent)?;
+        file.as_file().set_permissions(Permissions::from_mode(0o644))?;
+        file.as_file().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(SECONDS.into()))?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+/// Why a content was not taken.
+#[derive(Debug)]
+pub(super) enum Untrue {
+    Io(io::Error),
+    Short { bytes: u64 },
+    Long,
+    Hash { found: Oid },
+    Stopped,
+}
+
+impl From<io::Error> for Untrue {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Copies exactly what a pointer names.
+pub(super) fn copy(pointer: &Pointer, mut from: impl Read, to: &mut impl Write, tally: &Tally) -> Result<(), Untrue> {
+    let (mut hash, mut bytes, mut piece) = (Sha256::new(), 0_u64, vec![0; 128 << 10]);
+    loop {
+        if tally.stopped.load(Ordering::Relaxed) {
+            return Err(Untrue::Stopped);
+        }
+        let count = from.read(&mut piece)?;
+        if count == 0 {
+            break;
+        }
+        bytes += count as u64;
+        if bytes > pointer.size {
+            return Err(Untrue::Long);
+        }
+        hash.update(&piece[..count]);
+        to.write_all(&piece[..count])?;
+        tally.bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+    if bytes < pointer.size {
+        return Err(Untrue::Short { bytes });
+    }
+    let found = Oid::of(&hash.finalize());
+    if found == pointer.oid { Ok(()) } else { Err(Untrue::Hash { found }) }
+}
+
+/// A file that is what a pointer names, or not.
+pub(super) fn check(pointer: &Pointer, file: &File) -> Result<(), Untrue> {
+    copy(pointer, file, &mut io::sink(), &Tally::default())
+}

@@ -1,0 +1,127 @@
+//! Contents that go to the LFS server before the commits that name them go to the repository.
+//!
+//! A remote whose commits name contents it has not is broken for everybody else. So a push with new pointers first asks the LFS server
+//! which of them it lacks, gives it those, and fails before the commits go if one is not there to be given.
+
+use std::fs::File;
+use std::io::Seek as _;
+use std::sync::Arc;
+
+use ureq::SendBody;
+use ureq::http::Method;
+
+use super::batch::{Action, Due, MOST_OBJECTS, Operation, Question, Refusal};
+use super::files::{LfsFile, shown};
+use super::http::harmless;
+use super::objects::check;
+use super::pointer::{Pointer, Reading};
+use super::way::{Way, blocking};
+use crate::error::GitError;
+use crate::exchange::Accepted;
+use crate::mirror::{Mirrors, Source};
+use crate::network::{Purpose, Watch};
+
+/// A content the LFS server lacks.
+pub struct Upload {
+    file: LfsFile,
+    actions: std::collections::HashMap<String, Action>,
+    way: Arc<Way>,
+}
+
+impl Upload {
+    /// Where git-lfs and the filter keep it in a workspace.
+    pub fn place(&self) -> String {
+        self.file.pointer.oid.place()
+    }
+
+    pub fn size(&self) -> u64 {
+        self.file.pointer.size
+    }
+
+    /// Why there is nothing to give.
+    pub fn absent(&self) -> GitError {
+        let reason = format!("the LFS server lacks it, and the workspace has no {}", self.place());
+        GitError::LfsMissing { path: self.file.shown(), reason }
+    }
+
+    /// Gives it what it lacks, if this is that.
+    pub async fn send(&self, content: File) -> Result<(), GitError> {
+        let pointer = self.file.pointer.clone();
+        let checked = blocking(move || {
+            let checked = check(&pointer, &content);
+            let mut content = content;
+            checked.map(|()| content.rewind().map(|()| content))
+        });
+        let content = checked.await?.map_err(|untrue| super::bring::why(untrue, &self.file, None))?;
+        let content = content.map_err(|error| GitError::Lfs { reason: error.to_string() })?;
+        let Some(upload) = self.actions.get("upload") else { return Ok(()) };
+        let kind = Some("application/octet-stream");
+        let sent = self.way.send(
+            Method::PUT,
+            upload,
+            kind,
+            move || SendBody::from_owned_reader(content),
+            self.file.pointer.size,
+        );
+        self.taken(sent.await?).await?;
+        if let Some(verify) = self.actions.get("verify") {
+            let body =
+                serde_json::to_vec(&self.file.pointer).map_err(|error| GitError::Lfs { reason: error.to_string() })?;
+            self.taken(self.way.post(verify, body).await?).await?;
+        }
+        Ok(())
+    }
+
+    async fn taken(&self, response: ureq::http::Response<ureq::Body>) -> Result<(), GitError> {
+        if response.status().is_success() { Ok(()) } else { Err(self.way.refused("the LFS server", response).await) }
+    }
+}
+
+impl Mirrors {
+    /// The pointers in an agent's commits that the mirror does not know.
+    pub async fn new_pointers(&self, accepted: &Accepted) -> Result<Vec<LfsFile>, GitError> {
+        let git = || accepted.git(self.git());
+        let words = ["rev-list", "--objects", "--filter=object:type=blob", "--filter-provided-objects", "--stdin"];
+        let named = git().args(words);
+        let asked = format!("{}\n--not\n--all\n", accepted.commit());
+        let named = named.input(asked).local("list the new files", self.settings().timeout).await?;
+        let named = String::from_utf8_lossy(&named).into_owned();
+        let named: Vec<(&str, &str)> = named.lines().map(|line| line.split_once(' ').unwrap_or((line, ""))).collect();
+        let pointers = self.pointers(git, named.iter().map(|(blob, _)| *blob)).await?;
+        let found = named.iter().filter_map(|(blob, path)| match pointers.get(*blob) {
+            Some(Reading::Pointer(pointer)) => Some(LfsFile::new(path.as_bytes(), pointer.clone())),
+            _ => None,
+        });
+        Ok(found.collect())
+    }
+
+    /// Which of them the LFS server lacks.
+    pub async fn lacking(
+        &self,
+        source: &Source,
+        branch: &str,
+        files: &[LfsFile],
+        watch: &dyn Watch,
+    ) -> Result<Vec<Upload>, GitError> {
+        let way = Way::open(self.settings(), source, Purpose::Push, watch).await?;
+        let mut lacking = Vec::new();
+        for files in files.chunks(MOST_OBJECTS) {
+            let pointers: Vec<Pointer> = files.iter().map(|file| file.pointer.clone()).collect();
+            let mut answer = way.ask(&Question::new(Operation::Upload, Some(branch), &pointers)).await?;
+            for file in files {
+                let refused = |reason: String| GitError::LfsMissing { path: shown(file.path()), reason };
+                match answer.due(&file.pointer) {
+                    Due::Actions(actions) if actions.contains_key("upload") => {
+                        lacking.push(Upload { file: file.clone(), actions, way: way.clone() });
+                    }
+                    Due::Actions(_) => {}
+                    Due::Refused(Refusal { code, message }) => {
+                        return Err(refused(format!("the LFS server answers {code}: {}", harmless(&message))));
+                    }
+                    Due::Unmentioned => return Err(refused("the LFS server does not speak of it".to_owned())),
+                }
+            }
+        }
+        Ok(lacking)
+    }
+}

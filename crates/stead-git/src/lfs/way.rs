@@ -1,0 +1,258 @@
+//! The way to a repository's LFS server, and what may be said on it to whom.
+//!
+//! The server is the one beside the repository (`URL.git/info/lfs`); what a repository's own `.lfsconfig` says is a stranger's word and not
+//! read. Where it sends us must be its own host, or one the operator named (`[git] lfs_hosts`). The credential goes to its own host
+//! alone; the headers the LFS server gives for a transfer go where it says, and never on from there.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stead_core::remote::{Address, GitGate};
+use tokio::sync::Mutex;
+use ureq::http::{Method, Request, Response, StatusCode};
+use ureq::{Agent, Body, SendBody};
+
+use super::batch::{Action, Answer, MEDIA_TYPE, Question};
+use super::http::{MOST_ANSWER, Origin, agent, failed, harmless, words};
+use crate::credential::{Credential, Password};
+use crate::error::GitError;
+use crate::mirror::{Settings, Source};
+use crate::network::{Loan, Purpose, Watch, resolve};
+
+/// How often a transfer may be sent on.
+const MOST_MOVES: usize = 5;
+
+pub(super) struct Way {
+    settings: Settings,
+    gate: GitGate,
+    own: Origin,
+    base: String,
+    password: Option<Password>,
+    agents: Mutex<HashMap<String, Agent>>,
+}
+
+impl Way {
+    /// For a repository over HTTP; the use of a credential is on record before there is one.
+    pub(super) async fn open(
+        settings: &Settings,
+        source: &Source,
+        purpose: Purpose,
+        watch: &dyn Watch,
+    ) -> Result<Arc<Self>, GitError> {
+        let Address::Http { scheme, host } = source.gate.judge(&source.url)? else {
+            let reason = "its objects are only had over http(s): give the repository's https:// URL".to_owned();
+            return Err(GitError::Lfs { reason });
+        };
+        let url = source.url.as_str().trim_end_matches('/');
+        let base = format!("{}.git/info/lfs", url.strip_suffix(".git").unwrap_or(url));
+        let unreadable = || GitError::Lfs { reason: "no LFS server can be told from the repository's URL".to_owned() };
+        let own = Origin::of(&base).ok_or_else(unreadable)?;
+        let password = match settings.password_for(scheme, &host) {
+            Some(Credential::Password { username, secret, .. }) => {
+                let (host, kind) = (host.to_string(), "password");
+                let loan = Loan { host: host.clone(), kind, username: Some(username.clone()), purpose };
+                watch.lending(&loan).await.map_err(|error| GitError::Unrecorded { reason: error.to_string() })?;
+                Some(Password::open(&host, &username, &secret)?)
+            }
+            _ => None,
+        };
+        let (settings, gate, agents) = (settings.clone(), source.gate.clone(), Mutex::default());
+        Ok(Arc::new(Self { settings, gate, own, base, password, agents }))
+    }
+
+    pub(super) fn host(&self) -> String {
+        self.own.host.to_string()
+    }
+
+    /// Asks what is to be done for these objects. Tries again where that can help.
+    pub(super) async fn ask(self: &Arc<Self>, question: &Question<'_>) -> Result<Answer, GitError> {
+        let body = serde_json::to_vec(question).map_err(|error| GitError::Lfs { reason: error.to_string() })?;
+        let mut patience = self.patience();
+        loop {
+            match self.ask_once(body.clone()).await {
+                Err(error) if patience.again(&error).await => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn ask_once(self: &Arc<Self>, body: Vec<u8>) -> Result<Answer, GitError> {
+        let action = Action { href: format!("{}/objects/batch", self.base), header: None, authenticated: false };
+        let response = self.post(&action, body).await?;
+        match response.status() {
+            StatusCode::OK => {}
+            status if status.is_redirection() => {
+                return Err(GitError::Redirected { reason: format!("the LFS server answers {}", status.as_u16()) });
+            }
+            _ => return Err(self.refused("the LFS server", response).await),
+        }
+        let read = blocking(move || {
+            let mut bytes = Vec::new();
+            let reader = response.into_body().into_with_config().limit(MOST_ANSWER + 1).reader();
+            reader.take(MOST_ANSWER + 1).read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let broken = |error: std::io::Error| GitError::Unreachable { host: self.host(), reason: error.to_string() };
+        let bytes = read.await?.map_err(broken)?;
+        let unreadable = |_| GitError::Lfs { reason: "the LFS server's answer cannot be read".to_owned() };
+        let answer: Answer = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        match answer.wrong() {
+            Some(wrong) => Err(GitError::Lfs { reason: format!("the LFS server's answer cannot be used: {wrong}") }),
+            None => Ok(answer),
+        }
+    }
+
+    /// Sends words of the LFS interface.
+    pub(super) async fn post(self: &Arc<Self>, action: &Action, body: Vec<u8>) -> Result<Response<Body>, GitError> {
+        let bytes = body.len() as u64;
+        let body = move || SendBody::from_owned_reader(std::io::Cursor::new(body));
+        self.send(Method::POST, action, Some(MEDIA_TYPE), body, bytes).await
+    }
+
+    /// Opens what an action names for reading, wherever it is moved to, as long as that may be gone to.
+    pub(super) async fn get(self: &Arc<Self>, action: &Action) -> Result<Response<Body>, GitError> {
+        let mut action = action.clone();
+        for _ in 0..MOST_MOVES {
+            let response = self.send(Method::GET, &action, None, SendBody::none, 0).await?;
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let location = response.headers().get("location").and_then(|value| value.to_str().ok());
+            let lost = || GitError::Lfs { reason: "the LFS server sends on to nowhere".to_owned() };
+            let location = location.ok_or_else(lost)?.to_owned();
+            let href = match location.starts_with('/') && !location.starts_with("//") {
+                true => {
+                    let Origin { scheme, host } = Origin::of(&action.href).ok_or_else(lost)?;
+                    format!("{scheme}://{host}{location}")
+                }
+                false => location,
+            };
+            // What was given for one host says nothing to another.
+            let header = action.header.filter(|_| Origin::of(&href) == Origin::of(&action.href));
+            action = Action { href, header, authenticated: action.authenticated };
+        }
+        Err(GitError::Lfs { reason: format!("the LFS server sends on more than {MOST_MOVES} times") })
+    }
+
+    /// Sends one request to a host that may be gone to.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        method: Method,
+        action: &Action,
+        kind: Option<&'static str>,
+        body: impl FnOnce() -> SendBody<'static> + Send + 'static,
+        bytes: u64,
+    ) -> Result<Response<Body>, GitError> {
+        let elsewhere = || GitError::LfsElsewhere { host: harmless(&action.href) };
+        let origin = Origin::of(&action.href).ok_or_else(elsewhere)?;
+        let agent = self.agent(&origin).await?;
+        let mut request = Request::builder().method(method.clone()).uri(&action.href);
+        for (name, value) in action.header.iter().flatten() {
+            let ours = ["host", "connection", "content-length", "transfer-encoding"];
+            if !ours.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+                request = request.header(name, value);
+            }
+        }
+        let given = action.header.iter().flatten().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if let (Some(password), true) = (&self.password, origin == self.own && !given && !action.authenticated) {
+            request = request.header("authorization", password.basic());
+        }
+        if let Some(kind) = kind {
+            request = request.header("content-type", kind);
+        }
+        if kind == Some(MEDIA_TYPE) {
+            request = request.header("accept", MEDIA_TYPE);
+        }
+        if method != Method::GET {
+            request = request.header("content-length", bytes);
+        }
+        let way = self.clone();
+        let host = origin.host.to_string();
+        let sent = blocking(move || {
+            let request =
+                request.body(body()).map_err(|error| GitError::Lfs { reason: harmless(&error.to_string()) })?;
+            agent.run(request).map_err(|error| way.blotted(failed(error, &host, &way.settings)))
+        });
+        sent.await?
+    }
+
+    /// To an address of the host that was judged, once and for all requests.
+    async fn agent(&self, origin: &Origin) -> Result<Agent, GitError> {
+        let key = format!("{}://{}", origin.scheme, origin.host);
+        let mut agents = self.agents.lock().await;
+        if let Some(agent) = agents.get(&key) {
+            return Ok(agent.clone());
+        }
+        let named = GitGate { hosts: self.settings.lfs_hosts.clone(), roots: Vec::new() };
+        let gate = match origin == &self.own {
+            true => &self.gate,
+            false if named.names(&origin.host) => &named,
+            false => return Err(GitError::LfsElsewhere { host: key }),
+        };
+        let address = resolve(&origin.host, origin.port(), gate).await?;
+        let agent = agent(&self.settings, origin, address);
+        agents.insert(key, agent.clone());
+        Ok(agent)
+    }
+
+    /// What an answer means that is no success, with the server's own reason.
+    pub(super) async fn refused(&self, who: &str, response: Response<Body>) -> GitError {
+        let status = response.status().as_u16();
+        let said = blocking(move || words(response.into_body())).await.unwrap_or_default();
+        let said = self.password.as_ref().map_or(said.clone(), |password| password.blot(&said));
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        let (host, reason) = (self.own.host.to_string(), format!("{who} answers {status}{said}"));
+        match status {
+            401 | 403 => {
+                let hint = match &self.password {
+                    Some(_) => "the configured credential was offered",
+                    None => "no credential is configured for it",
+                };
+                GitError::Unauthorised { host, reason: format!("{reason}; {hint}") }
+            }
+            429 | 500 | 502..=504 => GitError::Unreachable { host, reason },
+            _ => GitError::Lfs { reason },
+        }
+    }
+
+    fn blotted(&self, error: GitError) -> GitError {
+        match (error, &self.password) {
+            (GitError::Unreachable { host, reason }, Some(password)) => {
+                GitError::Unreachable { host, reason: password.blot(&reason) }
+            }
+            (other, _) => other,
+        }
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        Patience { pause: self.settings.retry_pause, left: self.settings.tries.saturating_sub(1), host: self.host() }
+    }
+}
+
+/// How often something is tried again whose failure may pass.
+pub(super) struct Patience {
+    pause: Duration,
+    left: u32,
+    host: String,
+}
+
+impl Patience {
+    /// Waits a growing while, if trying again can help.
+    pub(super) async fn again(&mut self, error: &GitError) -> bool {
+        if !error.passes() || self.left == 0 {
+            return false;
+        }
+        tracing::info!(host = %self.host, error = %error, "Git LFS will try again");
+        tokio::time::sleep(self.pause).await;
+        self.left -= 1;
+        self.pause *= 2;
+        true
+    }
+}
+
+/// On a thread that may wait.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, GitError> {
+    let interrupted = |_| GitError::Lfs { reason: "the work was interrupted".to_owned() };
+    tokio::task::spawn_blocking(work).await.map_err(interrupted)
+}
