@@ -1,4 +1,5 @@
-//! Building a box, from the outside in: `stead-init launch`; and `stead-init guest` ([`guest`]), where somebody else has built it.
+//! Building a box, from the outside in: `stead-init launch`; and `stead-init guest` ([`guest`]), where somebody else has built it,
+//! over files that `stead-init tree` ([`tree`]) has put together.
 //!
 //! One single-threaded program, read top to bottom: [`launch`] runs on the host and makes the groups, the volume and the namespaces; the
 //! child continues in [`inside`], enters the new root, gives up every right ([`lockdown`]) and becomes [`crate::init`].
@@ -18,6 +19,7 @@ mod lockdown;
 mod masks;
 mod root;
 mod tree;
+mod trees;
 mod volume;
 
 pub use filter::seccomp_profile;
@@ -26,4 +28,5 @@ pub use guest::{GATE, HandOver, INIT, guest};
 pub use launch::{Report, launch};
 pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
+pub use trees::{ON_THE_HOST, PLACES, TREES, TreeOrder, TreeTo, tree};
 pub(crate) use volume::mounted as mount_volume;

@@ -10,6 +10,7 @@ mod gate;
 mod launch;
 mod remove;
 mod sweep;
+mod trees;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
@@ -19,4 +20,5 @@ pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unm
 pub use launch::{RunningBox, launch, restart, resume};
 pub use remove::remove;
 pub(crate) use sweep::remove_tree_at;
+pub use trees::{lay_tree, take_off_tree};
 pub use uids::UidRanges;

@@ -23,7 +23,8 @@ pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
     Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Switchboard, UidRanges, bind_limits,
-    connect, doctor, end_container, launch, mount_volume, remove, restart, resume, unmount_volume,
+    connect, doctor, end_container, launch, lay_tree, mount_volume, remove, restart, resume, take_off_tree,
+    unmount_volume,
 };
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, LayerSpec, Limits, RANGE_LENGTH, Volume, WORKSPACE};

@@ -69,6 +69,11 @@ impl ProcessMark {
         Ok(Self { pid, start_time, boot_id: boot_id()? })
     }
 
+    /// Whether the process is still the one that was marked. Where that cannot be told it is.
+    pub fn is_alive(&self) -> bool {
+        self.alive().map_or(true, |found| found.is_some())
+    }
+
     /// The process, if it is still the one that was marked and has not ended.
     pub(crate) fn alive(&self) -> io::Result<Option<Pid>> {
         let same = self.pid > 0 && boot_id()? == self.boot_id && start_time(self.pid)? == Some(self.start_time);

@@ -16,6 +16,19 @@ pub struct BoxFacts {
     /// It was kept ready before anyone asked for it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub warm: bool,
+    /// How its files are kept, where that depends on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trees: Option<Trees>,
+}
+
+/// How the files of a box are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trees {
+    /// As layers that are there once for everybody, and what was written above them.
+    Shared,
+    /// All of them for itself alone: this host cannot do better.
+    Copied,
 }
 
 impl BoxFacts {

@@ -88,6 +88,11 @@ pub struct Images {
 
 impl Images {
     /// Gives up what an interrupted import held. The directory is made when it is needed.
+    /// Where they are kept, with everything else that is shared.
+    pub(crate) fn layers(&self) -> &Arc<LayerStore> {
+        &self.layers
+    }
+
     pub fn open(directory: PathBuf, layers: Arc<LayerStore>) -> Result<Self, ProviderError> {
         let images = Self { directory, layers, names: Mutex::default() };
         let named: Vec<String> = images.records()?.iter().map(holder).collect();

@@ -11,6 +11,7 @@ mod evaluate;
 mod execs;
 mod fill;
 mod images;
+mod layered;
 mod layers;
 mod memory;
 mod native;
@@ -24,7 +25,7 @@ pub use images::{ImageError, ImageRecord, Images, Naming};
 pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};
-pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull};
+pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull, Trees};
 /// What this host can do for native boxes, tried one by one.
 pub use stead_box::{Check, doctor};
 

@@ -1,23 +1,15 @@
 //! The native provider: boxes of this host's own kernel, no daemon, no image, as root and as an ordinary user.
 //!
-//! A workspace is an overlay of read-only layers and one generation of its volume above them ([`lineage`]). Making one reserves a place; the box
-//! is started over the layers there are when something first needs it. A snapshot freezes what was written into a layer, a restore and
-//! a fork share layers, so none of them depends on how much there is. What happens in a box is [`crate::boxed`].
+//! Their workspaces are layered ([`crate::layered`]): the box is started over the layers there are when something first needs it, and ended to freeze
+//! what it wrote.
 
-mod beside;
-mod home;
-mod keep;
-mod lineage;
+mod boxes;
 mod place;
-mod ready;
-mod stamp;
-mod usage;
-mod workspaces;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stead_box::Held;
+use stead_box::{BoxError, Held, RunningBox};
 use stead_core::WorkspaceId;
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
@@ -29,31 +21,34 @@ use stead_core::registry::Side;
 use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::images::Images;
+use crate::layered::{Boxes, LayeredHome, Lineage, Place, Running, Workspaces};
 use crate::layers::{LayerStore, Usage as SharedUsage};
 use crate::provider::{AdoptOrder, Health, Provider, WorkspaceUsage};
 use crate::workspace::Workspace;
-use home::NativeHome;
+use boxes::{NativeBox, NativeBoxes};
 pub use place::NativeConfig;
-use place::Place;
-use workspaces::Workspaces;
 
 pub struct NativeProvider {
+    config: NativeConfig,
     workspaces: Arc<Workspaces>,
+    boxes: Arc<NativeBoxes>,
     enforceable: Held,
 }
 
 impl NativeProvider {
     /// `layers` may be shared with other providers of the same server.
     pub fn new(config: NativeConfig, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
-        let workspaces = Arc::new(Workspaces::open(Place::new(config), layers, images));
-        Self { workspaces, enforceable: stead_box::enforceable() }
+        let place = Place::new(config.home.clone(), config.instance.clone(), config.home.join("uids"));
+        let workspaces = Arc::new(Workspaces::open(place, layers));
+        let boxes = NativeBoxes { init: config.init.clone(), workspaces: workspaces.clone(), images };
+        Self { config, workspaces, boxes: Arc::new(boxes), enforceable: stead_box::enforceable() }
     }
 
     fn workspace(&self, order: &CreateOrder) -> Arc<dyn Workspace> {
         Arc::new(BoxedWorkspace::new(self.home(order)))
     }
 
-    fn home(&self, order: &CreateOrder) -> NativeHome {
+    fn home(&self, order: &CreateOrder) -> LayeredHome {
         let (workspaces, turn) = (self.workspaces.clone(), self.workspaces.turn(order.workspace));
         let started_anew = turn.lock().is_ok_and(|turn| turn.running.is_none());
         let asked = [
@@ -73,8 +68,10 @@ impl NativeProvider {
             image_digest: image.map(|image| image.digest.to_string()),
             runtime: None,
             warm: lineage.is_some_and(|lineage| lineage.claimed),
+            trees: None,
         };
-        NativeHome { order: order.clone(), workspaces, turn, promised, made, started_anew }
+        let boxes: Arc<dyn Boxes> = self.boxes.clone();
+        LayeredHome { order: order.clone(), workspaces, boxes, turn, promised, made, started_anew }
     }
 }
 
@@ -96,15 +93,24 @@ impl Provider for NativeProvider {
     }
 
     async fn health(&self) -> Health {
-        match self.workspaces.place.check() {
+        match self.config.check() {
             Ok(()) => Health::Healthy,
             Err(reason) => Health::Unhealthy { reason },
         }
     }
 
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        let (workspaces, ordered) = (self.workspaces.clone(), order.clone());
-        off_thread(move || workspaces.create(&ordered)).await?;
+        let (boxes, ordered) = (self.boxes.clone(), order.clone());
+        off_thread(move || {
+            boxes.workspaces.reserve(ordered.workspace, |place| {
+                let image = place::image(&boxes.images, &ordered)?;
+                let ids = place.take_ids(ordered.workspace)?;
+                let mut lineage = Lineage::new(&place.instance, ids);
+                lineage.image = image;
+                Ok(lineage)
+            })
+        })
+        .await?;
         Ok(self.workspace(order))
     }
 
@@ -113,8 +119,8 @@ impl Provider for NativeProvider {
         if !stead_box::runs_as_root() {
             return Ok(None);
         }
-        let (workspaces, order) = (self.workspaces.clone(), order.clone());
-        off_thread(move || workspaces.shape(&order).map(Some)).await
+        let (boxes, order) = (self.boxes.clone(), order.clone());
+        off_thread(move || place::shape(&boxes.images, &order).map(Some)).await
     }
 
     async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
@@ -133,13 +139,23 @@ impl Provider for NativeProvider {
 
     async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let home = self.home(order);
-        off_thread(move || home.claim()).await?;
+        off_thread(move || {
+            let env = place::env(&home.order, &home.lineage()?);
+            home.claim(env)
+        })
+        .await?;
         Ok(self.workspace(order))
     }
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let (workspaces, id) = (self.workspaces.clone(), order.create.workspace);
-        off_thread(move || workspaces.adopt(id)).await?;
+        off_thread(move || {
+            workspaces.adopt(id, |_| match RunningBox::find(&workspaces.place.directory(id)) {
+                Err(BoxError::Gone { .. }) => Ok(None),
+                found => Ok(Some(Arc::new(NativeBox(found?)) as Arc<dyn Running>)),
+            })
+        })
+        .await?;
         Ok(self.workspace(&order.create))
     }
 

@@ -4,6 +4,7 @@
 //! call pays for Podman. Everything of a workspace is in one directory ([`place`]); what Podman is asked for is in [`container`].
 
 mod address;
+mod boxes;
 mod client;
 mod container;
 mod file_body;
@@ -13,15 +14,14 @@ mod imported;
 mod late;
 mod place;
 mod pull;
+mod start;
 mod tunnel;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use stead_box::build::HandOver;
-use stead_box::{Gate, Guest, Held, Limits, Switchboard};
+use stead_box::{Held, Ids};
 use stead_core::WorkspaceId;
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::{FileHome, ProviderCapabilities};
@@ -34,21 +34,30 @@ use stead_fs::Digest;
 use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::images::Images;
-use crate::provider::{AdoptOrder, Health, Provider, Tell};
+use crate::layered::{self, LayeredHome, Lineage, Workspaces, limits};
+use crate::provider::{AdoptOrder, Health, Provider, Tell, WorkspaceUsage};
 use crate::workspace::Workspace;
 pub use address::PodmanTarget;
-use client::{Client, escaped};
-use container::{BUSY_ATTEMPTS, BUSY_PAUSE, Container, Found};
+use boxes::PodmanBoxes;
+use client::Client;
 use home::PodmanHome;
 use image::Image;
 pub use image::Pull;
 use late::Late;
 use place::{Place, Record};
 use pull::Pulls;
+use start::{Podman, env};
 use tunnel::Tunnel;
 
-/// How long a started container may take until its first process asks for its control socket.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+/// How the files of boxes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trees {
+    /// As layers that all share, where this host can do that; copied elsewhere.
+    #[default]
+    Shared,
+    /// Copied into each.
+    Copied,
+}
 
 /// What a server tells its Podman provider.
 #[derive(Debug, Clone)]
@@ -67,6 +76,7 @@ pub struct PodmanConfig {
     /// For agent types that name none.
     pub base_image: String,
     pub pull: Pull,
+    pub trees: Trees,
 }
 
 /// How a box came to be spoken to.
@@ -78,244 +88,172 @@ enum Taken {
 }
 
 pub struct PodmanProvider {
-    config: PodmanConfig,
-    client: Arc<Client>,
+    podman: Arc<Podman>,
+    boxes: Arc<PodmanBoxes>,
     pulls: Arc<Pulls>,
-    place: Arc<Place>,
-    late: Arc<Late>,
     images: Arc<Images>,
     /// Held while an imported image is given to Podman: once is enough.
     lending: tokio::sync::Mutex<()>,
 }
 
 impl PodmanProvider {
+    /// Layers are shared with whoever else uses the store that the images are in.
     pub fn new(config: PodmanConfig, images: Arc<Images>) -> Self {
         let tunnel = Tunnel::new(config.home.join("ssh.sock"));
         let client = Arc::new(Client::new(config.target.resolve(), tunnel));
-        let late = Late::new(config.home.join("late"), config.instance.clone(), client.clone());
-        let place = Place::new(config.home.clone(), config.instance.clone(), config.uids.clone());
-        Self {
-            config,
-            client,
-            pulls: Arc::default(),
-            place: Arc::new(place),
-            late: Arc::new(late),
-            images,
-            lending: tokio::sync::Mutex::default(),
-        }
+        let late = Arc::new(Late::new(config.home.join("late"), config.instance.clone(), client.clone()));
+        let place = Arc::new(Place::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
+        let layered = layered::Place::new(config.home.clone(), config.instance.clone(), config.uids.clone());
+        let workspaces = Arc::new(Workspaces::open(layered, images.layers().clone()));
+        let podman = Arc::new(Podman { config, client, place, late, workspaces, shares: OnceLock::new() });
+        let boxes = Arc::new(PodmanBoxes(podman.clone()));
+        Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default() }
     }
 
-    fn workspace(&self, id: WorkspaceId, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
-        let made = BoxFacts {
+    fn made(&self, record: &Record) -> BoxFacts {
+        BoxFacts {
             image: Some(record.image.reference.clone()),
             image_digest: Some(record.image.digest.clone()),
             runtime: record.runtime.clone(),
             warm: record.warm,
-        };
+            trees: Some(if record.layered {
+                stead_core::box_facts::Trees::Shared
+            } else {
+                stead_core::box_facts::Trees::Copied
+            }),
+        }
+    }
+
+    fn workspace(&self, order: &CreateOrder, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
+        let (id, started_anew) = (order.workspace, taken == Taken::Started);
+        if record.layered {
+            return Arc::new(BoxedWorkspace::new(self.layered(order, record, started_anew)));
+        }
+        let (place, made) = (self.podman.place.clone(), self.made(record));
         let enforced_limits = limit_kinds(record.held);
-        let (place, started_anew) = (self.place.clone(), taken == Taken::Started);
         Arc::new(BoxedWorkspace::new(PodmanHome { id, place, enforced_limits, made, started_anew }))
     }
 
-    fn container_name(&self, id: WorkspaceId) -> String {
-        format!("stead-{}-{id}", self.config.instance)
+    /// The workspace of a box whose tree is made of layers; what holds of its limits is promised to hold again when it is started again.
+    fn layered(&self, order: &CreateOrder, record: &Record, started_anew: bool) -> LayeredHome {
+        let workspaces = self.podman.workspaces.clone();
+        LayeredHome {
+            order: order.clone(),
+            turn: workspaces.turn(order.workspace),
+            workspaces,
+            boxes: self.boxes.clone(),
+            promised: limit_kinds(record.held),
+            made: self.made(record),
+            started_anew,
+        }
     }
 
     /// Makes directory, volume and container anew.
     async fn make(&self, order: &CreateOrder) -> Result<Record, ProviderError> {
-        let id = order.workspace;
-        let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
+        let reference = order.base_image.as_deref().unwrap_or(&self.podman.config.base_image);
         let image = match self.lend(reference, order).await? {
             Some(image) => image,
             None => self.own_image(reference, order).await?,
         };
-        let (place, limits) = (self.place.clone(), limits(order));
-        let (instance, container) = (self.config.instance.clone(), self.container_name(id));
-        let mapped = passes_descriptors(self.config.runtime.as_deref());
+        let (podman, asked) = (self.podman.clone(), order.clone());
         let record = off_thread(move || {
-            let directory = place.make(id)?;
-            let first_uid = if mapped { place.take_uids(id)? } else { place.own_uids() };
-            let (runtime, pid, held) = (None, None, Held::default());
-            let record = Record { instance, container, image, runtime, first_uid, pid, held, dial: None, warm: false };
+            let (id, place, config) = (asked.workspace, &podman.place, &podman.config);
+            place.check().map_err(|error| place::host("make", &config.home, error))?;
+            let layered = podman.shares().is_ok();
+            let first_uid = if layered {
+                let ids = podman.workspaces.reserve(id, |place| {
+                    let ids = if podman.is_of_this_kernel() { place.take_ids(id)? } else { Ids::Range { first: 0 } };
+                    Ok(Lineage::new(&place.instance, ids))
+                })?;
+                match ids.ids {
+                    Ids::Range { first } => Some(first),
+                    Ids::Own => None,
+                }
+            } else {
+                place.make(id)?;
+                if podman.is_of_this_kernel() { place.take_uids(id)? } else { place.own_uids() }
+            };
+            let container = format!("stead-{}-{id}", config.instance);
+            let record = Record { layered, ..Record::new(config.instance.clone(), container, image, first_uid) };
             place.write(id, &record)?;
-            place.volume(&directory, &limits, first_uid)?;
+            if !layered {
+                place.volume(&place.directory(id), &limits(&asked), first_uid)?;
+            }
             Ok(record)
         });
-        self.start(order, record.await?).await
+        let record = record.await?;
+        if !record.layered {
+            return self.podman.start(order, record, None).await;
+        }
+        let (home, place) = (self.layered(order, &record, false), self.podman.place.clone());
+        off_thread(move || {
+            home.warm()?;
+            place.read(home.order.workspace).ok_or(ProviderError::Gone { workspace: home.order.workspace })
+        })
+        .await
     }
 
     /// The image that Podman has.
     async fn own_image(&self, reference: &str, order: &CreateOrder) -> Result<Image, ProviderError> {
-        let Some(digest) = &order.image_digest else { return image::find(&self.client, reference).await };
+        let Some(digest) = &order.image_digest else { return image::find(&self.podman.client, reference).await };
         let gone = || image::missing(reference, &format!("the source of this clone had {digest}, which is gone"));
         self.pinned_image(reference, digest).await?.ok_or_else(gone)
     }
 
     async fn pinned_image(&self, reference: &str, digest: &str) -> Result<Option<Image>, ProviderError> {
-        let (place, wanted) = (self.place.clone(), digest.to_owned());
+        let (place, wanted) = (self.podman.place.clone(), digest.to_owned());
         let ids = off_thread(move || place.ids_of(&wanted)).await?;
-        image::look_pinned(&self.client, reference, digest, ids).await
+        image::look_pinned(&self.podman.client, reference, digest, ids).await
     }
 
-    /// Starts a container over a directory and a volume that are there. The record says that it is asked for.
-    async fn start(&self, order: &CreateOrder, mut record: Record) -> Result<Record, ProviderError> {
+    async fn adopt_layered(&self, order: &CreateOrder, record: Record) -> Result<Arc<dyn Workspace>, ProviderError> {
+        let (id, podman, boxes) = (order.workspace, self.podman.clone(), self.boxes.clone());
+        let home = self.layered(order, &record, false);
+        let taken = off_thread(move || {
+            podman.workspaces.adopt(id, |lineage| boxes.find(id, lineage))?;
+            if home.runs() {
+                return Ok(Taken::Found);
+            }
+            // The box has ended, or is over a tree it was about to leave; its files are there. The same image by its id, the same ids.
+            home.start_again()?;
+            Ok(Taken::Started)
+        });
+        let taken = taken.await?;
+        let record = self.podman.place.read(id).ok_or(ProviderError::Gone { workspace: id })?;
+        Ok(self.workspace(order, &record, taken))
+    }
+
+    async fn adopt_copied(&self, order: &CreateOrder, record: Record) -> Result<Arc<dyn Workspace>, ProviderError> {
         let id = order.workspace;
-        self.late.forget(&record.container).map_err(|error| place::host("write below", &self.config.home, error))?;
-        let (directory, mut limits) = (self.place.directory(id), limits(order));
-        if !passes_descriptors(self.config.runtime.as_deref()) {
-            // What the host would count are threads of gVisor's own; that the limit does not hold is said in the session.
-            limits.pids = None;
-        }
-        let at = directory.clone();
-        let gate = off_thread(move || Ok(Gate::open(&at)?)).await?;
-        let seccomp = self.seccomp_profile()?;
-        let wanted = Container {
-            name: &record.container,
-            instance: &self.config.instance,
-            workspace: &id.to_string(),
-            image_id: &record.image.id,
-            runtime: self.config.runtime.as_deref(),
-            first_uid: record.first_uid,
-            init: &self.config.init,
-            directory: &directory,
-            seccomp: &seccomp,
-            limits: &limits,
-        };
-        self.create_container(&record.container, wanted.order()).await?;
-        // Podman takes another runtime for one it does not know, and says nothing: look before anything runs.
-        record.runtime = Some(self.runtime_of(&record.container).await?);
-        let started = self.client.post(&format!("/containers/{}/start", record.container), None).await?;
-        if !started.status.is_success() && !passes_descriptors(record.runtime.as_deref()) {
-            return Err(unusable(&record, &started.reason()));
-        }
-        started.ok()?;
-        let mut all = record.image.env.clone();
-        all.extend(env(order));
-        let hand_over = HandOver { env: all, ..HandOver::default() };
-        let has_volume = order.limits.disk.is_some() && record.first_uid.is_some();
-        let guest = if passes_descriptors(record.runtime.as_deref()) {
-            let guest = off_thread(move || Ok(gate.admit(hand_over, &limits, START_PATIENCE)?)).await?;
-            record.held = guest.held;
-            record.held.disk = has_volume && guest.pid.is_some_and(|pid| self.place.volume_holds(&directory, pid));
-            guest
-        } else {
-            let (guest, board) = self.admit_dialling(&record, gate, hand_over, limits).await?;
-            record.dial = Some(board.secret().to_owned());
-            self.place.keep(id, board);
-            record.held = guest.held;
-            record.held.disk = has_volume && self.place.volume_is_apart(&directory);
-            guest
-        };
-        record.pid = guest.pid;
-        let (place, kept) = (self.place.clone(), record.clone());
-        off_thread(move || place.write(id, &kept)).await?;
-        Ok(record)
-    }
-
-    /// Asks for the container. A server that was killed while it asked for one of this name may have left one, or half of one, or Podman may still
-    /// be at it: the name is this server's alone, so what has it goes.
-    async fn create_container(&self, name: &str, order: serde_json::Value) -> Result<(), ProviderError> {
-        let mut attempts = 0;
-        loop {
-            let said = self.client.post("/containers/create", Some(order.clone())).await?;
-            attempts += 1;
-            if said.status.is_success() || attempts >= BUSY_ATTEMPTS || !said.reason().contains("in use") {
-                return said.ok().map(drop);
+        let directory = self.podman.place.directory(id);
+        let (place, dial) = (self.podman.place.clone(), record.dial.clone());
+        // One that calls and has ended would be waited for in vain.
+        let may_live = dial.is_none() || self.podman.is_running(&record.container).await?;
+        let lives = off_thread(move || {
+            if let Some(secret) = dial.filter(|_| may_live) {
+                place.reopen(id, &secret)?;
             }
-            match container::find(&self.client, &self.config.instance, name).await? {
-                Found::Ours(own) => container::remove(&self.client, &own).await?,
-                Found::Nobody if attempts > BUSY_ATTEMPTS / 2 => container::remove_half(&self.client, name).await?,
-                Found::Nobody | Found::Another => {}
+            Ok(may_live && place.connect(id).is_ok())
+        });
+        if lives.await? {
+            return Ok(self.workspace(order, &record, Taken::Found));
+        }
+        // The box has ended; its files have not. The same image by its id, the same ids, the same volume.
+        self.podman.remove_container(&record.container).await?;
+        let record = Record { runtime: None, ..record };
+        let (place, limits, asked) = (self.podman.place.clone(), limits(order), record.clone());
+        off_thread(move || {
+            let image = directory.join("volume.img").exists() || directory.join("volume/upper").exists();
+            if !image {
+                return Err(ProviderError::Gone { workspace: id });
             }
-            tokio::time::sleep(BUSY_PAUSE).await;
-        }
+            place.write(id, &asked)?;
+            place.volume(&directory, &limits, asked.first_uid)
+        })
+        .await?;
+        let record = self.podman.start(order, record, None).await?;
+        Ok(self.workspace(order, &record, Taken::Started))
     }
-
-    /// Lets in the first process of a box whose kernel takes no descriptors; one that ends before it has asked says why not.
-    async fn admit_dialling(
-        &self,
-        record: &Record,
-        gate: Gate,
-        hand_over: HandOver,
-        limits: Limits,
-    ) -> Result<(Guest, Switchboard), ProviderError> {
-        let inspected = self.client.get(&format!("/containers/{}/json", record.container)).await?.ok()?;
-        let pid = inspected.pointer("/State/Pid").and_then(serde_json::Value::as_i64);
-        let pid = pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
-        let admitted = off_thread(move || Ok(gate.admit_dialling(hand_over, &limits, pid, START_PATIENCE)?));
-        let ended = format!("/containers/{}/wait?condition=stopped", record.container);
-        tokio::select! {
-            admitted = admitted => admitted,
-            _ = self.client.post_and_wait(&ended) => Err(unusable(record, "the box ended before it could call the server")),
-        }
-    }
-
-    /// Who really runs it. Another than the one asked for is an error, not a substitute.
-    async fn runtime_of(&self, container: &str) -> Result<String, ProviderError> {
-        let found = self.client.get(&format!("/containers/{container}/json")).await?.ok()?;
-        let runtime = found.get("OCIRuntime").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
-        match &self.config.runtime {
-            Some(asked) if *asked != runtime => Err(ProviderError::Runtime { asked: asked.clone(), got: runtime }),
-            _ => Ok(runtime),
-        }
-    }
-
-    /// The filter of every box, where Podman can read it.
-    fn seccomp_profile(&self) -> Result<PathBuf, ProviderError> {
-        let path = self.config.home.join("seccomp.json");
-        let profile = stead_box::build::seccomp_profile().to_string();
-        if std::fs::read_to_string(&path).is_ok_and(|there| there == profile) {
-            return Ok(path);
-        }
-        let new = self.config.home.join(format!("seccomp.json.{}", std::process::id()));
-        let written = std::fs::write(&new, profile).and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| place::host("write", &path, error))?;
-        Ok(path)
-    }
-
-    async fn is_running(&self, container: &str) -> Result<bool, ProviderError> {
-        let found = self.client.get(&format!("/containers/{}/json", escaped(container))).await?;
-        Ok(found.status.is_success() && found.body.pointer("/State/Running") == Some(&serde_json::Value::Bool(true)))
-    }
-
-    /// Removes the container, if there is one and it is ours by its label as well as by our record.
-    async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
-        match container::find(&self.client, &self.config.instance, name).await? {
-            Found::Ours(own) => container::remove(&self.client, &own).await,
-            Found::Nobody | Found::Another => Ok(()),
-        }
-    }
-
-    async fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        let place = self.place.clone();
-        off_thread(move || place.sweep(id)).await
-    }
-}
-
-/// gVisor's kernel is not this host's: it knows nothing of its descriptors, and what serves it files enters a user namespace before it looks for them.
-fn passes_descriptors(runtime: Option<&str>) -> bool {
-    !runtime.is_some_and(|runtime| runtime.starts_with("runsc"))
-}
-
-fn unusable(record: &Record, reason: &str) -> ProviderError {
-    let runtime = record.runtime.clone().unwrap_or_default();
-    let reason = format!("{reason}; gVisor must be allowed to call the server (runsc --host-uds=open)");
-    ProviderError::RuntimeUnusable { runtime, reason }
-}
-
-/// What an order says of limits, in the kernel's units.
-fn limits(order: &CreateOrder) -> Limits {
-    Limits {
-        cpu_millis: order.limits.cpu.as_ref().map(stead_core::quantity::Cpu::millis),
-        memory_bytes: order.limits.memory.as_ref().map(stead_core::quantity::ByteSize::bytes),
-        pids: order.limits.pids,
-        disk_bytes: order.limits.disk.as_ref().map(stead_core::quantity::ByteSize::bytes),
-        inodes: None,
-    }
-}
-
-fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, String> {
-    order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 #[async_trait]
@@ -338,21 +276,21 @@ impl Provider for PodmanProvider {
 
     async fn health(&self) -> Health {
         let unhealthy = |reason: String| Health::Unhealthy { reason };
-        if !self.config.init.is_file() {
-            return unhealthy(format!("there is no stead-init at {}", self.config.init.display()));
+        if !self.podman.config.init.is_file() {
+            return unhealthy(format!("there is no stead-init at {}", self.podman.config.init.display()));
         }
-        if let Err(error) = self.place.check() {
-            return unhealthy(format!("cannot use {}: {error}", self.config.home.display()));
+        if let Err(error) = self.podman.place.check() {
+            return unhealthy(format!("cannot use {}: {error}", self.podman.config.home.display()));
         }
-        match self.client.ping().await {
+        match self.podman.client.ping().await {
             Ok(()) => Health::Healthy,
             Err(error) => unhealthy(error.to_failure().message),
         }
     }
 
     async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError> {
-        let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
-        if self.config.pull == Pull::Never {
+        let reference = order.base_image.as_deref().unwrap_or(&self.podman.config.base_image);
+        if self.podman.config.pull == Pull::Never {
             return Ok(());
         }
         // What it means here is asked first: an imported image needs no registry.
@@ -363,18 +301,18 @@ impl Provider for PodmanProvider {
                 (there, image::pinned(reference, digest))
             }
             None => {
-                let there =
-                    self.images.look(reference)?.is_some() || image::look(&self.client, reference).await?.is_some();
+                let there = self.images.look(reference)?.is_some()
+                    || image::look(&self.podman.client, reference).await?.is_some();
                 (there, reference.to_owned())
             }
         };
-        if there { Ok(()) } else { self.pulls.wait(&self.client, &wanted, tell).await }
+        if there { Ok(()) } else { self.pulls.wait(&self.podman.client, &wanted, tell).await }
     }
 
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         self.remove(order.workspace).await?;
         match self.make(order).await {
-            Ok(record) => Ok(self.workspace(order.workspace, &record, Taken::Found)),
+            Ok(record) => Ok(self.workspace(order, &record, Taken::Found)),
             Err(error) => {
                 // What cannot be removed now is listed, and removed with the failed attempt.
                 let _ = self.remove(order.workspace).await;
@@ -388,12 +326,12 @@ impl Provider for PodmanProvider {
         if !stead_box::runs_as_root() {
             return Ok(None);
         }
-        let reference = order.base_image.as_deref().unwrap_or(&self.config.base_image);
+        let reference = order.base_image.as_deref().unwrap_or(&self.podman.config.base_image);
         let image = match self.images.look(reference)? {
             Some(imported) => imported.digest.to_string(),
-            None => image::find(&self.client, reference).await?.id,
+            None => image::find(&self.podman.client, reference).await?.id,
         };
-        let runtime = self.config.runtime.as_deref().unwrap_or("default");
+        let runtime = self.podman.config.runtime.as_deref().unwrap_or("default");
         let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
         Ok(Some(format!("podman/{}/{runtime}/{image}/disk={disk}", container::SHAPE)))
     }
@@ -404,76 +342,64 @@ impl Provider for PodmanProvider {
     }
 
     async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        let (id, place) = (order.workspace, self.place.clone());
-        let (limits, env) = (limits(order), env(order));
+        let id = order.workspace;
+        let gone = || ProviderError::Gone { workspace: id };
+        let record = self.podman.place.read(id).filter(|record| !record.warm).ok_or_else(gone)?;
+        let (podman, asked) = (self.podman.clone(), order.clone());
+        let mut home = self.layered(order, &record, false);
+        // What it was kept ready with is not what was asked for.
+        home.promised.clear();
         let record = off_thread(move || {
-            let gone = ProviderError::Gone { workspace: id };
-            let Some(mut record) = place.read(id).filter(|record| !record.warm) else { return Err(gone) };
-            let Some(pid) = record.pid else { return Err(gone) };
+            let (id, place) = (asked.workspace, &podman.place);
+            let gone = || ProviderError::Gone { workspace: id };
+            if record.layered {
+                home.claim(env(&asked))?;
+                return place.read(id).ok_or_else(gone);
+            }
+            let (mut record, pid) = (record.clone(), record.pid.ok_or_else(gone)?);
             // That it answers proves that the process is still the one that was recorded.
-            place.connect(id)?.bind(env)?;
-            let disk = record.held.disk;
-            record.held = Held { disk, ..stead_box::bind_limits(pid, &limits) };
+            place.connect(id)?.bind(env(&asked))?;
+            record.held = Held { disk: record.held.disk, ..stead_box::bind_limits(pid, &limits(&asked)) };
             record.warm = true;
             place.write(id, &record)?;
             Ok(record)
         });
-        Ok(self.workspace(id, &record.await?, Taken::Found))
+        Ok(self.workspace(order, &record.await?, Taken::Found))
     }
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let id = order.create.workspace;
-        let Some(record) = self.place.read(id).filter(|record| record.instance == self.config.instance) else {
+        let Some(record) = self.podman.place.read(id).filter(|record| record.instance == self.podman.config.instance)
+        else {
             return Err(ProviderError::Gone { workspace: id });
         };
-        let directory = self.place.directory(id);
-        let (place, dial) = (self.place.clone(), record.dial.clone());
-        // One that calls and has ended would be waited for in vain.
-        let may_live = dial.is_none() || self.is_running(&record.container).await?;
-        let lives = off_thread(move || {
-            if let Some(secret) = dial.filter(|_| may_live) {
-                place.reopen(id, &secret)?;
-            }
-            Ok(may_live && place.connect(id).is_ok())
-        });
-        if lives.await? {
-            return Ok(self.workspace(id, &record, Taken::Found));
+        if record.layered {
+            self.adopt_layered(&order.create, record).await
+        } else {
+            self.adopt_copied(&order.create, record).await
         }
-        // The box has ended; its files have not. The same image by its id, the same ids, the same volume.
-        self.remove_container(&record.container).await?;
-        let record = Record { runtime: None, ..record };
-        let (place, limits, asked) = (self.place.clone(), limits(&order.create), record.clone());
-        off_thread(move || {
-            let image = directory.join("volume.img").exists() || directory.join("volume/upper").exists();
-            if !image {
-                return Err(ProviderError::Gone { workspace: id });
-            }
-            place.write(id, &asked)?;
-            place.volume(&directory, &limits, asked.first_uid)
-        })
-        .await?;
-        let record = self.start(&order.create, record).await?;
-        Ok(self.workspace(id, &record, Taken::Started))
     }
 
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
-        if self.place.is_of_another(workspace) {
+        if self.podman.place.is_of_another(workspace) {
             return Ok(());
         }
-        if !self.place.directory(workspace).exists() {
+        if !self.podman.place.directory(workspace).exists() {
             return self.images.release(&workspace.to_string());
         }
         // Without a record nothing was asked of Podman yet.
-        if let Some(record) = self.place.read(workspace) {
+        if let Some(record) = self.podman.place.read(workspace) {
             if record.runtime.is_none() {
-                self.late
+                self.podman
+                    .late
                     .note(&record.container)
-                    .map_err(|error| place::host("write below", &self.config.home, error))?;
+                    .map_err(|error| place::host("write below", &self.podman.config.home, error))?;
             }
-            self.remove_container(&record.container).await?;
+            self.podman.remove_container(&record.container).await?;
         }
-        self.sweep(workspace).await?;
-        self.late.watch();
+        let podman = self.podman.clone();
+        off_thread(move || podman.sweep(workspace)).await?;
+        self.podman.late.watch();
         self.images.release(&workspace.to_string())
     }
 
@@ -482,8 +408,13 @@ impl Provider for PodmanProvider {
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
-        self.late.watch();
-        let place = self.place.clone();
+        self.podman.late.watch();
+        let place = self.podman.place.clone();
         off_thread(move || place.list()).await
+    }
+
+    async fn usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
+        let workspaces = self.podman.workspaces.clone();
+        off_thread(move || workspaces.usage(workspace)).await
     }
 }

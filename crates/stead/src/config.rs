@@ -136,6 +136,7 @@ impl Config {
                 runtime: merged("STEAD_PODMAN_RUNTIME", "podman_runtime", file.podman_runtime)?,
                 image: merged("STEAD_PODMAN_IMAGE", "podman_image", file.podman_image)?,
                 pull: merged("STEAD_PODMAN_PULL", "podman_pull", file.podman_pull)?,
+                trees: merged("STEAD_PODMAN_TREES", "podman_trees", file.podman_trees)?,
             },
             allowed_hosts: file.allowed_hosts,
             allowed_origins: file.allowed_origins,

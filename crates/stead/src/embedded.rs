@@ -256,9 +256,9 @@ async fn providers(
     let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
     let init = program.with_file_name("stead-init");
     let native = NativeConfig { home: home.path().to_owned(), instance: instance.clone(), init: init.clone() };
-    let PodmanSettings { home: cache, target, runtime, image, pull } = podman;
+    let PodmanSettings { home: cache, target, runtime, image, pull, trees } = podman;
     let uids = home.path().join("uids");
-    let podman = PodmanConfig { home: cache, uids, instance, init, target, runtime, base_image: image, pull };
+    let podman = PodmanConfig { home: cache, uids, instance, init, target, runtime, base_image: image, pull, trees };
     Ok(Providers::default()
         .with(MemoryProvider::new())
         .with(NativeProvider::new(native, layers, images.clone()))

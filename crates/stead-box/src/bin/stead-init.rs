@@ -6,6 +6,7 @@ fn main() -> ExitCode {
     let code = match std::env::args().nth(1).as_deref() {
         Some("launch") => stead_box::build::launch(),
         Some("guest") => stead_box::build::guest(),
+        Some("tree") => stead_box::build::tree(),
         _ => 64,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::UnshareFlags;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{ids, inside, root};
@@ -38,7 +39,8 @@ pub fn launch() -> i32 {
         Ok(fd) => File::from(fd),
         Err(_) => return 2,
     };
-    match read_order().and_then(prepare).and_then(|outer| enter(outer, &report)) {
+    let order = read_order().and_then(|spec: BoxSpec| spec.check().map(|()| spec));
+    match order.and_then(prepare).and_then(|outer| enter(outer, &report)) {
         Ok(()) => 0,
         Err(refused) => {
             say(&report, &Report::Refused(refused));
@@ -94,17 +96,26 @@ fn prepare(spec: BoxSpec) -> Result<Outer, Refused> {
     Ok(Outer { spec, handles, held, groups, directory: (fd, path), record })
 }
 
-fn read_order() -> Result<BoxSpec, Refused> {
-    let refused =
-        |reason: String| Refused { primitive: Primitive::Spec, doing: "cannot read the order".to_owned(), reason };
+/// One line of standard input.
+pub(super) fn read_order<T: DeserializeOwned>() -> Result<T, Refused> {
     let mut line = Vec::new();
     let mut input = BufReader::new(io::stdin().take(MAX_ORDER));
     input.read_until(b'\n', &mut line).map_err(|error| refused(error.to_string()))?;
-    let spec: BoxSpec = serde_json::from_slice(&line).map_err(|error| refused(error.to_string()))?;
-    if !BoxSpec::name_is_plain(&spec.id) || !BoxSpec::name_is_plain(&spec.instance) {
-        return Err(refused("id and instance take letters, digits, '_' and '-'".to_owned()));
+    serde_json::from_slice(&line).map_err(|error| refused(error.to_string()))
+}
+
+fn refused(reason: String) -> Refused {
+    Refused { primitive: Primitive::Spec, doing: "cannot read the order".to_owned(), reason }
+}
+
+impl BoxSpec {
+    /// Only what may become a part of a path.
+    pub(super) fn check(&self) -> Result<(), Refused> {
+        if !Self::name_is_plain(&self.id) || !Self::name_is_plain(&self.instance) {
+            return Err(refused("id and instance take letters, digits, '_' and '-'".to_owned()));
+        }
+        Ok(())
     }
-    Ok(spec)
 }
 
 fn keep(record: &OwnerRecord, directory: &std::path::Path) -> Result<(), Refused> {

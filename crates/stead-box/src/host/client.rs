@@ -262,7 +262,16 @@ impl Connection {
 
     /// Ends the box if nothing would be lost by it, and waits until it answers no more; says whether it did.
     pub fn rest(&mut self) -> Result<bool, BoxError> {
-        match self.ask(Ask::Rest, &[], Some(PATIENCE)) {
+        self.unless_busy(Ask::Rest)
+    }
+
+    /// Hangs up all other connections if nothing would be lost by it; says whether it did. The box lives on.
+    pub fn be_alone(&mut self) -> Result<bool, BoxError> {
+        self.unless_busy(Ask::Alone)
+    }
+
+    fn unless_busy(&mut self, ask: Ask) -> Result<bool, BoxError> {
+        match self.ask(ask, &[], Some(PATIENCE)) {
             Ok((Answer::Done, _)) => Ok(true),
             Ok(_) => Err(unexpected("to rest")),
             Err(BoxError::Answer { code, .. }) if code == "busy" => Ok(false),

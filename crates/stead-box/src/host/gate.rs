@@ -22,6 +22,7 @@ use super::client::{Connection, Lending};
 use crate::build::{self, HandOver, Report};
 use crate::cgroup::{Groups, Held};
 use crate::error::{At, BoxError};
+use crate::record::ProcessMark;
 use crate::spec::Limits;
 
 /// After its last process a box's mounts go within moments.
@@ -99,9 +100,18 @@ impl Gate {
     }
 
     /// Waits for the box's first process, binds the limits to it, hands it the listener and waits until it says that the box is closed.
-    pub fn admit(self, mut hand_over: HandOver, limits: &Limits, patience: Duration) -> Result<Guest, BoxError> {
+    /// `furnish` is done while it waits: nothing has run in the box by then.
+    pub fn admit(
+        self,
+        mut hand_over: HandOver,
+        limits: &Limits,
+        patience: Duration,
+        furnish: impl FnOnce(Option<ProcessMark>) -> Result<(), BoxError>,
+    ) -> Result<Guest, BoxError> {
         let guest = self.knock(patience)?;
-        let pid = socket_peercred(&guest).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+        let peer = socket_peercred(&guest).ok();
+        furnish(peer.and_then(|peer| ProcessMark::of(peer.pid).ok()))?;
+        let pid = peer.map(|peer| peer.pid.as_raw_nonzero().get());
         let groups = pid.and_then(|pid| Groups::of_process(pid).ok());
         let held = groups.as_ref().map(|groups| groups.limit(limits)).unwrap_or_default();
         let memory_events = groups.and_then(|groups| groups.memory_events().ok().flatten());

@@ -17,6 +17,8 @@ use rustix::process::{
 use super::client::Connection;
 use super::gate::bind_limits;
 use super::remove::{end, remove};
+use serde::Serialize;
+
 use crate::build::Report;
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
@@ -123,9 +125,9 @@ fn reap_orphan(helper: &Child) {
     }
 }
 
-/// Tells a process its box and takes its report; the inner error is what it said instead of one.
-fn ask(child: &mut Child, spec: &BoxSpec) -> io::Result<Result<Report, String>> {
-    let mut line = serde_json::to_vec(spec).map_err(io::Error::other)?;
+/// Tells a process its order and takes its report; the inner error is what it said instead of one.
+pub(super) fn ask(child: &mut Child, order: &impl Serialize) -> io::Result<Result<Report, String>> {
+    let mut line = serde_json::to_vec(order).map_err(io::Error::other)?;
     line.push(b'\n');
     if let Some(stdin) = &mut child.stdin {
         // If it does not read, it ends, and what it says or does not say below tells why.

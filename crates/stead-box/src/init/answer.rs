@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use super::connection::{Following, Waiting};
+use super::connection::{Connection, Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
 use super::memory_events::kills;
@@ -91,7 +91,12 @@ impl Init {
                 self.connections[index].write();
                 None
             }
-            Ask::Rest => Some(failed("busy", "something runs or is remembered in the box")),
+            Ask::Alone if self.is_idle(index) => {
+                let number = self.connections[index].number;
+                self.connections.iter_mut().filter(|other| other.number != number).for_each(Connection::close);
+                Some(Answer::Done)
+            }
+            Ask::Rest | Ask::Alone => Some(failed("busy", "something runs or is remembered in the box")),
             Ask::Shutdown => {
                 self.shutdown = true;
                 None

@@ -80,6 +80,8 @@ pub enum Ask {
     /// Ends the box if nothing would be lost by it: no command, running or remembered, no other process, nothing asked by others. Answered
     /// with `done` just before, or with the failure `busy`.
     Rest,
+    /// Hangs up on everybody else, if nothing would be lost by it: whoever asks is alone with the box then.
+    Alone,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,18 +2,21 @@
 
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use stead_box::build::{GATE, HIDDEN_OF_PROC, INIT};
+use stead_box::build::{GATE, HIDDEN_OF_PROC, INIT, ON_THE_HOST, PLACES, TREES};
 use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
 
 use super::client::{Client, escaped};
 use crate::error::ProviderError;
 
 /// Raised whenever the shape below changes: boxes kept ready in an older shape are not used.
-pub(super) const SHAPE: u32 = 2;
+pub(super) const SHAPE: u32 = 3;
 const CPU_PERIOD_MICROS: u64 = 100_000;
+/// A directory with nothing in it.
+const EMPTY: &str = "empty";
 const OPEN_FILES: u64 = 4_096;
 const PROCESSES: u64 = 32_768;
 /// Between attempts to remove a container that Podman says is busy.
@@ -27,6 +30,17 @@ const END_PATIENCE: Duration = Duration::from_millis(500);
 const INSTANCE_LABEL: &str = "stead.instance";
 const WORKSPACE_LABEL: &str = "stead.workspace";
 
+/// Where the box's files come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Files {
+    /// Directories of a volume that is mounted in the box's directory.
+    Volume,
+    /// What is mounted for it below its directory.
+    OnTheHost,
+    /// What is put into it before it is let in; until then it has empty directories.
+    Furnished,
+}
+
 /// Everything that makes one container differ from another.
 pub(super) struct Container<'a> {
     pub(super) name: &'a str,
@@ -39,13 +53,13 @@ pub(super) struct Container<'a> {
     pub(super) first_uid: Option<u32>,
     pub(super) init: &'a Path,
     pub(super) directory: &'a Path,
+    pub(super) files: Files,
     pub(super) seccomp: &'a Path,
     pub(super) limits: &'a Limits,
 }
 
 impl Container<'_> {
     pub(super) fn order(&self) -> Value {
-        let volume = self.directory.join("volume");
         let gate = self.directory.join("gate");
         let mut order = json!({
             "name": self.name,
@@ -71,12 +85,8 @@ impl Container<'_> {
             "mounts": [
                 bind(self.init, INIT, "ro"),
                 bind(&gate, GATE, "ro"),
-                bind(&volume.join("upper"), WORKSPACE, "rw"),
-                bind(&volume.join("home"), HOME, "rw"),
-                bind(&volume.join("tmp"), "/tmp", "rw"),
-                // What programs expect to be there; only the box's own root, whom nobody can become, may write the first.
+                // What programs expect to be there; only the box's own root, whom nobody can become, may write it.
                 memory("/run", "16m", "0755"),
-                memory("/var/tmp", "64m", "1777"),
             ],
             // Beyond what Podman covers: the same of /proc as in every box.
             "mask": HIDDEN_OF_PROC.iter().map(|name| format!("/proc/{name}")).collect::<Vec<_>>(),
@@ -94,6 +104,9 @@ impl Container<'_> {
             "restart_policy": "no",
             "stop_timeout": 0,
         });
+        if let Some(mounts) = order["mounts"].as_array_mut() {
+            mounts.extend(self.files());
+        }
         match self.first_uid {
             Some(0) => order["userns"] = json!({"nsmode": "host"}),
             Some(first) => {
@@ -108,6 +121,34 @@ impl Container<'_> {
             order["oci_runtime"] = runtime.into();
         }
         order
+    }
+
+    /// What has to be there before Podman is asked.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        if self.files == Files::Furnished { fs::create_dir_all(self.directory.join(EMPTY)) } else { Ok(()) }
+    }
+
+    fn files(&self) -> Vec<Value> {
+        match self.files {
+            Files::Volume => {
+                let volume = self.directory.join("volume");
+                let tmp = volume.join("tmp");
+                vec![
+                    bind(&volume.join("upper"), WORKSPACE, "rw"),
+                    bind(&volume.join("home"), HOME, "rw"),
+                    bind(&tmp, "/tmp", "rw"),
+                    bind(&tmp, "/var/tmp", "rw"),
+                ]
+            }
+            Files::OnTheHost => {
+                let mounts = self.directory.join(ON_THE_HOST);
+                PLACES.iter().map(|(name, path)| bind_all(&mounts.join(name), path)).collect()
+            }
+            Files::Furnished => {
+                let empty = self.directory.join(EMPTY);
+                PLACES.iter().map(|(_, path)| bind(&empty, path, "ro")).collect()
+            }
+        }
     }
 
     fn resources(&self) -> Value {
@@ -127,6 +168,13 @@ impl Container<'_> {
 
 fn bind(source: &Path, destination: &str, access: &str) -> Value {
     json!({"type": "bind", "source": source, "destination": destination, "options": ["bind", access, "nosuid", "nodev"]})
+}
+
+/// With what is mounted below it.
+fn bind_all(source: &Path, destination: &str) -> Value {
+    let access = if destination == TREES { "ro" } else { "rw" };
+    let options = ["rbind", access, "nosuid", "nodev"];
+    json!({"type": "bind", "source": source, "destination": destination, "options": options})
 }
 
 fn memory(destination: &str, size: &str, mode: &str) -> Value {

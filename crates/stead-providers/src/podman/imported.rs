@@ -26,12 +26,12 @@ impl PodmanProvider {
         let Some(held) = held else { return Ok(None) };
         let name = self.lent_name(&held.digest);
         let lending = self.lending.lock().await;
-        let id = match image::look(&self.client, &name).await? {
+        let id = match image::look(&self.podman.client, &name).await? {
             Some(there) => there.id,
             None => {
                 self.give(&held, &name).await?;
                 let missing = || ProviderError::Podman { reason: format!("it took the image {name} and has it not") };
-                image::look(&self.client, &name).await?.ok_or_else(missing)?.id
+                image::look(&self.podman.client, &name).await?.ok_or_else(missing)?.id
             }
         };
         drop(lending);
@@ -41,14 +41,14 @@ impl PodmanProvider {
     /// Podman need not have it any more.
     pub(super) async fn take_back(&self, digest: &Digest) -> Result<(), ProviderError> {
         let name = self.lent_name(digest);
-        if image::look(&self.client, &name).await?.is_some() {
-            self.client.delete(&format!("/images/{}", escaped(&name))).await?.ok()?;
+        if image::look(&self.podman.client, &name).await?.is_some() {
+            self.podman.client.delete(&format!("/images/{}", escaped(&name))).await?.ok()?;
         }
         Ok(())
     }
 
     async fn give(&self, held: &HeldImage, name: &str) -> Result<(), ProviderError> {
-        let (place, root) = (self.place.clone(), self.images.root(held)?);
+        let (place, root) = (self.podman.place.clone(), self.images.root(held)?);
         let tar = off_thread(move || {
             let unpacked = |source| ProviderError::Bundle { source };
             let io = |error| unpacked(ArchiveError::Io(error));
@@ -59,11 +59,15 @@ impl PodmanProvider {
             Ok(tar)
         });
         let path = format!("/images/import?reference={}", escaped(name));
-        self.client.send_file(&path, tar.await?).await?.ok().map(drop)
+        self.podman.client.send_file(&path, tar.await?).await?.ok().map(drop)
     }
 
     fn lent_name(&self, digest: &Digest) -> String {
         let digest = digest.to_string();
-        format!("localhost/stead/{}:{}", self.config.instance.to_lowercase(), digest.trim_start_matches("sha256:"))
+        format!(
+            "localhost/stead/{}:{}",
+            self.podman.config.instance.to_lowercase(),
+            digest.trim_start_matches("sha256:")
+        )
     }
 }

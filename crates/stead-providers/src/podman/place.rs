@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use stead_box::{BoxError, Connection, Held, Limits, Switchboard, UidRanges};
+use stead_box::{BoxError, Connection, Held, Limits, ProcessMark, Switchboard, UidRanges};
 use stead_core::{SnapshotId, WorkspaceId};
 
 use super::image::Image;
 use crate::boxed::Scratch;
 use crate::error::ProviderError;
+use crate::layered::{LayerRef, Lineage};
 
 const RECORD: &str = "podman.json";
 
@@ -38,6 +39,37 @@ pub(super) struct Record {
     /// It was kept ready, and is a session's now.
     #[serde(default)]
     pub(super) warm: bool,
+    /// Its files are layers; otherwise they were copied into its volume.
+    #[serde(default)]
+    pub(super) layered: bool,
+    /// The first process, where it is one of this kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mark: Option<ProcessMark>,
+    /// The tree it has; `None` while that is about to change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) over: Option<Over>,
+}
+
+/// Which tree a container has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Over {
+    layers: Vec<LayerRef>,
+    generation: u32,
+}
+
+impl Over {
+    pub(super) fn of(lineage: &Lineage) -> Self {
+        Self { layers: lineage.layers.clone(), generation: lineage.generation }
+    }
+}
+
+impl Record {
+    /// Of a container that is about to be asked for.
+    pub(super) fn new(instance: String, container: String, image: Image, first_uid: Option<u32>) -> Self {
+        let (runtime, pid, held, dial, mark, over) = (None, None, Held::default(), None, None, None);
+        let (warm, layered) = (false, false);
+        Self { instance, container, image, runtime, first_uid, pid, held, dial, warm, layered, mark, over }
+    }
 }
 
 pub(super) struct Place {
@@ -161,13 +193,9 @@ impl Place {
         self.read(id).is_some_and(|record| record.instance != self.instance)
     }
 
-    /// Everything but the container, which must be gone.
-    pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        let directory = self.directory(id);
+    /// Nobody calls for the box any more.
+    pub(super) fn close(&self, id: WorkspaceId) {
         self.switchboards().remove(&id);
-        stead_box::unmount_volume(&directory)?;
-        stead_box::remove(&directory)?;
-        Ok(self.ranges.give_back(&id.to_string())?)
     }
 
     pub(super) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {

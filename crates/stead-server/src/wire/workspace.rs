@@ -1,6 +1,7 @@
 //! The workspace of a session.
 
 use serde::Serialize;
+use stead_core::box_facts::Trees;
 use stead_core::capability::LimitKind;
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::event::MountReport;
@@ -48,6 +49,9 @@ pub(crate) struct Workspace {
     /// Which program runs its box, where the provider has a choice.
     #[schema(required = true)]
     runtime: Option<String>,
+    /// How its files are kept, where that depends on the host: `shared` layers, or `copied` into it alone.
+    #[schema(value_type = Option<String>, required = true)]
+    trees: Option<Trees>,
     /// Its box was kept ready before the session asked for one.
     warm: bool,
 }
@@ -194,6 +198,7 @@ impl Workspace {
             failures: workspace.failures.iter().map(ProviderFailure::from).collect(),
             image: made.image.clone().map(|reference| Image { reference, digest: made.image_digest.clone() }),
             runtime: made.runtime.clone(),
+            trees: made.trees,
             warm: made.warm,
         })
     }

@@ -28,6 +28,7 @@ pub(super) struct File {
     pub(super) podman_runtime: Option<String>,
     pub(super) podman_image: Option<String>,
     pub(super) podman_pull: Option<String>,
+    pub(super) podman_trees: Option<String>,
     #[serde(default)]
     pub(super) allowed_hosts: Vec<String>,
     #[serde(default)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stead_providers::{PodmanTarget, Pull};
+use stead_providers::{PodmanTarget, Pull, Trees};
 
 use super::{Config, Setting};
 use crate::failure::Failure;
@@ -19,6 +19,7 @@ pub(super) struct PodmanKeys {
     pub(super) runtime: Option<Setting>,
     pub(super) image: Option<Setting>,
     pub(super) pull: Option<Setting>,
+    pub(super) trees: Option<Setting>,
 }
 
 #[derive(Debug)]
@@ -29,20 +30,15 @@ pub(crate) struct PodmanSettings {
     pub(crate) runtime: Option<String>,
     pub(crate) image: String,
     pub(crate) pull: Pull,
+    pub(crate) trees: Trees,
 }
 
 impl Config {
     pub(crate) fn podman(&self) -> Result<PodmanSettings, Failure> {
         let keys = &self.podman;
         let text = |setting: &Option<Setting>| setting.as_ref().map(|setting| setting.value.clone());
-        let pull = match keys.pull.as_ref().map(|setting| setting.value.as_str()) {
-            None | Some("never") => Pull::Never,
-            Some("missing") => Pull::Missing,
-            Some(other) => {
-                let source = keys.pull.as_ref().map(|setting| setting.source.to_string()).unwrap_or_default();
-                return Err(Failure::new(format!("{source} is {other:?}")).hint("it is \"never\" or \"missing\""));
-            }
-        };
+        let pull = one_of(keys.pull.as_ref(), [("never", Pull::Never), ("missing", Pull::Missing)])?;
+        let trees = one_of(keys.trees.as_ref(), [("shared", Trees::Shared), ("copied", Trees::Copied)])?;
         let cache = text(&keys.cache).map_or_else(|| self.home.path().to_owned(), PathBuf::from);
         if !cache.is_absolute() {
             return Err(Failure::new(format!("the cache {} is not an absolute path", cache.display())));
@@ -53,6 +49,18 @@ impl Config {
             connection: text(&keys.connection),
         };
         let image = text(&keys.image).unwrap_or_else(|| DEFAULT_IMAGE.to_owned());
-        Ok(PodmanSettings { home: cache.join("podman"), target, runtime: text(&keys.runtime), image, pull })
+        Ok(PodmanSettings { home: cache.join("podman"), target, runtime: text(&keys.runtime), image, pull, trees })
+    }
+}
+
+/// One of two words; the first where nothing is said.
+fn one_of<T: Copy>(setting: Option<&Setting>, [first, second]: [(&str, T); 2]) -> Result<T, Failure> {
+    match setting {
+        None => Ok(first.1),
+        Some(setting) if setting.value == first.0 => Ok(first.1),
+        Some(setting) if setting.value == second.0 => Ok(second.1),
+        Some(Setting { value, source }) => {
+            Err(Failure::new(format!("{source} is {value:?}")).hint(format!("it is {:?} or {:?}", first.0, second.0)))
+        }
     }
 }

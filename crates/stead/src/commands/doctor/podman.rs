@@ -47,6 +47,7 @@ fn health(settings: PodmanSettings) -> Result<Health, Box<dyn std::error::Error>
         runtime: settings.runtime,
         base_image: settings.image,
         pull: settings.pull,
+        trees: settings.trees,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(PodmanProvider::new(config, Arc::new(images)).health()))

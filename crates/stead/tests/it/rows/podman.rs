@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
-use stead_providers::{Images, LayerStore, PodmanConfig, PodmanProvider, PodmanTarget, Pull, conformance};
+use stead_providers::{Images, LayerStore, PodmanConfig, PodmanProvider, PodmanTarget, Pull, Trees, conformance};
 use stead_testkit::podman::{self, BUSYBOX, NOTHING, Service, TOOLS};
 use stead_testkit::{ServerOptions, TestServer, until};
 
@@ -76,6 +76,7 @@ fn conforms(runtime: &str, first: u128) {
         runtime: Some(runtime.to_owned()),
         base_image: TOOLS.to_owned(),
         pull: Pull::Never,
+        trees: Trees::Shared,
     };
     let layers = Arc::new(LayerStore::open(home.path().join("layers")).unwrap());
     let images = Arc::new(Images::open(home.path().join("images"), layers).unwrap());
@@ -396,7 +397,7 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
     let mut instance = None;
     for id in &live {
         let session = settled(&server, id);
-        assert_eq!(session["status"], "active", "{session}\n{}", server.log());
+        assert_eq!(session["status"], "active", "{session}\n{}\n{}", last_events(&server, id), server.log());
         assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
         // Told by a box that is there: afterwards none is left to tell it.
         instance.get_or_insert_with(|| podman_instance(server.home()));
@@ -436,6 +437,14 @@ fn s9_what_podman_makes_after_its_server_was_killed_goes_too() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     until("the late container is gone", || (!podman.containers().contains(&name)).then_some(()));
     assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
+}
+
+/// What the end of a journal says, a line each: why a session is what it is.
+fn last_events(server: &TestServer, session: &str) -> String {
+    let path = format!("/sessions/{session}/events?limit=500");
+    let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
+    let lines = page["items"].as_array().unwrap().iter().rev().take(12).map(ToString::to_string);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The part of every container's name that is this server's.

@@ -9,7 +9,7 @@ use stead_core::SnapshotId;
 use stead_core::rewind::Touched;
 use stead_fs::{Kind, WorkspacePath};
 
-use super::home::{MOST_LAYERS, NativeHome};
+use super::home::{LayeredHome, MOST_LAYERS};
 use super::lineage::Durability;
 use super::workspaces::Turn;
 use crate::boxed::Looked;
@@ -22,7 +22,7 @@ const MOST_TOUCHED: u64 = 4096;
 const REST_TRIES: u32 = 20;
 const REST_AGAIN: Duration = Duration::from_millis(10);
 
-impl NativeHome {
+impl LayeredHome {
     pub(super) fn keep_as(&self, turn: &mut Turn, snapshot: SnapshotId) -> Result<(), ProviderError> {
         let kept = match self.freeze(turn, Durability::Later)? {
             Some(layers) => layers,

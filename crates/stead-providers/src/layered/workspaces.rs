@@ -7,23 +7,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stead_box::{BoxError, OwnerRecord, RunningBox};
-use stead_core::command::CreateOrder;
+use stead_box::OwnerRecord;
 use stead_core::{SnapshotId, WorkspaceId};
 
+use super::boxes::Running;
 use super::lineage::{Durability, LayerRef, Lineage};
-use super::place::{Place, host, host_root, make_private};
+use super::place::{Place, host, make_private};
 use crate::error::ProviderError;
-use crate::images::{HeldImage, Images};
 use crate::layers::{LayerKey, LayerStore, Retention};
 
 /// How often layers that nobody holds are looked for.
 const COLLECT_EVERY: Duration = Duration::from_secs(300);
 
-pub(super) struct Workspaces {
-    pub(super) place: Place,
-    pub(super) layers: Arc<LayerStore>,
-    pub(super) images: Arc<Images>,
+pub(crate) struct Workspaces {
+    pub(crate) place: Place,
+    pub(crate) layers: Arc<LayerStore>,
     /// Of every workspace on the disk, also of another server's.
     lineages: Mutex<BTreeMap<WorkspaceId, Lineage>>,
     /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
@@ -33,12 +31,12 @@ pub(super) struct Workspaces {
 
 /// The box of a workspace, as far as this server knows.
 #[derive(Default)]
-pub(super) struct Turn {
-    pub(super) running: Option<RunningBox>,
+pub(crate) struct Turn {
+    pub(crate) running: Option<Arc<dyn Running>>,
     /// What the box that runs compares with.
     pub(super) compares_with: Option<Vec<LayerRef>>,
     /// Whether a box has run over the generation that is written: then there may be something in it.
-    pub(super) written: bool,
+    pub(crate) written: bool,
     /// The snapshot that has the layers as they are, if nothing is written over them.
     pub(super) kept: Option<SnapshotId>,
     /// Whether the last look found nothing written over the layers; true only for who looked, while nobody else uses the box.
@@ -62,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Workspaces {
     /// Reads what there is, and removes volumes that nobody stands on any more.
-    pub(super) fn open(place: Place, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
+    pub(crate) fn open(place: Place, layers: Arc<LayerStore>) -> Self {
         let mut lineages = BTreeMap::new();
         for name in names(&place.boxes()).unwrap_or_default() {
             let lineage = Lineage::read(&place.boxes().join(&name));
@@ -71,19 +69,22 @@ impl Workspaces {
             }
         }
         let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
-        let workspaces = Self { place, layers, images, lineages, turns, collected };
+        let workspaces = Self { place, layers, lineages, turns, collected };
         // What cannot be removed now is tried again with the next removal.
         let _ = workspaces.sweep();
         workspaces
     }
 
-    pub(super) fn turn(&self, id: WorkspaceId) -> Arc<Mutex<Turn>> {
+    pub(crate) fn turn(&self, id: WorkspaceId) -> Arc<Mutex<Turn>> {
         lock(&self.turns).entry(id).or_default().clone()
     }
 
-    /// Reserves the place. The box is started when something needs it.
-    pub(super) fn create(&self, order: &CreateOrder) -> Result<(), ProviderError> {
-        let id = order.workspace;
+    /// Reserves the place for a workspace that `describe` describes: all of it, or nothing is left. The box is started when something needs it.
+    pub(crate) fn reserve(
+        &self,
+        id: WorkspaceId,
+        describe: impl FnOnce(&Place) -> Result<Lineage, ProviderError>,
+    ) -> Result<Lineage, ProviderError> {
         let directory = self.place.directory(id);
         // What an interrupted attempt left has one of these: the directory is made before everything else, the volume goes last.
         if directory.exists() || self.place.volume(&id.to_string()).exists() {
@@ -91,13 +92,11 @@ impl Workspaces {
         }
         make_private(&directory)?;
         make_private(&self.place.volume(&id.to_string()))?;
-        let made =
-            self.image(order).and_then(|image| Ok((image, self.place.take_ids(id)?))).and_then(|(image, ids)| {
-                let lineage = Lineage { image, ..Lineage::new(&self.place.config.instance, ids) };
-                lineage.write(&directory, Durability::Later).map_err(|error| host("write", &directory, error))?;
-                lock(&self.lineages).insert(id, lineage);
-                Ok(())
-            });
+        let made = describe(&self.place).and_then(|lineage| {
+            lineage.write(&directory, Durability::Later).map_err(|error| host("write", &directory, error))?;
+            lock(&self.lineages).insert(id, lineage.clone());
+            Ok(lineage)
+        });
         if made.is_err() {
             self.place.ranges.give_back(&id.to_string())?;
             self.remove(id)?;
@@ -105,27 +104,12 @@ impl Workspaces {
         made
     }
 
-    /// The image that the order names, held for the workspace; `None` if its root is a directory of the host's, or the host's own.
-    fn image(&self, order: &CreateOrder) -> Result<Option<HeldImage>, ProviderError> {
-        let held = match &order.base_image {
-            Some(reference) => {
-                self.images.hold(reference, order.image_digest.as_deref(), &order.workspace.to_string())?
-            }
-            None => None,
-        };
-        if let (None, Some(reference), Some(digest)) = (&held, &order.base_image, &order.image_digest) {
-            let reason = format!("the source of this clone had {digest}, which is gone");
-            return Err(ProviderError::NoImage { image: reference.clone(), reason });
-        }
-        if held.is_none() {
-            host_root(order)?;
-        }
-        Ok(held)
-    }
-
-    /// Whether the workspace is there; its box is found again, or started when something needs it.
-    pub(super) fn adopt(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        let directory = self.place.directory(id);
+    /// Whether the workspace is there; its box is what `find` finds, or started when something needs it.
+    pub(crate) fn adopt(
+        &self,
+        id: WorkspaceId,
+        find: impl FnOnce(&Lineage) -> Result<Option<Arc<dyn Running>>, ProviderError>,
+    ) -> Result<(), ProviderError> {
         if self.is_of_another(id) || !self.place.volume(&id.to_string()).exists() {
             return Err(ProviderError::Gone { workspace: id });
         }
@@ -134,16 +118,13 @@ impl Workspaces {
         let mut turn = lock(&turn);
         turn.written = true;
         if turn.running.is_none() {
-            turn.running = match RunningBox::find(&directory) {
-                Err(BoxError::Gone { .. }) => None,
-                found => Some(found?),
-            };
+            turn.running = find(&lineage)?;
             turn.compares_with = lineage.began_with;
         }
         Ok(())
     }
 
-    pub(super) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+    pub(crate) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         if self.is_of_another(id) {
             return Ok(());
         }
@@ -195,21 +176,21 @@ impl Workspaces {
             Some(lineage) => Some(lineage.instance),
             None => OwnerRecord::read(&self.place.directory(id)).ok().flatten().map(|record| record.instance),
         };
-        instance.is_some_and(|instance| instance != self.place.config.instance)
+        instance.is_some_and(|instance| instance != self.place.instance)
     }
 
-    pub(super) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
+    pub(crate) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         let boxes = self.place.boxes();
         let names = names(&boxes).map_err(|error| host("list", &boxes, error))?;
         Ok(names.iter().filter_map(|name| name.parse().ok()).filter(|id| !self.is_of_another(*id)).collect())
     }
 
-    pub(super) fn lineage(&self, id: WorkspaceId) -> Option<Lineage> {
+    pub(crate) fn lineage(&self, id: WorkspaceId) -> Option<Lineage> {
         lock(&self.lineages).get(&id).cloned()
     }
 
     /// Changes a lineage, in memory and then on the disk; if the disk refuses, not at all. The caller has the workspace's turn.
-    pub(super) fn change(
+    pub(crate) fn change(
         &self,
         id: WorkspaceId,
         durability: Durability,

@@ -18,7 +18,7 @@ const FILE: &str = "workspace.json";
 /// One layer, by where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum LayerRef {
+pub(crate) enum LayerRef {
     /// In the layer store.
     Shared { key: String },
     /// A directory beside a workspace's volume, written once by the server.
@@ -38,16 +38,16 @@ impl LayerRef {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Lineage {
+pub(crate) struct Lineage {
     /// Which server made it.
-    pub(super) instance: String,
-    pub(super) ids: Ids,
+    pub(crate) instance: String,
+    pub(crate) ids: Ids,
     /// The topmost last.
-    pub(super) layers: Vec<LayerRef>,
+    pub(crate) layers: Vec<LayerRef>,
     /// What the session began with.
-    pub(super) began_with: Option<Vec<LayerRef>>,
+    pub(crate) began_with: Option<Vec<LayerRef>>,
     /// The one that is written.
-    pub(super) generation: u32,
+    pub(crate) generation: u32,
     /// The next directory beside the volume.
     pub(super) next_beside: u32,
     /// A host directory that takes the place of the layers.
@@ -55,10 +55,10 @@ pub(super) struct Lineage {
     pub(super) bound: Option<stead_box::Bound>,
     /// The image that is its root, and stays it whatever the name means later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) image: Option<HeldImage>,
+    pub(crate) image: Option<HeldImage>,
     /// Its box was kept ready, and is a session's now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) claimed: bool,
+    pub(crate) claimed: bool,
     pub(super) snapshots: BTreeMap<String, Vec<LayerRef>>,
     /// How many bytes were copied out of the volume to be kept beside it.
     #[serde(default)]
@@ -67,14 +67,14 @@ pub(super) struct Lineage {
 
 /// Whether the disk must have it before anybody relies on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Durability {
+pub(crate) enum Durability {
     /// The session has not begun: after a crash of the host it starts anew.
     Later,
     Now,
 }
 
 impl Lineage {
-    pub(super) fn new(instance: &str, ids: Ids) -> Self {
+    pub(crate) fn new(instance: &str, ids: Ids) -> Self {
         Self {
             instance: instance.to_owned(),
             ids,

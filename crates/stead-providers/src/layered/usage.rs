@@ -1,4 +1,4 @@
-//! What one native workspace takes on the disk.
+//! What one workspace takes on the disk.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ const FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CL
 
 impl Workspaces {
     /// Its own volume, and the shared layers it stands on. Other workspaces' volumes are theirs.
-    pub(super) fn usage(&self, id: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
+    pub(crate) fn usage(&self, id: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
         let Some(lineage) = self.lineage(id) else { return Ok(None) };
         let volume = self.place.volume(&id.to_string());
         let own_bytes = measure(&volume).map_err(|error| host("measure", &volume, error))?;

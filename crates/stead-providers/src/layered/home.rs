@@ -1,4 +1,4 @@
-//! A native box, as the workspace over it needs it.
+//! A box over layers, as the workspace over it needs it.
 //!
 //! The box is started by the first thing that needs it, over the layers there are by then. To freeze what it wrote is to end it, if nothing
 //! would be lost by that, and to let the next one write elsewhere; so the cost is that of a start, whatever was written.
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stead_box::protocol::FileAsk;
-use stead_box::{Access, Bound, BoxError, Connection, RunningBox};
+use stead_box::{Access, Bound, BoxError, Connection};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::command::CreateOrder;
@@ -22,6 +22,7 @@ use stead_fs::patch::Patch;
 use stead_fs::{DiskFs, FsError, WorkspacePath};
 
 use super::beside;
+use super::boxes::{Boxes, Restart, Running};
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::workspaces::{Turn, Workspaces};
 use crate::boxed::limit_kinds;
@@ -35,18 +36,19 @@ pub(super) const MOST_LAYERS: usize = 24;
 /// What a box may write into a file of the server's.
 const MOST_BYTES: u64 = 64 << 30;
 
-pub(super) struct NativeHome {
-    pub(super) order: CreateOrder,
-    pub(super) workspaces: Arc<Workspaces>,
-    pub(super) turn: Arc<Mutex<Turn>>,
+pub(crate) struct LayeredHome {
+    pub(crate) order: CreateOrder,
+    pub(crate) workspaces: Arc<Workspaces>,
+    pub(crate) boxes: Arc<dyn Boxes>,
+    pub(crate) turn: Arc<Mutex<Turn>>,
     /// What was promised to hold when the workspace was made.
-    pub(super) promised: Vec<LimitKind>,
-    pub(super) made: BoxFacts,
+    pub(crate) promised: Vec<LimitKind>,
+    pub(crate) made: BoxFacts,
     /// Whether no box ran when the server took the workspace up.
-    pub(super) started_anew: bool,
+    pub(crate) started_anew: bool,
 }
 
-impl NativeHome {
+impl LayeredHome {
     pub(super) fn id(&self) -> WorkspaceId {
         self.order.workspace
     }
@@ -56,19 +58,15 @@ impl NativeHome {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn lineage(&self) -> Result<Lineage, ProviderError> {
+    pub(crate) fn lineage(&self) -> Result<Lineage, ProviderError> {
         self.workspaces.lineage(self.id()).ok_or(ProviderError::Gone { workspace: self.id() })
     }
 
-    pub(super) fn start(&self, turn: &mut Turn) -> Result<RunningBox, ProviderError> {
+    pub(super) fn start(&self, turn: &mut Turn) -> Result<Arc<dyn Running>, ProviderError> {
         let lineage = self.lineage()?;
         let kept = self.workspaces.kept_generations(self.id());
-        let spec = {
-            let stores = (&*self.workspaces.layers, &*self.workspaces.images);
-            self.workspaces.place.spec(&self.order, &lineage, stores, kept)?
-        };
         turn.written = true;
-        let running = self.workspaces.place.start(&spec)?;
+        let running = self.boxes.start(&self.order, &lineage, kept)?;
         let held = limit_kinds(running.held());
         if let Some(lost) = self.promised.iter().find(|limit| !held.contains(limit)) {
             running.kill()?;
@@ -78,12 +76,21 @@ impl NativeHome {
         Ok(running)
     }
 
+    pub(crate) fn runs(&self) -> bool {
+        self.turn().running.is_some()
+    }
+
+    /// Starts the box over the files that the one before it left.
+    pub(crate) fn start_again(&self) -> Result<(), ProviderError> {
+        self.start(&mut self.turn()).map(drop)
+    }
+
     pub(super) fn connect_in(&self, turn: &mut Turn) -> Result<Connection, ProviderError> {
         let dead =
             |error: &BoxError| matches!(error, BoxError::Lost(_) | BoxError::Gone { .. } | BoxError::Host { .. });
         if let Some(running) = &turn.running {
             match running.connect() {
-                Err(error) if dead(&error) && RunningBox::find(running.directory()).is_err() => turn.running = None,
+                Err(error) if dead(&error) && running.has_ended() => turn.running = None,
                 connected => {
                     // Whoever connects may write.
                     turn.written = true;
@@ -94,16 +101,11 @@ impl NativeHome {
         Ok(self.start(turn)?.connect()?)
     }
 
-    /// Ends the box if nothing would be lost by it; says whether there is none now.
+    /// Has the box leave its tree if nothing would be lost by it; says whether it has.
     pub(super) fn rest(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
         let Some(running) = turn.running.clone() else { return Ok(true) };
-        let rested = match running.connect() {
-            Ok(mut connection) => connection.rest()?,
-            // It has died already.
-            Err(_) => RunningBox::find(running.directory()).is_err(),
-        };
+        let rested = running.rest()?;
         if rested {
-            running.kill()?;
             turn.running = None;
         }
         Ok(rested)
@@ -174,7 +176,7 @@ impl NativeHome {
     fn put_back(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
         let mut turn = self.turn();
         if self.lineage()?.bound.is_some() {
-            return Err(ProviderError::Unsupported { provider: ProviderName::Native, action: "restore" });
+            return Err(ProviderError::Unsupported { provider: self.provider(), action: "restore" });
         }
         if !self.rest(&mut turn)?
             && let Some(running) = turn.running.take()
@@ -193,9 +195,9 @@ impl NativeHome {
     }
 }
 
-impl BoxHome for NativeHome {
+impl BoxHome for LayeredHome {
     fn provider(&self) -> ProviderName {
-        ProviderName::Native
+        self.boxes.provider()
     }
 
     fn enforced_limits(&self) -> Vec<LimitKind> {
@@ -309,10 +311,16 @@ impl BoxHome for NativeHome {
     }
 
     fn look(&self) -> Result<Looked, ProviderError> {
+        if self.boxes.restart() == Restart::Noticeable {
+            return Ok(Looked::default());
+        }
         self.look_at(&mut self.turn())
     }
 
     fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
+        if self.boxes.restart() == Restart::Noticeable && order.points < Points::Copies {
+            return Ok(Point::Unkept(Unkept::Copy));
+        }
         let mut turn = self.turn();
         if self.lineage()?.bound.is_some() {
             return Ok(Point::Unkept(Unkept::HostDirectory));
@@ -367,7 +375,7 @@ impl BoxHome for NativeHome {
     }
 }
 
-impl NativeHome {
+impl LayeredHome {
     fn tar_of(&self, layer: &LayerRef) -> std::io::Result<File> {
         let files = DiskFs::open(&beside::path(&self.workspaces, layer))?;
         let mut tar = self.scratch().file()?;
@@ -379,7 +387,7 @@ impl NativeHome {
 /// Ends a box that was kept ready and that nobody has used: it stands on other layers than it will have to.
 fn end_unused(turn: &mut Turn) -> Result<(), ProviderError> {
     match turn.running.take() {
-        Some(running) => Ok(running.kill()?),
+        Some(running) => running.leave(),
         None => Ok(()),
     }
 }

@@ -1,0 +1,84 @@
+//! Boxes of this host's own kernel over layered trees.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stead_box::{BoxError, Connection, Held, Limits, RunningBox, Volume};
+use stead_core::command::CreateOrder;
+use stead_core::config::ProviderName;
+
+use super::place::{env, host_root};
+use crate::error::ProviderError;
+use crate::images::Images;
+use crate::layered::{Boxes, Lineage, Restart, Running, Workspaces};
+
+pub(super) struct NativeBoxes {
+    pub(super) init: PathBuf,
+    pub(super) workspaces: Arc<Workspaces>,
+    pub(super) images: Arc<Images>,
+}
+
+impl Boxes for NativeBoxes {
+    fn provider(&self) -> ProviderName {
+        ProviderName::Native
+    }
+
+    fn restart(&self) -> Restart {
+        Restart::Milliseconds
+    }
+
+    fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {
+        let mut spec = self.workspaces.place.spec(order, lineage, &self.workspaces.layers, kept)?;
+        spec.base = match &lineage.image {
+            Some(image) => Some(self.images.root(image)?),
+            None => host_root(order)?,
+        };
+        spec.env = env(order, lineage);
+        if spec.limits.disk_bytes.is_none() {
+            // Without a limit there is nothing an image would be good for.
+            spec.volume = Volume::Directory;
+        }
+        Ok(Arc::new(NativeBox(stead_box::resume(&self.init, &spec)?)))
+    }
+}
+
+pub(super) struct NativeBox(pub(super) RunningBox);
+
+impl Running for NativeBox {
+    fn connect(&self) -> Result<Connection, BoxError> {
+        self.0.connect()
+    }
+
+    fn has_ended(&self) -> bool {
+        RunningBox::find(self.0.directory()).is_err()
+    }
+
+    fn held(&self) -> Held {
+        self.0.held()
+    }
+
+    fn bind(&self, env: BTreeMap<String, String>, limits: &Limits) -> Result<Arc<dyn Running>, ProviderError> {
+        Ok(Arc::new(Self(self.0.bind(env, limits)?)))
+    }
+
+    fn rest(&self) -> Result<bool, ProviderError> {
+        let rested = match self.connect() {
+            Ok(mut connection) => connection.rest()?,
+            // It has died already.
+            Err(_) => self.has_ended(),
+        };
+        if rested {
+            self.kill()?;
+        }
+        Ok(rested)
+    }
+
+    fn leave(&self) -> Result<(), ProviderError> {
+        self.kill()
+    }
+
+    fn kill(&self) -> Result<(), ProviderError> {
+        Ok(self.0.kill()?)
+    }
+}

@@ -1,0 +1,151 @@
+//! Containers over layered trees.
+//!
+//! Into a container of this kernel the files are put while it waits, so one that rests, or was kept ready, is given other layers for the price of a few
+//! mounts. One of another kernel takes what is mounted below its directory when it starts, and is started again for others.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use stead_box::build::{TreeOrder, TreeTo};
+use stead_box::{BoxError, Connection, Held, Limits};
+use stead_core::WorkspaceId;
+use stead_core::command::CreateOrder;
+use stead_core::config::ProviderName;
+
+use super::place::{Over, Record};
+use super::start::{Podman, gone};
+use crate::error::ProviderError;
+use crate::layered::{Boxes, Lineage, Restart, Running};
+
+/// Waits for Podman on a thread that may.
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(work)
+}
+
+pub(super) struct PodmanBoxes(pub(super) Arc<Podman>);
+
+impl PodmanBoxes {
+    /// The box of a workspace, if it lives and is over what the lineage says.
+    pub(super) fn find(&self, id: WorkspaceId, lineage: &Lineage) -> Result<Option<Arc<dyn Running>>, ProviderError> {
+        let podman = &self.0;
+        let Some(record) = podman.place.read(id).filter(|record| record.over == Some(Over::of(lineage))) else {
+            return Ok(None);
+        };
+        if let Some(secret) = &record.dial {
+            // One that calls and has ended would be waited for in vain.
+            if !wait(podman.is_running(&record.container))? {
+                return Ok(None);
+            }
+            podman.place.reopen(id, secret)?;
+        }
+        Ok(podman.place.connect(id).is_ok().then(|| self.running(id, record.held)))
+    }
+
+    fn running(&self, id: WorkspaceId, held: Held) -> Arc<dyn Running> {
+        Arc::new(PodmanBox { podman: self.0.clone(), id, held })
+    }
+}
+
+impl Boxes for PodmanBoxes {
+    fn provider(&self) -> ProviderName {
+        ProviderName::Podman
+    }
+
+    fn restart(&self) -> Restart {
+        Restart::Noticeable
+    }
+
+    fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {
+        let (podman, id) = (&self.0, order.workspace);
+        let spec = podman.workspaces.place.spec(order, lineage, &podman.workspaces.layers, kept)?;
+        let mut record = podman.place.read(id).ok_or(ProviderError::Gone { workspace: id })?;
+        // Nothing is over it until it is known to be.
+        let before = record.over.take();
+        podman.place.write(id, &record)?;
+        let waiting = record.mark.clone().filter(|_| before.is_some() && podman.place.connect(id).is_ok());
+        let mut record = match waiting {
+            Some(mark) => {
+                let order = TreeOrder { spec, to: TreeTo::WaitingBox(mark) };
+                stead_box::lay_tree(&podman.config.init, &order)?;
+                record
+            }
+            None => wait(async {
+                podman.remove_container(&record.container).await?;
+                let record = Record { runtime: None, mark: None, ..record };
+                podman.place.write(id, &record)?;
+                podman.start(order, record, Some(spec)).await
+            })?,
+        };
+        record.over = Some(Over::of(lineage));
+        podman.place.write(id, &record)?;
+        Ok(self.running(id, record.held))
+    }
+}
+
+struct PodmanBox {
+    podman: Arc<Podman>,
+    id: WorkspaceId,
+    held: Held,
+}
+
+impl PodmanBox {
+    fn record(&self) -> Result<Record, BoxError> {
+        self.podman.place.read(self.id).ok_or_else(gone)
+    }
+}
+
+impl Running for PodmanBox {
+    fn connect(&self) -> Result<Connection, BoxError> {
+        self.podman.place.connect(self.id)
+    }
+
+    fn has_ended(&self) -> bool {
+        match self.record() {
+            Ok(Record { mark: Some(mark), .. }) => !mark.is_alive(),
+            Ok(record) => !wait(self.podman.is_running(&record.container)).unwrap_or(true),
+            Err(_) => true,
+        }
+    }
+
+    fn held(&self) -> Held {
+        self.held
+    }
+
+    fn bind(&self, env: BTreeMap<String, String>, limits: &Limits) -> Result<Arc<dyn Running>, ProviderError> {
+        let mut record = self.record()?;
+        let pid = record.pid.ok_or_else(gone)?;
+        // That it answers proves that the process is still the one that was recorded.
+        self.connect()?.bind(env)?;
+        record.held = Held { disk: record.held.disk, ..stead_box::bind_limits(pid, limits) };
+        record.warm = true;
+        self.podman.place.write(self.id, &record)?;
+        Ok(Arc::new(Self { podman: self.podman.clone(), id: self.id, held: record.held }))
+    }
+
+    fn rest(&self) -> Result<bool, ProviderError> {
+        let stays = self.podman.is_of_this_kernel();
+        let rested = match self.connect() {
+            Ok(mut connection) if stays => connection.be_alone()?,
+            Ok(mut connection) => connection.rest()?,
+            // It has died already.
+            Err(_) => self.has_ended(),
+        };
+        if rested && !stays {
+            self.kill()?;
+        }
+        Ok(rested)
+    }
+
+    fn leave(&self) -> Result<(), ProviderError> {
+        if self.podman.is_of_this_kernel() { Ok(()) } else { self.kill() }
+    }
+
+    fn kill(&self) -> Result<(), ProviderError> {
+        let record = self.record()?;
+        wait(self.podman.remove_container(&record.container))?;
+        self.podman.place.close(self.id);
+        self.podman.place.write(self.id, &Record { mark: None, over: None, ..record })?;
+        Ok(stead_box::take_off_tree(&self.podman.place.directory(self.id))?)
+    }
+}

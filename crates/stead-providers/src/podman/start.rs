@@ -1,0 +1,306 @@
+//! One container, asked for, started and let in: the same for a box that is made, made again, or kept ready.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use stead_box::build::{HandOver, TreeOrder, TreeTo};
+use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, ProcessMark, Switchboard, Volume};
+use stead_core::WorkspaceId;
+use stead_core::command::CreateOrder;
+
+use super::client::{Client, escaped};
+use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
+use super::late::Late;
+use super::place::{self, Place, Record};
+use super::{PodmanConfig, Trees};
+use crate::boxed::off_thread;
+use crate::error::ProviderError;
+use crate::layered::{Workspaces, limits};
+
+/// How long a started container may take until its first process asks for its control socket.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct Podman {
+    pub(super) config: PodmanConfig,
+    pub(super) client: Arc<Client>,
+    pub(super) place: Arc<Place>,
+    pub(super) late: Arc<Late>,
+    pub(super) workspaces: Arc<Workspaces>,
+    /// Whether trees can be made of layers here; why not otherwise.
+    pub(super) shares: OnceLock<Result<(), String>>,
+}
+
+impl Podman {
+    /// Whether the box's processes are this kernel's: then files can be put into it while it waits.
+    pub(super) fn is_of_this_kernel(&self) -> bool {
+        passes_descriptors(self.config.runtime.as_deref())
+    }
+
+    /// Whether trees can be made of layers here, tried once; the reason if not. May block.
+    pub(super) fn shares(&self) -> Result<(), String> {
+        let tried = self.shares.get_or_init(|| {
+            if self.config.trees == Trees::Copied {
+                return Err("this server is told to copy".to_owned());
+            }
+            if !stead_box::runs_as_root() {
+                return Err("only root can mount layers for Podman".to_owned());
+            }
+            let order = TreeOrder { spec: self.trial(), to: TreeTo::Nowhere };
+            stead_box::lay_tree(&self.config.init, &order).map(drop).map_err(|error| error.to_string())
+        });
+        tried.clone()
+    }
+
+    /// A tree of one layer that somebody else owns.
+    fn trial(&self) -> BoxSpec {
+        let directory = self.config.home.clone();
+        BoxSpec {
+            id: "trial".to_owned(),
+            instance: self.config.instance.clone(),
+            ids: Ids::Range { first: stead_box::RANGE_LENGTH },
+            base: None,
+            layers: vec![LayerSpec::Directory { path: directory.join("boxes") }],
+            compared: None,
+            bound: None,
+            volume: Volume::Memory,
+            volume_directory: directory.clone(),
+            generation: 0,
+            kept_generations: Vec::new(),
+            templates: None,
+            limits: Limits::default(),
+            env: std::collections::BTreeMap::new(),
+            directory,
+        }
+    }
+
+    /// Starts a container over the files of a tree, or over a directory and a volume that are there. The record says that it is asked for.
+    pub(super) async fn start(
+        &self,
+        order: &CreateOrder,
+        mut record: Record,
+        tree: Option<BoxSpec>,
+    ) -> Result<Record, ProviderError> {
+        let id = order.workspace;
+        self.late.forget(&record.container).map_err(|error| place::host("write below", &self.config.home, error))?;
+        let (directory, mut limits) = (self.place.directory(id), limits(order));
+        if !self.is_of_this_kernel() {
+            // What the host would count are threads of gVisor's own; that the limit does not hold is said in the session.
+            limits.pids = None;
+        }
+        let at = directory.clone();
+        let gate = off_thread(move || Ok(Gate::open(&at)?)).await?;
+        let files = match &tree {
+            None => Files::Volume,
+            Some(_) if self.is_of_this_kernel() => Files::Furnished,
+            Some(_) => Files::OnTheHost,
+        };
+        let (laid, tree) = match tree {
+            Some(spec) if files == Files::OnTheHost => (Some(self.lay(spec, TreeTo::Host).await?), None),
+            tree => (None, tree),
+        };
+        self.ask_for(order, &mut record, &limits, files).await?;
+        if files == Files::Furnished && !passes_descriptors(record.runtime.as_deref()) {
+            let runtime = record.runtime.clone().unwrap_or_default();
+            let reason = format!("it is what Podman runs by default: say so with STEAD_PODMAN_RUNTIME={runtime}");
+            return Err(ProviderError::RuntimeUnusable { runtime, reason });
+        }
+        let mut all = record.image.env.clone();
+        all.extend(env(order));
+        let hand_over = HandOver { env: all, ..HandOver::default() };
+        let has_volume = order.limits.disk.is_some() && record.first_uid.is_some();
+        let guest = if passes_descriptors(record.runtime.as_deref()) {
+            let furnished = self.admit(gate, hand_over, limits, tree).await?;
+            let (guest, mark, laid) = furnished;
+            record.mark = mark;
+            record.held = guest.held;
+            record.held.disk = match laid {
+                Some(laid) => laid.disk,
+                None => has_volume && guest.pid.is_some_and(|pid| self.place.volume_holds(&directory, pid)),
+            };
+            guest
+        } else {
+            let (guest, board) = self.admit_dialling(&record, gate, hand_over, limits).await?;
+            record.dial = Some(board.secret().to_owned());
+            self.place.keep(id, board);
+            record.held = guest.held;
+            record.held.disk =
+                laid.map_or_else(|| has_volume && self.place.volume_is_apart(&directory), |laid| laid.disk);
+            guest
+        };
+        record.pid = guest.pid;
+        let (place, kept) = (self.place.clone(), record.clone());
+        off_thread(move || place.write(id, &kept)).await?;
+        Ok(record)
+    }
+
+    /// Has the tree's files put where they belong.
+    async fn lay(&self, spec: BoxSpec, to: TreeTo) -> Result<Held, ProviderError> {
+        let init = self.config.init.clone();
+        off_thread(move || {
+            stead_box::take_off_tree(&spec.directory)?;
+            Ok(stead_box::lay_tree(&init, &TreeOrder { spec, to })?)
+        })
+        .await
+    }
+
+    /// Has Podman make and start the container.
+    async fn ask_for(
+        &self,
+        order: &CreateOrder,
+        record: &mut Record,
+        limits: &Limits,
+        files: Files,
+    ) -> Result<(), ProviderError> {
+        let seccomp = self.seccomp_profile()?;
+        let directory = self.place.directory(order.workspace);
+        let wanted = Container {
+            name: &record.container,
+            instance: &self.config.instance,
+            workspace: &order.workspace.to_string(),
+            image_id: &record.image.id,
+            runtime: self.config.runtime.as_deref(),
+            first_uid: record.first_uid,
+            init: &self.config.init,
+            directory: &directory,
+            files,
+            seccomp: &seccomp,
+            limits,
+        };
+        wanted.prepare().map_err(|error| place::host("make", &directory, error))?;
+        self.create_container(&record.container, wanted.order()).await?;
+        // Podman takes another runtime for one it does not know, and says nothing: look before anything runs.
+        record.runtime = Some(self.runtime_of(&record.container).await?);
+        let started = self.client.post(&format!("/containers/{}/start", record.container), None).await?;
+        if !started.status.is_success() && !passes_descriptors(record.runtime.as_deref()) {
+            return Err(unusable(record, &started.reason()));
+        }
+        started.ok().map(drop)
+    }
+
+    /// Asks for the container. A server that was killed while it asked for one of this name may have left one, or half of one, or Podman may still
+    /// be at it: the name is this server's alone, so what has it goes.
+    async fn create_container(&self, name: &str, order: serde_json::Value) -> Result<(), ProviderError> {
+        let mut attempts = 0;
+        loop {
+            let said = self.client.post("/containers/create", Some(order.clone())).await?;
+            attempts += 1;
+            if said.status.is_success() || attempts >= BUSY_ATTEMPTS || !said.reason().contains("in use") {
+                return said.ok().map(drop);
+            }
+            match container::find(&self.client, &self.config.instance, name).await? {
+                Found::Ours(own) => container::remove(&self.client, &own).await?,
+                Found::Nobody if attempts > BUSY_ATTEMPTS / 2 => container::remove_half(&self.client, name).await?,
+                Found::Nobody | Found::Another => {}
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    /// Lets in the first process of a box of this kernel, over its files.
+    async fn admit(
+        &self,
+        gate: Gate,
+        hand_over: HandOver,
+        limits: Limits,
+        tree: Option<BoxSpec>,
+    ) -> Result<(Guest, Option<ProcessMark>, Option<Held>), ProviderError> {
+        let init = self.config.init.clone();
+        off_thread(move || {
+            let (mut marked, mut laid) = (None, None);
+            let guest = gate.admit(hand_over, &limits, START_PATIENCE, |mark| {
+                marked = mark;
+                let Some(spec) = tree else { return Ok(()) };
+                let mark = marked.clone().ok_or(BoxError::Gone { reason: "its first process cannot be told" })?;
+                laid = Some(stead_box::lay_tree(&init, &TreeOrder { spec, to: TreeTo::NewBox(mark) })?);
+                Ok(())
+            })?;
+            Ok((guest, marked, laid))
+        })
+        .await
+    }
+
+    /// Lets in the first process of a box whose kernel takes no descriptors; one that ends before it has asked says why not.
+    async fn admit_dialling(
+        &self,
+        record: &Record,
+        gate: Gate,
+        hand_over: HandOver,
+        limits: Limits,
+    ) -> Result<(Guest, Switchboard), ProviderError> {
+        let inspected = self.client.get(&format!("/containers/{}/json", record.container)).await?.ok()?;
+        let pid = inspected.pointer("/State/Pid").and_then(serde_json::Value::as_i64);
+        let pid = pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
+        let admitted = off_thread(move || Ok(gate.admit_dialling(hand_over, &limits, pid, START_PATIENCE)?));
+        let ended = format!("/containers/{}/wait?condition=stopped", record.container);
+        tokio::select! {
+            admitted = admitted => admitted,
+            _ = self.client.post_and_wait(&ended) => Err(unusable(record, "the box ended before it could call the server")),
+        }
+    }
+
+    /// Who really runs it. Another than the one asked for is an error, not a substitute.
+    async fn runtime_of(&self, container: &str) -> Result<String, ProviderError> {
+        let found = self.client.get(&format!("/containers/{container}/json")).await?.ok()?;
+        let runtime = found.get("OCIRuntime").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+        match &self.config.runtime {
+            Some(asked) if *asked != runtime => Err(ProviderError::Runtime { asked: asked.clone(), got: runtime }),
+            _ => Ok(runtime),
+        }
+    }
+
+    /// The filter of every box, where Podman can read it.
+    fn seccomp_profile(&self) -> Result<PathBuf, ProviderError> {
+        let path = self.config.home.join("seccomp.json");
+        let profile = stead_box::build::seccomp_profile().to_string();
+        if std::fs::read_to_string(&path).is_ok_and(|there| there == profile) {
+            return Ok(path);
+        }
+        let new = self.config.home.join(format!("seccomp.json.{}", std::process::id()));
+        let written = std::fs::write(&new, profile).and_then(|()| std::fs::rename(&new, &path));
+        written.map_err(|error| place::host("write", &path, error))?;
+        Ok(path)
+    }
+
+    /// Removes everything of a box but its container, which must be gone.
+    pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let directory = self.place.directory(id);
+        self.place.close(id);
+        stead_box::unmount_volume(&directory)?;
+        stead_box::take_off_tree(&directory)?;
+        self.workspaces.remove(id)
+    }
+
+    pub(super) async fn is_running(&self, container: &str) -> Result<bool, ProviderError> {
+        let found = self.client.get(&format!("/containers/{}/json", escaped(container))).await?;
+        Ok(found.status.is_success() && found.body.pointer("/State/Running") == Some(&serde_json::Value::Bool(true)))
+    }
+
+    /// Removes the container, if there is one and it is ours by its label as well as by our record.
+    pub(super) async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
+        match container::find(&self.client, &self.config.instance, name).await? {
+            Found::Ours(own) => container::remove(&self.client, &own).await,
+            Found::Nobody | Found::Another => Ok(()),
+        }
+    }
+}
+
+/// gVisor's kernel is not this host's: it knows nothing of its descriptors, and what serves it files enters a user namespace before it looks for them.
+fn passes_descriptors(runtime: Option<&str>) -> bool {
+    !runtime.is_some_and(|runtime| runtime.starts_with("runsc"))
+}
+
+fn unusable(record: &Record, reason: &str) -> ProviderError {
+    let runtime = record.runtime.clone().unwrap_or_default();
+    let reason = format!("{reason}; gVisor must be allowed to call the server (runsc --host-uds=open)");
+    ProviderError::RuntimeUnusable { runtime, reason }
+}
+
+pub(super) fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, String> {
+    order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// A box that is looked for and not there.
+pub(super) fn gone() -> BoxError {
+    BoxError::Gone { reason: "there is no record of it" }
+}
