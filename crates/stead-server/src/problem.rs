@@ -5,6 +5,7 @@
 //! messages) goes to the log, not here.
 
 use std::any::Any;
+use std::io::ErrorKind;
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -99,6 +100,7 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
 }
@@ -365,6 +367,10 @@ impl From<ImageError> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match &error {
+            StoreError::Unavailable { .. } if error.is_full() => {
+                log(&error);
+                Self::full()
+            }
             StoreError::Unavailable { .. } | StoreError::Closed => {
                 log(&error);
                 Self::new(Code::Unavailable, error.to_string()).retry_after(5)
@@ -380,10 +386,34 @@ impl From<StoreError> for Problem {
 }
 
 impl Problem {
-    pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
+    /// What is nobody's doing who asked; but that the disk is full is something they may wait for, or have somebody mend.
+    pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         log(error);
+        if is_full(error) {
+            return Self::full();
+        }
         Self::new(Code::Internal, "something went wrong in the server; its log says what")
     }
+}
+
+impl Problem {
+    fn full() -> Self {
+        Self::new(Code::InsufficientStorage, "the server's disk is full, so this was not kept; nothing of it is left there")
+            .hint("make room on the disk of STEAD_HOME (stead usage says what takes it; stead gc removes what nothing needs while no server runs) and try again")
+    }
+}
+
+/// Whether it is for want of room that something failed.
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// With the whole chain of causes, for the operator.

@@ -2,23 +2,31 @@
 //!
 //! A body may be as long as [`crate::ServerConfig::max_upload_bytes`] and take any time in all, but no piece of it may be waited for longer than the
 //! body timeout. What is wrong with it travels as an `io::Error` through whoever reads it, and comes out as the problem it is ([`refusal`]).
+//!
+//! Whoever stops reading has an answer to give, and many clients listen only when they have sent it all: a connection that is closed on them is
+//! all they learn. So the rest is taken and thrown away, for a while ([`Rest`]).
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::BodyDataStream;
 use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
 use futures::{StreamExt as _, stream};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
 use tokio::io::AsyncRead;
 use tokio_util::io::StreamReader;
 
 use crate::app::App;
 use crate::problem::{Code, Problem};
 
+/// What is thrown away of a body nobody wants any more: as much as most are long, and for as long as somebody may be kept waiting.
+const MOST_THROWN: u64 = 1 << 30;
+const LINGER: Duration = Duration::from_secs(30);
+
 pub(crate) struct Upload {
-    body: Body,
+    rest: Rest,
     limit: u64,
     patience: Duration,
 }
@@ -34,30 +42,33 @@ impl FromRequest<App> for Upload {
             return Err(Problem::new(Code::UnsupportedMediaType, detail));
         }
         let announced = text(CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+        let wanted_first = request.headers().contains_key(EXPECT);
+        let rest = Rest { body: Some(request.into_body().into_data_stream()), held_back: wanted_first };
         if announced.is_some_and(|length| length > limit) {
             return Err(too_large(limit));
         }
-        Ok(Self { body: request.into_body(), limit, patience })
+        Ok(Self { rest, limit, patience })
     }
 }
 
 impl Upload {
     pub(crate) fn reader(self) -> impl AsyncRead + Unpin + Send {
-        let Self { body, limit, patience } = self;
-        let pieces = stream::try_unfold((body.into_data_stream(), 0), move |(mut body, before)| async move {
-            let piece = match tokio::time::timeout(patience, body.next()).await {
+        let Self { rest, limit, patience } = self;
+        let pieces = stream::try_unfold((rest, 0), move |(mut rest, before)| async move {
+            let piece = match tokio::time::timeout(patience, rest.next()).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(piece))) => piece,
                 Ok(Some(Err(_))) => {
                     return Err(failed(Problem::invalid("", "the body ended before it was complete")));
                 }
                 Err(_) => {
+                    drop(rest.body.take());
                     let detail = format!("no more of the body arrived for {} seconds", patience.as_secs());
                     return Err(failed(Problem::new(Code::BodyTimeout, detail)));
                 }
             };
             let total = before + piece.len() as u64;
-            if total > limit { Err(failed(too_large(limit))) } else { Ok(Some((piece, (body, total)))) }
+            if total > limit { Err(failed(too_large(limit))) } else { Ok(Some((piece, (rest, total)))) }
         });
         StreamReader::new(Box::pin(pieces))
     }
@@ -83,11 +94,48 @@ impl Upload {
     }
 
     /// For requests that make something of nothing.
-    pub(crate) async fn expect_empty(self) -> Result<(), Problem> {
-        let mut body = self.body.into_data_stream();
-        match tokio::time::timeout(self.patience, body.next()).await {
+    pub(crate) async fn expect_empty(mut self) -> Result<(), Problem> {
+        match tokio::time::timeout(self.patience, self.rest.next()).await {
             Ok(None) => Ok(()),
             _ => Err(Problem::new(Code::Conflict, "a directory has no bytes of its own: send no body")),
+        }
+    }
+}
+
+/// What of a body is still to come.
+struct Rest {
+    /// `None` once it has ended.
+    body: Option<BodyDataStream>,
+    /// The client sends nothing before it is asked to: to one that was not asked, an answer is all there is.
+    held_back: bool,
+}
+
+impl Rest {
+    async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
+        self.held_back = false;
+        let piece = self.body.as_mut()?.next().await;
+        if !matches!(piece, Some(Ok(_))) {
+            self.body = None;
+        }
+        piece
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        let body = self.body.take().filter(|_| !self.held_back);
+        if let (Some(body), Ok(runtime)) = (body, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(tokio::time::timeout(LINGER, throw_away(body)));
+        }
+    }
+}
+
+async fn throw_away(mut body: BodyDataStream) {
+    let mut left = MOST_THROWN;
+    while let Some(Ok(piece)) = body.next().await {
+        match left.checked_sub(piece.len() as u64) {
+            Some(less) => left = less,
+            None => return,
         }
     }
 }

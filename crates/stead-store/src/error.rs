@@ -93,6 +93,12 @@ impl StoreError {
         }
     }
 
+    /// Whether the database has no room to write.
+    pub fn is_full(&self) -> bool {
+        // SQLite's own words for it; whoever shares a lost transaction has the cause as text.
+        matches!(self, Self::Unavailable { source, .. } if source.to_string().contains("database or disk is full"))
+    }
+
     pub(crate) fn corrupt(what: &'static str, source: impl Into<BoxedSource>) -> Self {
         Self::Corrupt { what, source: source.into() }
     }

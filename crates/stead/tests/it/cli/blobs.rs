@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
-use stead_testkit::Client;
+use serde_json::{Value, json};
+use stead_testkit::{Client, until};
 
 use super::kit::{self, run, stead};
 
@@ -95,40 +95,106 @@ fn a_home_on_a_disk_that_cannot_be_written_is_verified() {
     assert!(told.starts_with("✓ 1 of 1 journals intact") && told.ends_with("and 1 blobs checked\n"), "{told}");
 }
 
+/// A server whose home is a small disk of its own.
+struct OnDisk {
+    disk: Mounted,
+    server: std::process::Child,
+    client: Client,
+}
+
+impl OnDisk {
+    fn start(size: &str) -> Self {
+        let disk = Mounted::with(&["-t", "tmpfs", "-o", &format!("size={size},mode=700"), "stead-test"]);
+        let home = disk.0.path();
+        let server = stead(home)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .env("WORKSPACE_DEFAULT_PROVIDER", "memory")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let client = until("the server's address", || {
+            let record: Value = serde_json::from_slice(&std::fs::read(home.join("server.json")).ok()?).ok()?;
+            let token = std::fs::read_to_string(home.join("token")).ok()?.trim().to_owned();
+            Some(Client::new(record["url"].as_str()?.trim_end_matches('/'), Some(token)))
+        });
+        let started = Self { disk, server, client };
+        started.wait_for(200);
+        started
+    }
+
+    fn home(&self) -> &std::path::Path {
+        self.disk.0.path()
+    }
+
+    /// As much as goes; the write that fails is the point.
+    fn fill(&self) {
+        let _ = std::fs::write(self.home().join("ballast"), vec![0; 32 << 20]);
+        self.wait_for(503);
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.home().join("ballast")).unwrap();
+        self.wait_for(200);
+    }
+
+    fn wait_for(&self, wanted: u16) {
+        until(&format!("/readyz to answer {wanted}"), || {
+            let reply = self.client.try_send("GET", "/readyz", &[], None);
+            reply.is_ok_and(|reply| reply.status == wanted).then_some(())
+        });
+    }
+
+    fn end(mut self) {
+        kit::signal(&self.server, rustix::process::Signal::TERM);
+        assert_eq!(kit::wait(&mut self.server), Some(0));
+    }
+}
+
 #[test]
 fn a_full_disk_is_not_ready_and_one_with_room_is_again() {
-    let disk = Mounted::with(&["-t", "tmpfs", "-o", "size=16m,mode=700", "stead-test"]);
-    let home = disk.0.path();
-    let mut server = stead(home)
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let client = loop {
-        let record = std::fs::read(home.join("server.json")).unwrap_or_default();
-        if let Some(url) =
-            serde_json::from_slice::<Value>(&record).ok().and_then(|record| Some(record["url"].as_str()?.to_owned()))
-        {
-            break Client::new(url.trim_end_matches('/'), None);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    };
-    let ready = || client.try_send("GET", "/readyz", &[], None).map_or(0, |reply| reply.status);
-    let wait_for = |wanted: u16| {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while ready() != wanted {
-            assert!(std::time::Instant::now() < deadline, "/readyz answers {} and not {wanted}", ready());
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-    };
-    wait_for(200);
-    let ballast = home.join("ballast");
-    // As much as goes; the write that fails is the point.
-    let _ = std::fs::write(&ballast, vec![0; 32 << 20]);
-    wait_for(503);
-    std::fs::remove_file(&ballast).unwrap();
-    wait_for(200);
-    kit::signal(&server, rustix::process::Signal::TERM);
-    assert_eq!(kit::wait(&mut server), Some(0));
+    let served = OnDisk::start("16m");
+    served.fill();
+    served.make_room();
+    served.end();
+}
+
+#[test]
+fn an_upload_to_a_full_disk_is_told_so_and_leaves_nothing() {
+    let served = OnDisk::start("24m");
+    let client = &served.client;
+    client.post("/agent-types", json!({"id": "m", "workspace": {"enabled": true}})).expect(201);
+    let session = client.post("/sessions?wait=60", json!({"agent_type": "m"})).expect(201);
+    let id = session["id"].as_str().unwrap().to_owned();
+    let file = format!("/sessions/{id}/files/large.bin");
+    // Far more than any buffer on the way takes, so that the answer comes while the body is still being sent.
+    let large = vec![7; 48 << 20];
+    let before = client.send("GET", &format!("/sessions/{id}/state"), &[], None).expect(200)["seq"].clone();
+    for (method, path) in
+        [("PUT", file.as_str()), ("POST", "/blobs"), ("PUT", &format!("/sessions/{id}/files/d?format=tar"))]
+    {
+        let reply = client.bytes(method, path, &[], &large).reply();
+        let detail = reply.problem(507, "insufficient_storage");
+        assert!(detail.contains("disk") && !reply.json()["hint"].is_null(), "{path}: {}", reply.text);
+    }
+    let drafts: Vec<_> =
+        std::fs::read_dir(served.home().join("blobs/tmp")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(drafts, [".lock"], "nothing half is left");
+    let after = client.send("GET", &format!("/sessions/{id}/state"), &[], None).expect(200)["seq"].clone();
+    assert_eq!(before, after, "nothing was recorded");
+    client.send("GET", &file, &[], None).problem(404, "not_found");
+    // From the command line: one sentence, why, and what to do.
+    let local = tempfile::tempdir().unwrap();
+    std::fs::write(local.path().join("large.bin"), &large).unwrap();
+    let copied =
+        run(served.home(), &["cp", local.path().join("large.bin").to_str().unwrap(), &format!("{id}:large.bin")]);
+    assert_eq!(copied.code, Some(1), "{}", copied.err);
+    assert!(copied.err.contains("disk") && copied.err.contains("stead gc"), "{}", copied.err);
+    // What the disk cannot even record is refused in the same words.
+    served.fill();
+    let refused = client.post("/agent-types", json!({"id": "n", "description": "x".repeat(1000)}));
+    refused.problem(507, "insufficient_storage");
+    served.make_room();
+    client.bytes("PUT", &file, &[], &large[..4 << 20]).expect(201);
+    served.end();
 }
