@@ -23,6 +23,7 @@ mod mount_policy;
 mod mounts;
 mod native;
 mod podman;
+mod podman_layers;
 mod policy;
 mod pool;
 mod postgres;

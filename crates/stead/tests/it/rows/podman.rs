@@ -13,7 +13,7 @@ use super::native::build_init;
 use super::{server_with, settled};
 
 /// What every server here is told.
-fn options() -> ServerOptions {
+pub(super) fn options() -> ServerOptions {
     build_init();
     ServerOptions::default().env("PODMAN_BASE_URL", &podman::shared().url()).env("STEAD_PODMAN_IMAGE", TOOLS)
 }
@@ -23,7 +23,7 @@ pub(super) fn with_podman() -> TestServer {
 }
 
 /// An agent type `p` whose sessions are containers.
-fn agent_type(server: &TestServer, more: Value) {
+pub(super) fn agent_type(server: &TestServer, more: Value) {
     let mut workspace = json!({"enabled": true, "provider": "podman", "workspace_policy": "empty", "require_workspace": true,
                "resource_limits": {"cpu": "1", "memory": "256M", "disk": "64M", "pids": 128}});
     workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -55,28 +55,33 @@ pub(super) fn containers_of(session: &Value) -> Vec<String> {
 
 #[test]
 fn podman_conforms() {
-    conforms("runc", 9000);
+    conforms("runc", Trees::Shared, 9000);
 }
 
 #[test]
 fn podman_conforms_under_gvisor() {
-    conforms("runsc", 9500);
+    conforms("runsc", Trees::Shared, 9500);
 }
 
-fn conforms(runtime: &str, first: u128) {
+#[test]
+fn podman_conforms_where_files_are_copied() {
+    conforms("runc", Trees::Copied, 9700);
+}
+
+fn conforms(runtime: &str, trees: Trees, first: u128) {
     build_init();
     let service = service(runtime);
     let home = tempfile::tempdir().unwrap();
     let config = PodmanConfig {
         home: home.path().join("podman"),
         uids: home.path().join("uids"),
-        instance: format!("t{}{runtime}", std::process::id()),
+        instance: format!("t{}{runtime}{first}", std::process::id()),
         init: std::path::Path::new(env!("CARGO_BIN_EXE_stead")).with_file_name("stead-init"),
         target: PodmanTarget { base_url: Some(service.url().to_owned()), ..PodmanTarget::default() },
         runtime: Some(runtime.to_owned()),
         base_image: TOOLS.to_owned(),
         pull: Pull::Never,
-        trees: Trees::Shared,
+        trees,
     };
     let layers = Arc::new(LayerStore::open(home.path().join("layers")).unwrap());
     let images = Arc::new(Images::open(home.path().join("images"), layers).unwrap());

@@ -83,7 +83,16 @@ fn s5_native_members_are_bound_at_the_claim_and_used_once() {
 /// A box that waited stands over nothing; a session that brings files has them all the same, and what it writes is seen, kept and put back.
 #[test]
 fn s5_a_native_member_takes_what_its_session_brings() {
-    let server = with_pool("native", 1);
+    a_member_takes_what_its_session_brings("native");
+}
+
+#[test]
+fn s5_a_podman_member_takes_what_its_session_brings() {
+    a_member_takes_what_its_session_brings("podman");
+}
+
+fn a_member_takes_what_its_session_brings(provider: &str) {
+    let server = with_pool(provider, 1);
     for bring in [json!("empty"), json!({"type": "bundle", "source": {"blob": bundle(&server)}})] {
         configure(&server, "workspace_policy", bring.clone());
         ready(&server, 1);
