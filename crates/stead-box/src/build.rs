@@ -25,7 +25,7 @@ mod volume;
 pub use filter::seccomp_profile;
 pub(crate) use guest::GATE_SOCKET;
 pub use guest::{GATE, HandOver, INIT, guest};
-pub use launch::{Report, launch};
+pub use launch::{Order, Report, launch};
 pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
 pub use trees::{ON_THE_HOST, PLACES, TREES, TreeOrder, TreeTo, tree};

@@ -3,12 +3,15 @@
 //! The invariant: everything a box consists of is named in its directory before it is made, so [`remove`] finds all of it whatever happened
 //! in between, and touches nothing else.
 
+mod builder;
 mod client;
 mod doctor;
 mod end;
 mod gate;
+
 mod launch;
 mod remove;
+mod spare;
 mod sweep;
 mod trees;
 mod uids;
@@ -19,6 +22,7 @@ pub use end::end_container;
 pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};
 pub use launch::{RunningBox, launch, restart, resume};
 pub use remove::remove;
+pub use spare::{Spare, remove_spares};
 pub(crate) use sweep::remove_tree_at;
 pub use trees::{lay_tree, take_off_tree};
 pub use uids::UidRanges;

@@ -22,12 +22,14 @@ mod sys;
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
-    Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Switchboard, UidRanges, bind_limits,
-    connect, doctor, end_container, launch, lay_tree, mount_volume, remove, restart, resume, take_off_tree,
-    unmount_volume,
+    Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
+    bind_limits, connect, doctor, end_container, launch, lay_tree, mount_volume, remove, remove_spares, restart,
+    resume, take_off_tree, unmount_volume,
 };
 pub use record::{OwnerRecord, ProcessMark};
-pub use spec::{AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, LayerSpec, Limits, RANGE_LENGTH, Volume, WORKSPACE};
+pub use spec::{
+    AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, LayerSpec, Limits, Preparation, RANGE_LENGTH, Volume, WORKSPACE,
+};
 
 /// Whether boxes get a private uid range and a limited volume here: only root can give them.
 pub fn runs_as_root() -> bool {

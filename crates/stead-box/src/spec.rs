@@ -79,6 +79,17 @@ pub enum Access {
     Write,
 }
 
+/// What can be made before it is known for which box: an image, mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preparation {
+    /// It is made, for this alone; on the same file system as the volumes.
+    pub directory: PathBuf,
+    pub disk_bytes: u64,
+    pub inodes: Option<u64>,
+    pub templates: PathBuf,
+}
+
 /// Everything that is needed to make a box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -151,6 +151,7 @@ impl Engine {
         }
         self.0.connections.end_all();
         self.0.settings.evaluator.retire();
+        self.0.providers.iter().for_each(|provider| provider.retire());
         self.0.store.close().await;
     }
 

@@ -5,6 +5,7 @@
 
 mod boxes;
 mod place;
+mod spares;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use crate::provider::{AdoptOrder, Health, Provider, WorkspaceUsage};
 use crate::workspace::Workspace;
 use boxes::{NativeBox, NativeBoxes};
 pub use place::NativeConfig;
+use spares::Spares;
 
 pub struct NativeProvider {
     config: NativeConfig,
@@ -40,7 +42,8 @@ impl NativeProvider {
     pub fn new(config: NativeConfig, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
         let place = Place::new(config.home.clone(), config.instance.clone(), config.home.join("uids"));
         let workspaces = Arc::new(Workspaces::open(place, layers));
-        let boxes = NativeBoxes { init: config.init.clone(), workspaces: workspaces.clone(), images };
+        let spares = Spares::new(config.init.clone(), config.home.join("spares"));
+        let boxes = NativeBoxes { init: config.init.clone(), workspaces: workspaces.clone(), images, spares };
         Self { config, workspaces, boxes: Arc::new(boxes), enforceable: stead_box::enforceable() }
     }
 
@@ -167,6 +170,10 @@ impl Provider for NativeProvider {
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         let workspaces = self.workspaces.clone();
         off_thread(move || workspaces.list()).await
+    }
+
+    fn retire(&self) {
+        self.boxes.spares.retire();
     }
 
     async fn usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {

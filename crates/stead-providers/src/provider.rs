@@ -136,6 +136,9 @@ pub trait Provider: Send + Sync {
     /// Every workspace of this server's that exists now, whoever remembers it.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
 
+    /// The server ends: what was made for boxes to come goes. Workspaces stay.
+    fn retire(&self) {}
+
     /// What a workspace takes on this host's disk; `None` where nobody can tell.
     async fn usage(&self, _workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
         Ok(None)

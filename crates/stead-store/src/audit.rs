@@ -5,7 +5,7 @@ use stead_core::{SessionId, Timestamp};
 use crate::error::StoreError;
 use crate::failpoints;
 use crate::operation::Operation;
-use crate::sql::{Conn, values};
+use crate::sql::{Conn, Statement, values};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
@@ -45,24 +45,26 @@ pub enum AuditOrder {
     NewestFirst,
 }
 
-/// Inserts rows in the transaction of whatever they tell of.
-pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Result<(), StoreError> {
-    for entry in entries {
+/// What writes rows in the transaction of whatever they tell of.
+pub(crate) fn inserts(entries: &[AuditEntry]) -> Result<Vec<Statement>, StoreError> {
+    let insert = |entry: &AuditEntry| {
         failpoints::audit()?;
-        conn.execute(
-            "write the audit log",
-            "INSERT INTO audit (at, kind, actor, session, body) VALUES ($1, $2, $3, $4, $5)",
-            values![
+        Ok(Statement {
+            sql: "INSERT INTO audit (at, kind, actor, session, body) VALUES ($1, $2, $3, $4, $5)",
+            values: values![
                 entry.at,
                 entry.kind.clone(),
                 entry.actor.clone(),
                 entry.session.map(|id| id.to_string()),
                 entry.body.clone()
             ],
-        )
-        .await?;
-    }
-    Ok(())
+        })
+    };
+    entries.iter().map(insert).collect()
+}
+
+pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Result<(), StoreError> {
+    conn.together("write the audit log", inserts(entries)?).await.map(drop)
 }
 
 /// Audit on its own: a refusal changes nothing else.

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::idempotency::{self, ClaimError, IdempotencyKey, IdempotencyRow};
 use crate::operation::{Failure, Operation};
 use crate::session::{read_hash, read_seq};
-use crate::sql::{Conn, values};
+use crate::sql::{Conn, Statement, values};
 
 /// The advisory lock that makes counting live sessions and adding one a single step on PostgreSQL. The number is arbitrary, and
 /// the same in every server that shares the database.
@@ -127,15 +127,20 @@ impl Operation for Commit {
         let links = self.links(seq, prev);
         let last_seq = seq + links.len() as u64;
         let head_hash = links.last().map_or(prev, |link| link.hash);
+        let mut statements = Vec::with_capacity(1 + links.len() + self.audit.len());
         if self.create {
             self.insert_session(conn, last_seq, head_hash).await?;
         } else {
-            self.update_session(conn, seq, last_seq, head_hash).await?;
+            statements.push(self.update_session(seq, last_seq, head_hash));
         }
-        for link in links {
-            self.insert_event(conn, link).await?;
+        statements.extend(links.into_iter().map(|link| self.insert_event(link)));
+        statements.extend(audit::inserts(&self.audit)?);
+        let expected = statements.len() as u64;
+        // Only the update can change nothing, and it cannot while the lock holds; the sequence in its WHERE is what makes it a
+        // compare-and-set and not a hope.
+        if conn.together("write to a journal", statements).await? != expected {
+            return Err(CommitError::Conflict { expected: seq, actual: last_seq });
         }
-        audit::insert(conn, &self.audit).await?;
         Ok(Committed { first_seq: seq + 1, last_seq, head_hash })
     }
 }
@@ -219,40 +224,33 @@ impl Commit {
         if inserted == 1 { Ok(()) } else { Err(CommitError::Exists) }
     }
 
-    async fn update_session(&self, conn: &mut Conn<'_>, from: u64, to: u64, hash: Hash) -> Result<(), CommitError> {
+    fn update_session(&self, from: u64, to: u64, hash: Hash) -> Statement {
         let head = &self.head;
-        let updated = conn
-            .execute(
-                "move a session's head",
-                "UPDATE sessions SET seq = $3, head_hash = $4, status = $5, live = $6, agent_type = $7, project = $8, \
-                 due_at = $9, final_hash = $10, updated_at = $11 WHERE id = $1 AND seq = $2",
-                values![
-                    self.session,
-                    from,
-                    to,
-                    hash,
-                    head.status.clone(),
-                    head.live,
-                    head.agent_type.clone(),
-                    head.project.clone(),
-                    head.due_at.map(Timestamp::millis),
-                    head.final_hash.clone(),
-                    self.at
-                ],
-            )
-            .await?;
-        // Cannot happen while the lock holds; the sequence in WHERE is what makes it a compare-and-set and not a hope.
-        if updated == 1 { Ok(()) } else { Err(CommitError::Conflict { expected: from, actual: to }) }
+        Statement {
+            sql: "UPDATE sessions SET seq = $3, head_hash = $4, status = $5, live = $6, agent_type = $7, project = $8, \
+                  due_at = $9, final_hash = $10, updated_at = $11 WHERE id = $1 AND seq = $2",
+            values: values![
+                self.session,
+                from,
+                to,
+                hash,
+                head.status.clone(),
+                head.live,
+                head.agent_type.clone(),
+                head.project.clone(),
+                head.due_at.map(Timestamp::millis),
+                head.final_hash.clone(),
+                self.at
+            ],
+        }
     }
 
-    async fn insert_event(&self, conn: &mut Conn<'_>, link: Link<'_>) -> Result<(), CommitError> {
+    fn insert_event(&self, link: Link<'_>) -> Statement {
         let Link { event, seq, prev, hash } = link;
-        conn.execute(
-            "append to a journal",
-            "INSERT INTO events (session, seq, at, kind, payload, prev_hash, hash) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-            values![self.session, seq, self.at, event.kind.clone(), event.payload.clone(), prev, hash],
-        )
-        .await?;
-        Ok(())
+        Statement {
+            sql: "INSERT INTO events (session, seq, at, kind, payload, prev_hash, hash) \
+                  VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            values: values![self.session, seq, self.at, event.kind.clone(), event.payload.clone(), prev, hash],
+        }
     }
 }

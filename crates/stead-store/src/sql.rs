@@ -5,7 +5,7 @@
 
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{FromRow, Postgres, Sqlite};
+use sqlx::{AssertSqlSafe, FromRow, Postgres, Sqlite};
 
 use crate::error::StoreError;
 
@@ -24,6 +24,15 @@ pub(crate) enum Value {
     OptionalInteger(Option<i64>),
     Bytes(Vec<u8>),
 }
+
+/// A statement whose rows nobody wants.
+pub(crate) struct Statement {
+    pub(crate) sql: &'static str,
+    pub(crate) values: Vec<Value>,
+}
+
+/// As many as SQLite runs in one go: each text is prepared once and kept.
+const TOGETHER: usize = 8;
 
 /// A row both drivers can decode: a tuple, or a struct that derives `FromRow`, of `String`, `i64`, `Vec<u8>` and options of them.
 pub(crate) trait Record:
@@ -70,6 +79,36 @@ impl Conn<'_> {
         .map_err(|error| StoreError::from_driver(doing, error))
     }
 
+    /// Runs statements in their order, until one fails, and returns how many rows they changed together.
+    ///
+    /// To SQLite they go as one text: a trip to the connection's thread and back costs more than a statement does there.
+    pub(crate) async fn together(
+        &mut self,
+        doing: &'static str,
+        statements: Vec<Statement>,
+    ) -> Result<u64, StoreError> {
+        let mut changed = 0;
+        let mut statements = statements.into_iter();
+        match self {
+            Self::Sqlite(connection) => loop {
+                let (text, values) = joined(statements.by_ref().take(TOGETHER));
+                if text.is_empty() {
+                    return Ok(changed);
+                }
+                // Put together from texts that are `'static`, and numbers.
+                let query = sqlx::query::<Sqlite>(AssertSqlSafe(text));
+                let done = bind!(query, values).execute(&mut **connection).await;
+                changed += done.map_err(|error| StoreError::from_driver(doing, error))?.rows_affected();
+            },
+            Self::Postgres(_) => {
+                for statement in statements {
+                    changed += self.execute(doing, statement.sql, statement.values).await?;
+                }
+                Ok(changed)
+            }
+        }
+    }
+
     pub(crate) async fn all<R: Record>(
         &mut self,
         doing: &'static str,
@@ -111,6 +150,23 @@ impl Conn<'_> {
             Self::Postgres(_) => postgres,
         }
     }
+}
+
+/// One text of several, whose parameters are numbered through, as the driver counts them.
+fn joined(statements: impl Iterator<Item = Statement>) -> (String, Vec<Value>) {
+    let (mut text, mut values) = (String::new(), Vec::new());
+    for statement in statements {
+        let mut parts = statement.sql.split('$');
+        text.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            let number: usize = part[..digits].parse().unwrap_or_default();
+            text.push_str(&format!("${}{}", number + values.len(), &part[digits..]));
+        }
+        text.push_str("; ");
+        values.extend(statement.values);
+    }
+    (text, values)
 }
 
 impl From<String> for Value {

@@ -248,13 +248,13 @@ impl Drop for TestServer {
             let left = std::fs::read_dir(self.home().join(boxes)).map_or(0, Iterator::count);
             assert_eq!(left, 0, "{boxes} are left of closed sessions");
         }
-        let left: Vec<&Process> = below.iter().filter(|process| alive(process)).collect();
-        assert!(left.is_empty(), "the server left processes behind: {left:?}");
-        // A mount of the host's goes with the last namespace that has a copy of it.
+        // Helpers end when they see that the server has; a mount of the host's goes with the last namespace that has a copy of it.
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !held_by(self.home()).is_empty() && Instant::now() < deadline {
+        let left = || below.iter().filter(|process| alive(process)).collect::<Vec<_>>();
+        while !(held_by(self.home()).is_empty() && left().is_empty()) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(50));
         }
+        assert_eq!(left(), Vec::<&Process>::new(), "the server left processes behind");
         assert_eq!(held_by(self.home()), Vec::<String>::new(), "the host still holds something of the server");
         let groups = instance.map(|instance| groups_of(&instance)).unwrap_or_default();
         assert_eq!(groups, Vec::<PathBuf>::new(), "control groups are left");

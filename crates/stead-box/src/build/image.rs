@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::fs::{SeekFrom, copy_file_range, seek};
 
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::spec::{BoxSpec, Limits};
+use crate::spec::Limits;
 
 /// An image without a limit would be one without a size.
 const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
@@ -18,17 +18,7 @@ const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
 const JOURNAL_FROM_BYTES: u64 = 64 << 20;
 
 /// Makes the volume's image if there is none.
-pub(super) fn ensure(spec: &BoxSpec, name: &str) -> Result<(), Refused> {
-    ensure_in(&spec.volume_directory, name, &spec.limits, spec.templates.as_deref())
-}
-
-/// The same for a box that is not described by a spec.
-pub(super) fn ensure_in(
-    directory: &Path,
-    name: &str,
-    limits: &Limits,
-    templates: Option<&Path>,
-) -> Result<(), Refused> {
+pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: Option<&Path>) -> Result<(), Refused> {
     let path = directory.join(name);
     if path.exists() {
         return Ok(());

@@ -81,7 +81,7 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>,
     let proc = tree::new("proc", &[], hardened, Primitive::Proc)?;
     tree::attach(&proc, root.as_fd(), "proc")?;
     forbid_namespaces(&root)?;
-    masks::apply(&root)?;
+    masks::apply(&root, &staging)?;
     let terminals = [Opt::Flag("newinstance"), Opt::Value("ptmxmode", "0666"), Opt::Value("mode", "0620")];
     let terminals = tree::new("devpts", &terminals, mount_attr::NOSUID | mount_attr::NOEXEC, Primitive::Devpts)?;
     tree::attach(&terminals, root.as_fd(), "dev/pts")?;

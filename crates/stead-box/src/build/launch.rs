@@ -11,12 +11,13 @@ use rustix::thread::UnshareFlags;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::volume::ReadyVolume;
 use super::{ids, inside, root};
 use crate::cgroup::{Groups, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{Door, Handles};
 use crate::record::{OwnerRecord, ProcessMark};
-use crate::spec::{BoxSpec, Ids};
+use crate::spec::{BoxSpec, Ids, Preparation};
 use crate::sys::clone::{self, Parenthood, Side};
 use crate::sys::signals;
 
@@ -31,7 +32,16 @@ pub enum Report {
     Refused(Refused),
 }
 
-/// `stead-init launch`: a [`BoxSpec`] on standard input, a [`Report`] on standard output.
+/// What `stead-init launch` is told, a line each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// To have a volume ready before it is known for which box. Comes first, or not at all.
+    Prepare(Preparation),
+    Start(Box<BoxSpec>),
+}
+
+/// `stead-init launch`: [`Order`]s on standard input, a [`Report`] on standard output.
 ///
 /// Returns in the process that was started, with its exit code; the box's process 1 never returns.
 pub fn launch() -> i32 {
@@ -39,8 +49,13 @@ pub fn launch() -> i32 {
         Ok(fd) => File::from(fd),
         Err(_) => return 2,
     };
-    let order = read_order().and_then(|spec: BoxSpec| spec.check().map(|()| spec));
-    match order.and_then(prepare).and_then(|outer| enter(outer, &report)) {
+    if signals::close_from(4).is_err() {
+        return 2;
+    }
+    // Not of the server's session: what ends its terminal must not end the box.
+    let _ = rustix::process::setsid();
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    match take_orders().and_then(prepare).and_then(|outer| enter(outer, &report)) {
         Ok(()) => 0,
         Err(refused) => {
             say(&report, &Report::Refused(refused));
@@ -62,17 +77,15 @@ pub(super) struct Outer {
     pub(super) spec: BoxSpec,
     pub(super) handles: Handles,
     pub(super) held: Held,
+    /// A volume that was made before the order came.
+    ready: Option<ReadyVolume>,
     groups: Groups,
     /// The box's directory by a name that stays right when mounts change.
     directory: (OwnedFd, PathBuf),
     record: OwnerRecord,
 }
 
-fn prepare(spec: BoxSpec) -> Result<Outer, Refused> {
-    signals::close_from(4).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
-    // Not of the server's session: what ends its terminal must not end the box.
-    let _ = rustix::process::setsid();
-    rustix::process::umask(Mode::from_raw_mode(0o022));
+fn prepare((spec, ready): (BoxSpec, Option<ReadyVolume>)) -> Result<Outer, Refused> {
     let refuse_directory = || format!("cannot open {}", spec.directory.display());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = openat(CWD, &spec.directory, flags, Mode::empty()).or_refuse(Primitive::Spec, refuse_directory)?;
@@ -93,13 +106,30 @@ fn prepare(spec: BoxSpec) -> Result<Outer, Refused> {
         .or_refuse(Primitive::ControlSocket, || "cannot bind the control socket".to_owned())?;
     let handles =
         Handles { door: Door::Listener(listener), cgroup, memory_events, compared: None, env: spec.env.clone() };
-    Ok(Outer { spec, handles, held, groups, directory: (fd, path), record })
+    Ok(Outer { spec, handles, held, ready, groups, directory: (fd, path), record })
 }
 
-/// One line of standard input.
-pub(super) fn read_order<T: DeserializeOwned>() -> Result<T, Refused> {
+/// The box to start, and what was made for it ahead.
+fn take_orders() -> Result<(BoxSpec, Option<ReadyVolume>), Refused> {
+    let mut input = orders();
+    let mut ready = None;
+    loop {
+        match read_order(&mut input)? {
+            // If it cannot be made now, the start tries it again, and says why not.
+            Order::Prepare(preparation) => ready = ReadyVolume::make(preparation).ok(),
+            Order::Start(spec) => return spec.check().map(|()| (*spec, ready)),
+        }
+    }
+}
+
+/// Where orders come from.
+pub(super) fn orders() -> impl BufRead {
+    BufReader::new(io::stdin().take(MAX_ORDER))
+}
+
+/// One line.
+pub(super) fn read_order<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<T, Refused> {
     let mut line = Vec::new();
-    let mut input = BufReader::new(io::stdin().take(MAX_ORDER));
     input.read_until(b'\n', &mut line).map_err(|error| refused(error.to_string()))?;
     serde_json::from_slice(&line).map_err(|error| refused(error.to_string()))
 }
@@ -131,7 +161,7 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
             clone::unshare(UnshareFlags::NEWNS)
                 .or_refuse(Primitive::Namespaces, || "cannot make a mount namespace".to_owned())?;
             root::make_mounts_private()?;
-            Some(root::assemble(&outer.spec, &mut outer.held)?)
+            Some(outer.assemble()?)
         }
         Ids::Own => None,
     };
@@ -187,6 +217,10 @@ impl Outer {
     /// Splits off what the child needs, for a child that has to put the tree together itself.
     pub(super) fn assemble_inside(&mut self) -> Result<root::Assembled, Refused> {
         root::make_mounts_private()?;
-        root::assemble(&self.spec, &mut self.held)
+        self.assemble()
+    }
+
+    fn assemble(&mut self) -> Result<root::Assembled, Refused> {
+        root::assemble(&self.spec, self.ready.take(), &mut self.held)
     }
 }

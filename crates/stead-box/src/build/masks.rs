@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, statat};
 
-use super::tree::{self, Opt, SHOWN};
-use crate::error::{Primitive, Refused};
+use super::tree::{self, SHOWN};
+use crate::error::Refused;
 use crate::sys::mount_attr;
 
 /// Covered, each because it tells of the host or reaches it.
@@ -41,14 +41,13 @@ pub const HIDDEN: &[&str] = &[
 /// Seen but not written, whatever the permissions say.
 const READ_ONLY: &[&str] = &["sys", "irq", "bus", "fs", "tty"];
 
-/// Covers what is to be covered in the new `/proc` below `root`.
-pub(super) fn apply(root: &OwnedFd) -> Result<(), Refused> {
-    let nothing = tree::new("tmpfs", &[Opt::Value("size", "4k"), Opt::Value("mode", "0555")], SHOWN, Primitive::Proc)?;
+/// Covers what is to be covered in the new `/proc` below `root`; directories by the `empty` one of the staged tree.
+pub(super) fn apply(root: &OwnedFd, staging: &OwnedFd) -> Result<(), Refused> {
     for name in HIDDEN {
         let path = format!("proc/{name}");
         let Ok(found) = statat(root, &path, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let cover = match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory => tree::copy(&nothing, ".", SHOWN)?,
+            FileType::Directory => tree::copy(staging, "empty", SHOWN)?,
             _ => tree::copy(root, "dev/null", mount_attr::NOSUID | mount_attr::NOEXEC)?,
         };
         tree::attach(&cover, root.as_fd(), &path)?;

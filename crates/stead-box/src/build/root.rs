@@ -12,7 +12,8 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, rea
 
 use super::layers::{self, Staged};
 use super::tree::{self, Opt, SHOWN};
-use super::{devices, etc, volume};
+use super::volume::{self, ReadyVolume};
+use super::{devices, etc};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::{BoxSpec, Ids};
@@ -56,7 +57,7 @@ pub(super) fn make_mounts_private() -> Result<(), Refused> {
 }
 
 /// Puts everything together below [`STAGING`].
-pub(super) fn assemble(spec: &BoxSpec, held: &mut Held) -> Result<Assembled, Refused> {
+pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) -> Result<Assembled, Refused> {
     // All sources first: the staging directory may cover some of them.
     let mut pieces = match &spec.base {
         None => {
@@ -73,7 +74,7 @@ pub(super) fn assemble(spec: &BoxSpec, held: &mut Held) -> Result<Assembled, Ref
     };
     pieces.extend(etc::pieces(spec)?);
     pieces.extend(devices::pieces()?);
-    let volume = volume::make(spec, held)?;
+    let volume = volume::make(spec, ready, held)?;
     let sources = layers::open(spec)?;
 
     let root = skeleton(spec, &pieces)?;

@@ -17,7 +17,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 use serde::{Deserialize, Serialize};
 
 use super::inside::{lower_option, mount_overlay};
-use super::launch::{Report, read_order, say};
+use super::launch::{Report, orders, read_order, say};
 use super::root::{STAGING, make_directory, make_mounts_private};
 use super::tree::{self, Opt, SHOWN, WRITTEN};
 use super::{layers, volume};
@@ -85,7 +85,7 @@ fn prepare() -> Result<TreeOrder, Refused> {
     signals::close_from(4).or_refuse(Primitive::Spec, refused)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_refuse(Primitive::Spec, refused)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    let order: TreeOrder = read_order()?;
+    let order: TreeOrder = read_order(&mut orders())?;
     order.spec.check()?;
     // Who asked holds the other end until it is answered. If it died before the kernel was told, it is hung up.
     let input = io::stdin();
@@ -133,7 +133,7 @@ fn lay(order: TreeOrder) -> Result<Held, Refused> {
 
 /// One detached mount for each of [`PLACES`].
 fn stage(spec: &BoxSpec, to: &TreeTo, held: &mut Held) -> Result<Vec<OwnedFd>, Refused> {
-    let volume = volume::make(spec, held)?;
+    let volume = volume::make(spec, None, held)?;
     let sources = layers::open(spec)?;
     let staging = tree::new("tmpfs", &[Opt::Value("mode", "0755")], WRITTEN, Primitive::Mount)?;
     for name in ["volume", "empty", "base", "workspace", "trees"] {

@@ -17,7 +17,7 @@ use super::tree::{self, Opt, WRITTEN};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::host::remove_tree_at;
-use crate::spec::{BoxSpec, Limits, Volume};
+use crate::spec::{BoxSpec, Limits, Preparation, Volume};
 use crate::sys::loop_device;
 
 /// Its directories beside the generations, and their modes.
@@ -33,12 +33,15 @@ pub(super) fn generation(number: u32) -> String {
 }
 
 /// The volume as a detached mount.
-pub(super) fn make(spec: &BoxSpec, held: &mut Held) -> Result<OwnedFd, Refused> {
+pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) -> Result<OwnedFd, Refused> {
     let volume = match spec.volume {
-        Volume::Image => {
-            image::ensure(spec, IMAGE)?;
-            mount_image(&spec.volume_directory)?
-        }
+        Volume::Image => match ready.and_then(|ready| ready.become_that_of(spec)) {
+            Some(volume) => volume,
+            None => {
+                image::ensure(&spec.volume_directory, IMAGE, &spec.limits, spec.templates.as_deref())?;
+                mount_image(&spec.volume_directory)?
+            }
+        },
         Volume::Memory => memory(spec)?,
         Volume::Directory => {
             let path = spec.volume_directory.join(DIRECTORY);
@@ -55,6 +58,50 @@ pub(super) fn make(spec: &BoxSpec, held: &mut Held) -> Result<OwnedFd, Refused> 
     directory_in(&volume, &generation(spec.generation), 0o755, spec.agent_on_host())?;
     forget_generations(&volume, spec)?;
     Ok(volume)
+}
+
+/// A volume that was made and mounted before it is known for which box: most of the time that a start takes is the kernel's, for its device.
+///
+/// The invariant: until a box has it, its image lies in a directory of its own that goes with this.
+pub(super) struct ReadyVolume {
+    preparation: Preparation,
+    /// Until a box has it.
+    mount: Option<OwnedFd>,
+}
+
+impl ReadyVolume {
+    pub(super) fn make(preparation: Preparation) -> Result<Self, Refused> {
+        let Preparation { directory, disk_bytes, inodes, templates } = &preparation;
+        let limits = Limits { disk_bytes: Some(*disk_bytes), inodes: *inodes, ..Limits::default() };
+        let made = image::ensure(directory, IMAGE, &limits, Some(templates)).and_then(|()| mount_image(directory));
+        match made {
+            Ok(mount) => Ok(Self { preparation, mount: Some(mount) }),
+            Err(refused) => {
+                let _ = fs::remove_dir_all(directory);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Moves it to where the box has its volume. `None` if the box has one already, or is to have another: then this one goes.
+    fn become_that_of(mut self, spec: &BoxSpec) -> Option<OwnedFd> {
+        let (ready, own) = (&self.preparation, &spec.volume_directory);
+        let same = (Some(ready.disk_bytes), ready.inodes) == (spec.limits.disk_bytes, spec.limits.inodes);
+        if !same || own.join(IMAGE).exists() {
+            return None;
+        }
+        // Whoever finds the image finds its device.
+        loop_device::move_hint(&ready.directory, own).ok()?;
+        fs::rename(ready.directory.join(IMAGE), own.join(IMAGE)).ok()?;
+        self.mount.take()
+    }
+}
+
+impl Drop for ReadyVolume {
+    fn drop(&mut self) {
+        // What stays is removed when the server starts next.
+        let _ = fs::remove_dir_all(&self.preparation.directory);
+    }
 }
 
 /// The volume of another box, for the sake of its older generations.
@@ -75,7 +122,7 @@ pub(crate) fn mounted(directory: &Path, limits: &Limits, agent: u32, templates: 
     if device(&target).or_refuse(Primitive::Volume, refused)? != here {
         return Ok(());
     }
-    image::ensure_in(directory, IMAGE, limits, Some(templates))?;
+    image::ensure(directory, IMAGE, limits, Some(templates))?;
     let volume = mount_image(directory)?;
     for (name, mode) in [("upper", 0o755), ("tmp", 0o1777), ("home", 0o750)] {
         directory_in(&volume, name, mode, Some(agent))?;

@@ -2,31 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpgid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 
+use super::builder::Builder;
 use super::client::Connection;
 use super::gate::bind_limits;
 use super::remove::{end, remove};
-use serde::Serialize;
-
-use crate::build::Report;
+use super::spare::Spare;
+use crate::build::{Order, Report};
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
 use crate::spec::{BoxSpec, Limits, Volume};
 
-/// A start takes milliseconds; one that takes this long will not end well.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
 const HELD_FILE: &str = "held.json";
 
 /// A box whose first process was alive when this was made.
@@ -46,7 +40,7 @@ pub fn launch(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
         }
         made => made.at("make", &spec.directory)?,
     }
-    start(init, spec).inspect_err(|_| {
+    start(Builder::spawn(init, "launch")?, spec).inspect_err(|_| {
         // What could not be removed is found again by its directory.
         let _ = remove(&spec.directory);
     })
@@ -63,14 +57,22 @@ pub fn restart(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     if !kept {
         return Err(BoxError::Gone { reason: "its files are not there" });
     }
-    resume(init, spec)
+    resume(init, spec, None)
 }
 
-/// Starts a box in a directory that is there. Whatever still runs of an earlier one is ended first; if the start fails the files stay.
-pub fn resume(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-    clear(spec)?;
+/// Starts a box in a directory that is there, with a helper that waits for it if there is one. Whatever still runs of an earlier box is ended first; if the
+/// start fails the files stay.
+pub fn resume(init: &Path, spec: &BoxSpec, spare: Option<Spare>) -> Result<RunningBox, BoxError> {
     // Unlike at the first start, nothing is removed if this fails: the files are somebody's work.
-    start(init, spec)
+    clear(spec)?;
+    if let Some(builder) = spare.and_then(Spare::into_builder) {
+        match start(builder, spec) {
+            // It may have ended while it waited: then nothing was wrong with the order.
+            Err(BoxError::InitFailed { .. }) => clear(spec)?,
+            started => return started,
+        }
+    }
+    start(Builder::spawn(init, "launch")?, spec)
 }
 
 /// Ends what runs of an earlier box in the directory, and takes away its files of the moment.
@@ -85,21 +87,9 @@ fn clear(spec: &BoxSpec) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-    let mut child = Command::new(init)
-        // The box sees this as its first process's name; where the program is on the host is none of its business.
-        .arg0("stead-init")
-        .arg("launch")
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|source| BoxError::NoInit { program: init.to_owned(), source })?;
-    let said = ask(&mut child, spec).at("describe", &spec.directory);
-    let _ = child.kill();
-    let status = child.wait().at("wait for", init)?;
+fn start(mut builder: Builder, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
+    let said = builder.ask(&Order::Start(Box::new(spec.clone()))).at("describe", &spec.directory);
+    let status = builder.end().at("wait for the helper of", &spec.directory)?;
     match said? {
         Ok(Report::Ready(held)) => {
             let path = spec.directory.join(HELD_FILE);
@@ -108,56 +98,10 @@ fn start(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
         }
         Ok(Report::Refused(refused)) => Err(refused.into()),
         Err(said) => {
-            reap_orphan(&child);
+            builder.reap_orphan();
             Err(BoxError::InitFailed { status: status.to_string(), said })
         }
     }
-}
-
-/// A helper that was killed before it could record the process it had forked leaves it to us: it ends by itself, and is in the helper's process group.
-fn reap_orphan(helper: &Child) {
-    let Some(group) = i32::try_from(helper.id()).ok().and_then(Pid::from_raw) else { return };
-    for _ in 0..100 {
-        match waitpgid(group, WaitOptions::NOHANG) {
-            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-            Ok(Some(_)) | Err(_) => return,
-        }
-    }
-}
-
-/// Tells a process its order and takes its report; the inner error is what it said instead of one.
-pub(super) fn ask(child: &mut Child, order: &impl Serialize) -> io::Result<Result<Report, String>> {
-    let mut line = serde_json::to_vec(order).map_err(io::Error::other)?;
-    line.push(b'\n');
-    if let Some(stdin) = &mut child.stdin {
-        // If it does not read, it ends, and what it says or does not say below tells why.
-        let _ = stdin.write_all(&line);
-    }
-    let said = listen(child);
-    Ok(serde_json::from_slice(&said).map_err(|_| String::from_utf8_lossy(&said).chars().take(200).collect()))
-}
-
-/// The one line, or as much as comes in time.
-fn listen(child: &mut Child) -> Vec<u8> {
-    let mut said = Vec::new();
-    let Some(stdout) = &mut child.stdout else { return said };
-    let deadline = Instant::now() + START_TIMEOUT;
-    let mut buffer = [0; 4096];
-    while !said.ends_with(b"\n") && said.len() < 64 << 10 {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&*stdout, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => break,
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => break,
-            Ok(_) => {}
-        }
-        match stdout.read(&mut buffer) {
-            Ok(0) | Err(_) => break,
-            Ok(count) => said.extend_from_slice(&buffer[..count]),
-        }
-    }
-    said
 }
 
 impl RunningBox {

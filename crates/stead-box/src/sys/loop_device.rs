@@ -59,6 +59,11 @@ pub(crate) fn hint(directory: &Path) -> Option<u32> {
     std::fs::read_to_string(directory.join(HINT)).ok()?.trim().parse().ok()
 }
 
+/// For an image that is moved to another directory, before it is.
+pub(crate) fn move_hint(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from.join(HINT), to.join(HINT))
+}
+
 /// Binds the image in this directory to a device: to the one it is bound to already, if it is, since the same file behind two devices would be
 /// two file systems that do not know of each other. Whoever calls this holds the image's lock until the device is mounted.
 pub(crate) fn attach_once(directory: &Path, image: &File) -> io::Result<LoopDevice> {

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use stead_box::protocol::{ExecOrder, Input, OutputLimits};
-use stead_box::{BoxSpec, Connection, Finished, Ids, Limits, RunningBox, UidRanges, Volume, launch, remove};
+use stead_box::{
+    BoxError, BoxSpec, Connection, Finished, Ids, Limits, RunningBox, Spare, UidRanges, Volume, launch, remove, resume,
+};
 
 use crate::census::Census;
 
@@ -120,7 +122,17 @@ impl Home {
     }
 
     pub(crate) fn start_with(&self, spec: &BoxSpec) -> Running<'_> {
-        let running = launch(&init(), spec).unwrap_or_else(|error| panic!("{}", chain(&error)));
+        self.started(launch(&init(), spec), spec)
+    }
+
+    /// Starts a box with a helper that waits.
+    pub(crate) fn start_from(&self, spare: Spare, spec: &BoxSpec) -> Running<'_> {
+        std::fs::create_dir(&spec.directory).unwrap();
+        self.started(resume(&init(), spec, Some(spare)), spec)
+    }
+
+    fn started(&self, started: Result<RunningBox, BoxError>, spec: &BoxSpec) -> Running<'_> {
+        let running = started.unwrap_or_else(|error| panic!("{}", chain(&error)));
         Running { running, id: spec.id.clone(), home: self, next: AtomicU32::new(0) }
     }
 

@@ -11,6 +11,7 @@ mod home;
 mod lifecycle;
 mod limits;
 mod probe;
+mod spares;
 mod streams;
 
 /// `root::name` and `own::name` for each case.
@@ -41,6 +42,9 @@ cases! {
     lifecycle::a_hostile_base_spoils_only_itself,
     lifecycle::the_doctor_says_what_this_host_can_do,
     lifecycle::without_user_namespaces_nothing_starts,
+    spares::a_box_from_a_spare_is_like_any_other,
+    spares::a_spare_that_does_not_fit_or_is_gone_harms_nobody,
+    spares::a_spare_nobody_takes_leaves_nothing,
     streams::output_is_resumed_without_loss_or_repeat,
     streams::what_is_no_longer_kept_shows_as_a_gap,
     streams::a_slow_reader_stalls_nobody,

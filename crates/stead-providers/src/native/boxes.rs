@@ -9,6 +9,7 @@ use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 
 use super::place::{env, host_root};
+use super::spares::Spares;
 use crate::error::ProviderError;
 use crate::images::Images;
 use crate::layered::{Boxes, Lineage, Restart, Running, Workspaces};
@@ -17,6 +18,7 @@ pub(super) struct NativeBoxes {
     pub(super) init: PathBuf,
     pub(super) workspaces: Arc<Workspaces>,
     pub(super) images: Arc<Images>,
+    pub(super) spares: Arc<Spares>,
 }
 
 impl Boxes for NativeBoxes {
@@ -39,7 +41,9 @@ impl Boxes for NativeBoxes {
             // Without a limit there is nothing an image would be good for.
             spec.volume = Volume::Directory;
         }
-        Ok(Arc::new(NativeBox(stead_box::resume(&self.init, &spec)?)))
+        let running = stead_box::resume(&self.init, &spec, self.spares.take(&spec))?;
+        self.spares.refill(&spec);
+        Ok(Arc::new(NativeBox(running)))
     }
 }
 

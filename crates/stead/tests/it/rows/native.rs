@@ -1,11 +1,12 @@
 //! The native provider over HTTP: the same tools, real processes, limits that hold, and nothing left.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stead_testkit::TestServer;
+use stead_testkit::{TestServer, until};
 
 use super::server;
 
@@ -209,4 +210,40 @@ fn f2_the_file_tools_answer_as_in_memory() {
         };
         assert_eq!(same(&disk), same(&memory), "{tool} {arguments}");
     }
+}
+
+#[test]
+fn s9_what_waits_for_the_next_box_goes_with_the_server() {
+    let mut server = with_boxes();
+    let limits = json!({"resource_limits": {"disk": "80M"}});
+    let first = boxed(&server, limits.clone());
+    let spares = server.home().join("spares");
+    // One that has a device, which is the last thing to come.
+    let waiting = || {
+        let mut found = std::fs::read_dir(&spares).into_iter().flatten().flatten().map(|entry| entry.path());
+        found.find(|spare| spare.join("volume.loop").exists())
+    };
+    let abandoned = until("a helper waits", waiting);
+
+    server.kill();
+    until("its volume is let go", || (!bound_below(&spares)).then_some(()));
+    server.restart(None);
+    assert!(!abandoned.exists(), "{}", abandoned.display());
+    bash(&server, &first, "echo kept > a");
+
+    // The next box but one has a volume that waited: nothing in it, and the limit it asked for.
+    server.session(json!({"agent_type": "n"}));
+    until("another waits", waiting);
+    let last = server.session(json!({"agent_type": "n"}));
+    assert_eq!(last["workspace"]["limits"]["enforced"], first["workspace"]["limits"]["enforced"]);
+    assert_eq!(bash(&server, &last, "cat <(ls -A /workspace) <(ls -A /tmp) <(ls -A ~)")["stdout"], "");
+    let past = server.tool(&last, "bash", json!({"command": "head -c 100M /dev/zero > large"}));
+    assert!(past["result"]["stderr"].as_str().unwrap().contains("No space left"), "{past}");
+}
+
+/// Whether a loop device is bound to a file below a directory.
+fn bound_below(directory: &Path) -> bool {
+    let backing = |device: &Path| std::fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
+    let mut devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|entry| entry.path());
+    devices.any(|device| backing(&device).starts_with(&*directory.to_string_lossy()))
 }
