@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::config::{HostMount, RepoSourceType, WorkspaceConfig};
 use crate::env::Env;
+use crate::git_push::GitPush;
 use crate::policy::{MountMode, PolicyKind, ResolvedPolicy, WorkspacePolicy};
 use crate::registry::{Platform, Project};
 use crate::repository::{GitRef, RepositoryUrl};
@@ -27,6 +28,11 @@ pub enum Action {
         url: RepositoryUrl,
         reference: Option<GitRef>,
         depth: Option<u64>,
+        /// What comes along beside the repository's own files, where the agent type says so.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        submodules: bool,
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        lfs: bool,
     },
     UnpackBundle {
         source: Value,
@@ -177,15 +183,17 @@ pub(crate) fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
     if inputs.policy.policy.kind() != PolicyKind::Git {
         return None;
     }
+    let GitPush { submodules, lfs, .. } = inputs.config.git;
+    let clone = |url, reference, depth| Action::CloneRepository { url, reference, depth, submodules, lfs };
     if let WorkspacePolicy::Git { url, reference, depth } = &inputs.policy.policy {
-        return Some(Action::CloneRepository { url: url.clone(), reference: reference.clone(), depth: *depth });
+        return Some(clone(url.clone(), reference.clone(), *depth));
     }
     if let Some((url, reference)) = repository(inputs.config, &inputs.task.context) {
-        return Some(Action::CloneRepository { url, reference, depth: None });
+        return Some(clone(url, reference, None));
     }
     let project = inputs.project.filter(|_| inputs.config.repo_source.kind == RepoSourceType::TaskContext)?;
     let reference = inputs.task.context.branch.clone().or_else(|| project.default_branch.clone());
-    Some(Action::CloneRepository { url: project.repository_url.clone()?, reference, depth: None })
+    Some(clone(project.repository_url.clone()?, reference, None))
 }
 
 /// Platform under project under role under task, under what Stead itself says.

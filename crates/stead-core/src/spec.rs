@@ -184,7 +184,9 @@ fn specify_workspace(
 
 /// The repository of a `git` policy, if the platform lets anyone go there.
 fn repository(inputs: &PlanInputs<'_>) -> Result<Option<RepositorySpec>, Rejection> {
-    let Some(Action::CloneRepository { url, reference, depth }) = plan::clone_action(inputs) else { return Ok(None) };
+    let Some(Action::CloneRepository { url, reference, depth, .. }) = plan::clone_action(inputs) else {
+        return Ok(None);
+    };
     let gate = GitGate::of(inputs.platform);
     gate.judge(&url)?;
     Ok(Some(RepositorySpec { url, reference, depth, gate, push: inputs.config.git.clone() }))

@@ -306,7 +306,11 @@ pub(crate) async fn resolve(host: &Host, usual_port: u16, gate: &GitGate) -> Res
 /// A local repository, by the path the kernel knows it under, inside the allowed roots.
 fn local(path: &str, roots: &[String]) -> Result<String, GitError> {
     let refused = || GitError::Refused(stead_core::remote::RepositoryRefused::Local { path: path.to_owned() });
-    let real = std::fs::canonicalize(path).map_err(disk(Path::new(path)))?;
+    let absent = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => GitError::NotFound { reason: format!("{path} is not there") },
+        _ => disk(Path::new(path))(error),
+    };
+    let real = std::fs::canonicalize(path).map_err(absent)?;
     let inside = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok()).any(|root| real.starts_with(root));
     real.to_str().filter(|text| inside && !text.contains(['%', '?', '#'])).map(str::to_owned).ok_or_else(refused)
 }

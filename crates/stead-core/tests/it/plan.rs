@@ -79,6 +79,22 @@ fn the_repository_comes_from_where_the_config_says() {
 }
 
 #[test]
+fn what_comes_along_with_a_repository_is_in_the_plan() {
+    for (git, expect) in [
+        (json!({}), json!([null, null])),
+        (json!({"submodules": true}), json!([true, null])),
+        (json!({"lfs": true}), json!([null, true])),
+    ] {
+        let mut scenario = Scenario::new(json!({"enabled": true, "git": git}));
+        scenario.task = json!({"context": {"repository_url": REPO}});
+        let plan = plan_json(&scenario);
+        let clone = plan["actions"].as_array().unwrap().iter().find(|action| action["action"] == "clone_repository");
+        let clone = clone.unwrap();
+        assert_eq!(json!([clone["submodules"], clone["lfs"]]), expect, "{plan}");
+    }
+}
+
+#[test]
 fn no_checkout_on_start_leaves_the_repository_to_the_agent() {
     let mut scenario = Scenario::new(json!({"enabled": true, "checkout_on_start": false}));
     scenario.task = json!({"context": {"repository_url": REPO}});

@@ -41,9 +41,17 @@ impl Way {
         purpose: Purpose,
         watch: &dyn Watch,
     ) -> Result<Arc<Self>, GitError> {
-        let Address::Http { scheme, host } = source.gate.judge(&source.url)? else {
-            let reason = "its objects are only had over http(s): give the repository's https:// URL".to_owned();
-            return Err(GitError::Lfs { reason });
+        let (scheme, host) = match source.gate.judge(&source.url)? {
+            Address::Http { scheme, host } => (scheme, host),
+            Address::Ssh { .. } => {
+                let reason = "over ssh its contents cannot be had: give the repository's https:// URL".to_owned();
+                return Err(GitError::Lfs { reason });
+            }
+            Address::Local { .. } => {
+                let reason =
+                    "a repository on this machine takes no contents: give it a URL, or push elsewhere".to_owned();
+                return Err(GitError::Lfs { reason });
+            }
         };
         let url = source.url.as_str().trim_end_matches('/');
         let base = format!("{}.git/info/lfs", url.strip_suffix(".git").unwrap_or(url));

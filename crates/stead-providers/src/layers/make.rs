@@ -1,5 +1,6 @@
 //! Making a layer: aside, to the end, onto the disk, and only then under its name.
 
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -128,15 +129,17 @@ pub(super) fn touch(path: &Path) {
     }
 }
 
-/// Bytes on the disk and the number of entries. The tree is the server's own: nobody else writes there.
+/// Bytes on the disk and the number of entries; what has several names is one file. The tree is the server's own: nobody else writes there.
 pub(crate) fn measure(tree: &Path) -> io::Result<(u64, u64)> {
-    let (mut bytes, mut entries) = (0, 0);
+    let (mut bytes, mut entries, mut linked) = (0, 0, HashSet::new());
     let mut left: Vec<PathBuf> = vec![tree.to_owned()];
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
             let found = entry.metadata()?;
-            bytes += found.blocks() * 512;
+            if found.is_dir() || found.nlink() == 1 || linked.insert(found.ino()) {
+                bytes += found.blocks() * 512;
+            }
             entries += 1;
             if found.is_dir() {
                 left.push(entry.path());

@@ -96,6 +96,9 @@ fn workspace(table: &mut Table, workspace: &Value) {
     table.row(&["policy", &format!("{} (from {})", cell(&policy["policy"]), cell(&policy["source"]))]);
     table.row(&["tools", &cell(&workspace["tools"])]);
     table.row(&["limits", &limits(&workspace["limits"])]);
+    for name in ["commit", "digest"] {
+        optional(table, name, &workspace["base"][name]);
+    }
     let metadata = workspace["metadata"].as_object().into_iter().flatten();
     for (name, value) in metadata {
         table.row(&[&name.replace('_', " "), &cell(value)]);

@@ -39,6 +39,13 @@ pub(crate) fn tool_answer(out: &Output, answer: &Value) -> Result<(), Failure> {
             Ok(())
         }
         "bash" | "python" if result["exit_code"].is_number() => command(out, answer),
+        "git" if result["output"].is_string() => {
+            out.content(result["output"].as_str().unwrap_or_default())?;
+            if result["exit_code"] != 0 || result["truncated"] == true {
+                out.note(&cell(&answer["message"]));
+            }
+            Ok(())
+        }
         "eval" if result["stdout"].is_string() => evaluation(out, result),
         "ls" if result["entries"].is_array() => listing(out, &result["entries"]),
         "glob" if result["paths"].is_array() => each(out, &result["paths"], cell),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::json;
-use stead_testkit::TestServer;
+use stead_testkit::{GitServer, TestServer};
 
 use super::kit::{BINARY, finish, run, signal, stead, wait};
 use super::terminal::Terminal;
@@ -162,4 +162,19 @@ fn leftovers(dir: &Path) -> Vec<String> {
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+#[test]
+fn what_the_git_tool_says_is_shown_and_where_the_session_began() {
+    let (git, server) = (GitServer::start(), TestServer::start(BINARY));
+    let commit = git.repository("app", &[("a.txt", "one\n")]).remote("main");
+    build_init();
+    server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
+    server.agent_type("g", json!({"enabled": true, "provider": "native", "require_workspace": true}));
+    let id = run(server.home(), &["session", "create", "-a", "g", "--repo", &git.url("app")]).ok();
+    let call = |arguments: &str| run(server.home(), &["tool", "call", id.trim(), "git", "--args", arguments]);
+    assert!(call(r#"{"command": "status"}"#).ok().contains("working tree clean"));
+    let failed = call(r#"{"command": "checkout", "args": ["--", "nothing"]}"#);
+    assert!(failed.out.contains("nothing") && failed.err.contains("exit code"), "{}{}", failed.out, failed.err);
+    assert!(run(server.home(), &["session", "show", id.trim()]).ok().contains(&commit));
 }

@@ -93,6 +93,9 @@ fn on_they_are_real_and_git_finds_nothing_changed() {
     assert_eq!(sh(&server, &session, "git status --porcelain"), "");
     let told = events(&server, session["id"].as_str().unwrap(), "InitStepProgress");
     assert!(json!(told).to_string().contains("Receiving Git LFS objects"), "{told:?}");
+    // A content is one file, however many names it has.
+    let used = server.client().get("/usage").expect(200)["layers"]["bytes"].as_u64().unwrap();
+    assert!(used < 3 * 300_000, "{used}");
     // What is known is not asked for again, by this commit or another.
     let (batches, objects) = (count(&git, "/objects/batch"), count(&git, ""));
     active(&server, context(&git, "app"));
@@ -160,6 +163,8 @@ fn a_repository_on_this_machine_has_them_beside_it() {
     let context = json!({"repository_url": place.to_str().unwrap(), "branch": "main"});
     let session = active(&server, context.clone());
     assert_eq!(sh(&server, &session, "cat a.bin; git status --porcelain"), "local");
+    let (code, _) = failed(&start(&server, json!({"repository_url": lent.path().join("none")})));
+    assert_eq!(code, "git_not_found", "as anywhere else");
     // One that is not there, and one that leads out.
     let other = lent.path().join("other");
     assert!(
