@@ -311,7 +311,15 @@ impl Provider for PodmanProvider {
 
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         self.remove(order.workspace).await?;
-        match self.make(order).await {
+        let made = match self.make(order).await {
+            // It may be of the moment: its monitor died at birth, or a container of this name was still going. Once more, and what it says then counts.
+            Err(ProviderError::Podman { .. }) => {
+                self.remove(order.workspace).await?;
+                self.make(order).await
+            }
+            made => made,
+        };
+        match made {
             Ok(record) => Ok(self.workspace(order, &record, Taken::Found)),
             Err(error) => {
                 // What cannot be removed now is listed, and removed with the failed attempt.

@@ -418,6 +418,32 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
     assert_eq!(left, Vec::<String>::new());
 }
 
+/// Podman then refuses what it has begun; that is no reason to fail a session.
+#[test]
+fn s9_a_conmon_that_dies_at_birth_fails_no_session() {
+    let server = with_podman();
+    agent_type(&server, json!({"base_image": BUSYBOX}));
+    let made = server.client().post("/sessions", json!({"agent_type": "p"})).expect(201);
+    let id = made["id"].as_str().unwrap();
+    let workspace = server.client().get(&format!("/sessions/{id}")).expect(200)["workspace"]["id"].clone();
+    // In its first moments, so without a pause between two looks.
+    let conmon = until("a conmon", || (0..500).find_map(|_| conmon_of(workspace.as_str().unwrap())));
+    let _ = rustix::process::kill_process(conmon, rustix::process::Signal::KILL);
+    let session = settled(&server, id);
+    assert_eq!(session["status"], "active", "{session}\n{}", last_events(&server, id));
+    assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
+}
+
+/// The monitor of the container with this in its name.
+fn conmon_of(name: &str) -> Option<rustix::process::Pid> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut found = processes.filter(|entry| {
+        let line = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        line.split('\0').next().is_some_and(|program| program.ends_with("conmon")) && line.contains(name)
+    });
+    found.find_map(|entry| rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
 #[test]
 fn s9_what_podman_makes_after_its_server_was_killed_goes_too() {
     let podman = podman::shared();

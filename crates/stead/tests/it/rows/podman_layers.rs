@@ -170,7 +170,7 @@ fn g_a_server_killed_while_trees_change_loses_nothing() {
     let git = repository(&server);
     let kept = session(&server, &git);
     for round in 0..rounds {
-        bash(&server, &kept, &format!("echo {round} > round; mkdir -p n{round}"));
+        bash(&server, &kept, &format!("echo {round} > round; mkdir -p n{round:03}"));
         let body = json!({"agent_type": "p", "task": {"context": {"repository_url": git.url("one")}}});
         let made = server.client().post("/sessions", body).expect(201);
         let (client, snapshots) = (server.client().clone(), path(&kept, "/snapshots"));
@@ -182,7 +182,7 @@ fn g_a_server_killed_while_trees_change_loses_nothing() {
         server.restart(None);
         asking.join().unwrap();
         let seen = bash(&server, &kept, "cat a round; ls -d n*; wc -c < large");
-        let directories: String = (0..=round).map(|number| format!("n{number}\n")).collect();
+        let directories: String = (0..=round).map(|number| format!("n{number:03}\n")).collect();
         assert_eq!(seen["stdout"], json!(format!("1\n{round}\n{directories}{LARGE}\n")), "{seen}");
         let other = settled(&server, made["id"].as_str().unwrap());
         assert_eq!(other["status"], "active", "{other}\n{}", server.log());
