@@ -137,6 +137,7 @@ impl Mirrors {
     ) -> Result<(), GitError> {
         let way = Way::open(self.settings(), source, Purpose::Fetch, watch).await?;
         for files in missing.chunks(MOST_OBJECTS) {
+            self.touch(&resolved.mirror);
             let pointers: Vec<_> = files.iter().map(|file| file.pointer.clone()).collect();
             let question = Question::new(Operation::Download, resolved.branch.as_deref(), &pointers);
             let mut answer = way.ask(&question).await?;

@@ -91,8 +91,6 @@ fn on_they_are_real_and_git_finds_nothing_changed() {
     sh(&server, &session, "echo more >> big.bin && git commit -qam more");
     assert!(sh(&server, &session, "git show HEAD:big.bin").starts_with("version https://git-lfs"));
     assert_eq!(sh(&server, &session, "git status --porcelain"), "");
-    let told = events(&server, session["id"].as_str().unwrap(), "InitStepProgress");
-    assert!(json!(told).to_string().contains("Receiving Git LFS objects"), "{told:?}");
     // A content is one file, however many names it has.
     let used = server.client().get("/usage").expect(200)["layers"]["bytes"].as_u64().unwrap();
     assert!(used < 3 * 300_000, "{used}");
@@ -242,6 +240,10 @@ fn s9_a_killed_server_goes_on_with_them() {
             .count()
     };
     until("transfers in their middle", || (aside(&server) == 2 && count(&git, "") == 3).then_some(()));
+    until("progress", || {
+        let told = json!(events(&server, &session, "InitStepProgress")).to_string();
+        (told.contains("Receiving Git LFS objects") && told.contains("/2), ")).then_some(())
+    });
     server.kill();
     assert_eq!(aside(&server), 2, "left by the kill");
     git.lfs_fault(LfsFault::None);
@@ -295,4 +297,44 @@ fn g5_credentials_stay_with_their_host() {
     let session = active(&server, context(&mine, "trap"));
     assert_eq!(sh(&server, &session, "cat a.bin"), "trap");
     assert!(third.requests().is_empty());
+}
+
+#[test]
+fn attributes_say_which_and_strange_ones_are_files_like_any_other() {
+    let (server, git) = git_server();
+    let text = git.keep("app", b"content");
+    let attributes = "[attr]large filter=lfs -text\n*.bin large\n/quoted/** filter=lfs\nraw/*.bin -filter\n";
+    let names = ["a.bin", "quoted/x", "new\nline.bin", "-rf.bin", "\u{e4} \"q\" \\.bin", "deep/raw/r.bin"];
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (*name, text.as_str())).collect();
+    files.extend([(".gitattributes", attributes), ("off/.gitattributes", "*.bin !filter\n")]);
+    // None of these are Git LFS's: their attributes say no, or they are no pointers.
+    let kept = [
+        ("off/b.bin", text.clone()),
+        ("raw/b.bin", text.clone()),
+        ("b.txt", text.clone()),
+        ("c.bin", format!("{text}x")),
+    ];
+    files.extend(kept.iter().map(|(name, text)| (*name, text.as_str())));
+    let repository = git.repository("app", &files);
+    std::os::unix::fs::symlink(&text, repository.work().join("link.bin")).unwrap();
+    repository.commit(&[], "a link that reads like a pointer");
+    agent(&server, json!({"git": {"lfs": true}}));
+    let session = active(&server, context(&git, "app"));
+    let found = sh(
+        &server,
+        &session,
+        "git status --porcelain; grep -rlxZ --exclude-dir=.git content . | tr -cd '\\0' | wc -c; test -L link.bin && echo a link",
+    );
+    assert_eq!(found, format!("{}\na link", names.len()));
+    for (name, text) in &kept {
+        assert_eq!(sh(&server, &session, &format!("cat {name}")), text.trim_end());
+    }
+    // A pointer that needs another program's help cannot be had without it.
+    repository
+        .commit(&[("e.bin", &text.replace("oid", &format!("ext-0-x sha256:{}\noid", "1".repeat(64))))], "extended");
+    let (code, message) = until("the new commit", || {
+        let session = start(&server, context(&git, "app"));
+        (session["status"] == "failed").then(|| failed(&session))
+    });
+    assert!(code == "git_lfs_failed" && message.contains("e.bin"), "{code}: {message}");
 }
