@@ -28,6 +28,8 @@ const NEEDS: &[Need] = &[
     Need { what: "a PostgreSQL server", package: "postgresql", present: has_postgresql },
     Need { what: "podman", package: "podman", present: || succeeds("podman", &["--version"]) },
     Need { what: "runc", package: "runc", present: || succeeds("runc", &["--version"]) },
+    Need { what: "crun", package: "crun", present: || succeeds("crun", &["--version"]) },
+    Need { what: "openssl", package: "openssl", present: || succeeds("openssl", &["version"]) },
     Need { what: "gVisor", package: "runsc", present: || succeeds("runsc", &["--version"]) },
     Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
     Need { what: "ssh", package: "openssh-server", present: || std::path::Path::new("/usr/sbin/sshd").exists() },

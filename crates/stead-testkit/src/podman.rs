@@ -102,8 +102,13 @@ impl Podman {
 
     /// One that knows of registries what this `registries.conf` says, and nothing else.
     pub fn service_with_registries(&self, registries: &Path, address: &str) -> Service {
+        self.service_with(&[("CONTAINERS_REGISTRIES_CONF", registries)], address)
+    }
+
+    /// One whose user has these files.
+    pub fn service_with(&self, settings: &[(&str, &Path)], address: &str) -> Service {
         let mut command = self.command();
-        command.env("CONTAINERS_REGISTRIES_CONF", registries);
+        command.envs(settings.iter().copied());
         self.serve(command, "runc", address)
     }
 

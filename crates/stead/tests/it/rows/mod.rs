@@ -29,6 +29,7 @@ mod pool;
 mod postgres;
 mod probe;
 mod pull;
+mod pull_tls;
 mod rewind;
 mod sessions;
 mod snapshots;

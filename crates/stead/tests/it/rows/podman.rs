@@ -64,6 +64,22 @@ fn podman_conforms_under_gvisor() {
 }
 
 #[test]
+fn podman_conforms_with_crun_or_says_why_not() {
+    let unified = std::fs::read_to_string("/sys/fs/cgroup/unified/cgroup.controllers").unwrap_or_default();
+    if unified.trim().is_empty() {
+        return conforms("crun", Trees::Shared, 9900);
+    }
+    // A host with controllers in both versions of control groups: crun runs nothing there, and nobody else takes its place.
+    let service = service("crun");
+    let server = under(&service, "crun");
+    agent_type(&server, json!({}));
+    let session = server.session(json!({"agent_type": "p"}));
+    let failure = &session["workspace"]["failures"][0];
+    assert_eq!((&session["status"], &failure["code"]), (&json!("failed"), &json!("podman_refused")), "{session}");
+    assert!(failure["message"].as_str().unwrap().contains("crun: cgroups in hybrid mode not supported"), "{failure}");
+}
+
+#[test]
 fn podman_conforms_where_files_are_copied() {
     conforms("runc", Trees::Copied, 9700);
 }

@@ -61,13 +61,13 @@ impl Drop for Fetched {
     }
 }
 
-fn server_of(url: &str, pull: &str) -> TestServer {
+pub(super) fn server_of(url: &str, pull: &str) -> TestServer {
     build_init();
     let options = ServerOptions::default().env("PODMAN_BASE_URL", url).env("STEAD_PODMAN_IMAGE", BUSYBOX);
     server_with(options.env("STEAD_PODMAN_PULL", pull))
 }
 
-fn agent_type(server: &TestServer, image: &str) {
+pub(super) fn agent_type(server: &TestServer, image: &str) {
     server.agent_type(
         "p",
         json!({"enabled": true, "provider": "podman", "workspace_policy": "empty", "require_workspace": true, "base_image": image}),

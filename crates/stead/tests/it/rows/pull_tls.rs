@@ -1,0 +1,122 @@
+//! Images from a registry with TLS and a login: whom to trust and who one is are Podman's to know, and Stead never learns the password.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use stead_testkit::podman::{self, BUSYBOX};
+use stead_testkit::registry::Registry;
+
+use super::pull::{agent_type, server_of};
+
+const PASSWORD: &str = "correct-horse-battery-staple";
+/// `agent:` and the password, as the header has it.
+const BASIC: &str = "YWdlbnQ6Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5LXN0YXBsZQ==";
+
+/// What Podman's user was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Certificate,
+    Login,
+}
+
+/// The front of a registry; its files are what Podman's user would have.
+struct Front {
+    registry: Registry,
+    process: Child,
+    port: u16,
+    home: tempfile::TempDir,
+}
+
+impl Front {
+    fn start() -> Self {
+        let (registry, home) = (Registry::start(), tempfile::tempdir().unwrap());
+        let at = |name: &str| home.path().join(name);
+        let made = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=registry"])
+            .args(["-addext", "subjectAltName=IP:127.0.0.1", "-keyout"])
+            .arg(at("key.pem"))
+            .arg("-out")
+            .arg(at("certificate.pem"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        std::fs::write(at("basic"), BASIC).unwrap();
+        let behind = registry.reference("").split([':', '/']).nth(1).unwrap().to_owned();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/rows/tls_front.py");
+        let mut command = Command::new("python3");
+        command.arg(script).arg(behind).arg(at("certificate.pem")).arg(at("key.pem")).arg(at("basic"));
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().parse().expect("the front says its port");
+        Self { registry, process, port, home }
+    }
+
+    /// Podman's own files of its user, with what is given of them.
+    fn podman_home(&self, name: &str, given: &[Given]) -> PathBuf {
+        let home = self.home.path().join(name);
+        let (settings, host) = (home.join(".config/containers"), format!("127.0.0.1:{}", self.port));
+        std::fs::create_dir_all(settings.join("certs.d").join(&host)).unwrap();
+        if given.contains(&Given::Certificate) {
+            let certificate = settings.join("certs.d").join(&host).join("ca.crt");
+            std::fs::copy(self.home.path().join("certificate.pem"), certificate).unwrap();
+        }
+        if given.contains(&Given::Login) {
+            let auth = json!({"auths": {host: {"auth": BASIC}}});
+            std::fs::write(settings.join("auth.json"), auth.to_string()).unwrap();
+        }
+        home
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn x7_a_registry_with_tls_and_a_login_is_fetched_from_as_podman_is_told() {
+    let (front, podman) = (Front::start(), podman::shared());
+    let name = format!("team/kept-{}", front.port);
+    front.registry.offer(podman, BUSYBOX, &name);
+    let image = format!("127.0.0.1:{}/{name}:1", front.port);
+    let empty = front.home.path().join("registries.conf");
+    std::fs::write(&empty, "").unwrap();
+    let cases: [(&str, &[Given], &[&str]); 3] = [
+        ("stranger", &[Given::Login], &["x509"]),
+        ("nobody", &[Given::Certificate], &["unauthorized", "authentication required"]),
+        ("agent", &[Given::Certificate, Given::Login], &[]),
+    ];
+    for (who, given, refusals) in cases {
+        let socket = podman.place().join(format!("tls-{who}-{}.sock", front.port));
+        let home = front.podman_home(who, given);
+        let settings = [("CONTAINERS_REGISTRIES_CONF", empty.as_path()), ("HOME", home.as_path())];
+        let service = podman.service_with(&settings, &format!("unix://{}", socket.display()));
+        let server = server_of(service.url(), "missing");
+        agent_type(&server, &image);
+        let session = server.session(json!({"agent_type": "p"}));
+        if refusals.is_empty() {
+            assert_eq!(session["status"], "active", "{session}");
+            assert_eq!(session["workspace"]["image"]["reference"], json!(image));
+        } else {
+            let failure = &session["workspace"]["failures"][0];
+            assert_eq!(
+                (&session["status"], &failure["code"]),
+                (&json!("failed"), &json!("image_pull_failed")),
+                "{session}"
+            );
+            let message = failure["message"].as_str().unwrap();
+            assert!(refusals.iter().any(|words| message.contains(words)), "{message}");
+        }
+        // Nothing that Stead keeps or says has it.
+        assert!(!server.log().contains(PASSWORD) && !server.log().contains(BASIC));
+        let found =
+            Command::new("grep").args(["-rlF", "-e", PASSWORD, "-e", BASIC]).arg(server.home()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    }
+    podman.run(&["rmi", "--force", &image]);
+}
