@@ -110,6 +110,13 @@ impl PodmanProvider {
         Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default() }
     }
 
+    /// Whether workspaces are made of shared layers on this host; why they are copied otherwise. May block.
+    pub fn shares_layers(&self) -> Result<(), String> {
+        let home = &self.podman.config.home;
+        self.podman.place.check().map_err(|error| format!("cannot use {}: {error}", home.display()))?;
+        self.podman.shares()
+    }
+
     fn made(&self, record: &Record) -> BoxFacts {
         BoxFacts {
             image: Some(record.image.reference.clone()),

@@ -18,23 +18,35 @@ pub(super) fn look(context: &Context, need: Need) -> Vec<Finding> {
         ["crun", "runc", "runsc"].into_iter().filter(|name| machine::is_installed(name)).collect();
     let runtimes =
         if runtimes.is_empty() { "none of crun, runc, runsc is in PATH".to_owned() } else { runtimes.join(", ") };
-    vec![service(context, need), Finding::known("program", version), Finding::known("runtimes", runtimes)]
+    let mut found = asked(context, need);
+    found.extend([Finding::known("program", version), Finding::known("runtimes", runtimes)]);
+    found
 }
 
 /// Asked as the provider asks it, but below a directory that is thrown away.
-fn service(context: &Context, need: Need) -> Finding {
+fn asked(context: &Context, need: Need) -> Vec<Finding> {
     let settings = match context.config.podman() {
         Ok(settings) => settings,
-        Err(failure) => return Finding::from_failure(WHAT, failure),
+        Err(failure) => return vec![Finding::from_failure(WHAT, failure)],
     };
-    match health(settings) {
-        Ok(Health::Healthy) => Finding::good(WHAT, "the service answers"),
-        Ok(Health::Unhealthy { reason }) => Finding::missing(need, WHAT, reason, ADVICE),
-        Err(error) => Finding::missing(need, WHAT, format!("it cannot be asked: {error}"), "set TMPDIR"),
-    }
+    let (health, trees) = match ask(settings) {
+        Ok(answers) => answers,
+        Err(error) => {
+            return vec![Finding::missing(need, WHAT, format!("it cannot be asked: {error}"), "set TMPDIR")];
+        }
+    };
+    let service = match health {
+        Health::Healthy => Finding::good(WHAT, "the service answers"),
+        Health::Unhealthy { reason } => Finding::missing(need, WHAT, reason, ADVICE),
+    };
+    let trees = match trees {
+        Ok(()) => "layers, shared by all sessions".to_owned(),
+        Err(reason) => format!("copied into each session: {reason}"),
+    };
+    vec![service, Finding::known("workspaces", trees)]
 }
 
-fn health(settings: PodmanSettings) -> Result<Health, Box<dyn std::error::Error>> {
+fn ask(settings: PodmanSettings) -> Result<(Health, Result<(), String>), Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
     let layers = Arc::new(LayerStore::open(place.path().join("layers"))?);
     let images = Images::open(place.path().join("images"), layers)?;
@@ -50,5 +62,6 @@ fn health(settings: PodmanSettings) -> Result<Health, Box<dyn std::error::Error>
         trees: settings.trees,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(PodmanProvider::new(config, Arc::new(images)).health()))
+    let provider = PodmanProvider::new(config, Arc::new(images));
+    Ok((runtime.block_on(provider.health()), provider.shares_layers()))
 }

@@ -50,7 +50,7 @@ impl Front {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().parse().expect("the front says its port");
+        let port = line.trim().parse().unwrap();
         Self { registry, process, port, home }
     }
 
