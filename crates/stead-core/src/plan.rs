@@ -158,7 +158,11 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Result<InitPlan, Incomplete> {
         actions.push(Action::HydrateMounts { mounts, allowed_host_roots });
     }
     if inputs.task.context != TaskContext::default() {
-        actions.push(Action::WriteTaskContext { context: visible_context(&inputs.task.context, kind) });
+        let repository = match &cloned {
+            Some(Action::CloneRepository { url, reference, .. }) => Some((url, reference.as_ref())),
+            _ => None,
+        };
+        actions.push(Action::WriteTaskContext { context: visible_context(&inputs.task.context, kind, repository) });
     }
     actions.extend(inputs.config.setup_commands.iter().zip(1..).map(|(command, number)| Action::RunSetupCommand {
         number,
@@ -172,8 +176,16 @@ fn incomplete(inputs: &PlanInputs<'_>, missing: &'static str) -> Incomplete {
     Incomplete { policy: inputs.policy.policy.kind(), layer: inputs.policy.source, missing }
 }
 
-/// A task's repository stays out of a workspace that is to know of none; its pull request and branches do not.
-fn visible_context(context: &TaskContext, kind: PolicyKind) -> TaskContext {
+/// What a workspace says of its task. The repository is the one it is of, whichever the task named; a task's own stays out of a workspace
+/// that is to know of none, its pull request and branches do not.
+pub fn visible_context(
+    context: &TaskContext,
+    kind: PolicyKind,
+    repository: Option<(&RepositoryUrl, Option<&GitRef>)>,
+) -> TaskContext {
+    if let Some((url, reference)) = repository {
+        return TaskContext { repository_url: Some(url.clone()), branch: reference.cloned(), ..context.clone() };
+    }
     let repository_url = context.repository_url.clone().filter(|_| kind != PolicyKind::Empty);
     TaskContext { repository_url, ..context.clone() }
 }

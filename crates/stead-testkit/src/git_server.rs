@@ -263,7 +263,8 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
     let body = read_body(&mut reader, &headers)?;
     if lfs_server::is_lfs(path) {
         let host = headers.get("host").cloned().unwrap_or_default();
-        let asked = Asked { method: &method, host: &host, path, body: &body, root };
+        let authorization = authorization.unwrap_or_default();
+        let asked = Asked { method: &method, host: &host, authorization: &authorization, path, body: &body, root };
         let fault = {
             let mut behaviour = behaviour.lock().unwrap();
             let fault = behaviour.lfs_fault.clone();

@@ -36,6 +36,8 @@ pub enum LfsFault {
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a str,
     pub(crate) host: &'a str,
+    /// Repeated in every refusal: nothing of it may show anywhere.
+    pub(crate) authorization: &'a str,
     pub(crate) path: &'a str,
     pub(crate) body: &'a [u8],
     pub(crate) root: &'a Path,
@@ -86,7 +88,11 @@ pub(crate) fn answer(
     match (*method, rest) {
         ("POST", "objects/batch") => {
             if let LfsFault::Batch(status) = fault {
-                return send_json(stream, *status, &json!({"message": format!("no luck with {status}")}));
+                return send_json(
+                    stream,
+                    *status,
+                    &json!({"message": format!("no luck with {status} {}", asked.authorization)}),
+                );
             }
             send_json(stream, 200, &batch(asked, repository, &place, fault))
         }
@@ -128,7 +134,10 @@ fn batch(asked: &Asked<'_>, repository: &str, place: &Path, fault: &LfsFault) ->
                 json!({"oid": oid, "size": size, "actions": actions})
             }
             (_, true) => json!({"oid": oid, "size": size, "actions": {"download": action(&format!("objects/{oid}"))}}),
-            (_, false) => json!({"oid": oid, "size": size, "error": {"code": 404, "message": "Object does not exist"}}),
+            (_, false) => {
+                let message = format!("Object does not exist {}", asked.authorization);
+                json!({"oid": oid, "size": size, "error": {"code": 404, "message": message}})
+            }
         }
     };
     let objects: Vec<Value> = question["objects"].as_array().unwrap_or(&Vec::new()).iter().map(one).collect();

@@ -15,7 +15,6 @@ use ureq::http::StatusCode;
 
 use super::batch::{Action, Due, MOST_OBJECTS, Operation, Question, Refusal};
 use super::files::{Files, LfsFile};
-use super::http::harmless;
 use super::objects::{Objects, Tally, Untrue};
 use super::pointer::Pointer;
 use super::way::{Way, blocking};
@@ -143,7 +142,8 @@ impl Mirrors {
             let mut answer = way.ask(&question).await?;
             let mut transfers = Vec::new();
             for file in files {
-                let (way, action) = (way.clone(), action(file, answer.due(&file.pointer))?);
+                let action = action(&way, file, answer.due(&file.pointer))?;
+                let way = way.clone();
                 let (file, objects, tally) = (file.clone(), objects.clone(), tally.clone());
                 transfers.push(Transfer { way, action, file, objects, tally });
             }
@@ -154,14 +154,14 @@ impl Mirrors {
 }
 
 /// Where an object is, or why it cannot be had.
-fn action(file: &LfsFile, due: Due) -> Result<Action, GitError> {
+fn action(way: &Way, file: &LfsFile, due: Due) -> Result<Action, GitError> {
     let missing = |reason: &str| GitError::LfsMissing { path: file.shown(), reason: reason.to_owned() };
     match due {
         Due::Actions(mut actions) => {
             actions.remove("download").ok_or_else(|| missing("the LFS server does not say where it is"))
         }
         Due::Refused(Refusal { code, message }) => {
-            Err(missing(&format!("the LFS server answers {code}: {}", harmless(&message))))
+            Err(missing(&format!("the LFS server answers {code}: {}", way.words(&message))))
         }
         Due::Unmentioned => Err(missing("the LFS server does not speak of it")),
     }

@@ -12,7 +12,6 @@ use ureq::http::Method;
 
 use super::batch::{Action, Due, MOST_OBJECTS, Operation, Question, Refusal};
 use super::files::{LfsFile, shown};
-use super::http::harmless;
 use super::objects::check;
 use super::pointer::{Pointer, Reading};
 use super::way::{Way, blocking};
@@ -116,7 +115,7 @@ impl Mirrors {
                     }
                     Due::Actions(_) => {}
                     Due::Refused(Refusal { code, message }) => {
-                        return Err(refused(format!("the LFS server answers {code}: {}", harmless(&message))));
+                        return Err(refused(format!("the LFS server answers {code}: {}", way.words(&message))));
                     }
                     Due::Unmentioned => return Err(refused("the LFS server does not speak of it".to_owned())),
                 }

@@ -70,6 +70,12 @@ impl Way {
         Ok(Arc::new(Self { settings, gate, own, base, password, agents }))
     }
 
+    /// A server's words, harmless to show, and without the credential it may have put there.
+    pub(super) fn words(&self, said: &str) -> String {
+        let said = harmless(said);
+        self.password.as_ref().map_or(said.clone(), |password| password.blot(&said))
+    }
+
     pub(super) fn host(&self) -> String {
         self.own.host.to_string()
     }
@@ -106,7 +112,10 @@ impl Way {
         let unreadable = |_| GitError::Lfs { reason: "the LFS server's answer cannot be read".to_owned() };
         let answer: Answer = serde_json::from_slice(&bytes).map_err(unreadable)?;
         match answer.wrong() {
-            Some(wrong) => Err(GitError::Lfs { reason: format!("the LFS server's answer cannot be used: {wrong}") }),
+            Some(wrong) => {
+                let wrong = self.words(&wrong);
+                Err(GitError::Lfs { reason: format!("the LFS server's answer cannot be used: {wrong}") })
+            }
             None => Ok(answer),
         }
     }
@@ -152,7 +161,8 @@ impl Way {
         body: impl FnOnce() -> SendBody<'static> + Send + 'static,
         bytes: u64,
     ) -> Result<Response<Body>, GitError> {
-        let elsewhere = || GitError::LfsElsewhere { host: harmless(&action.href) };
+        // Not its words: such an address may be a secret itself.
+        let elsewhere = || GitError::LfsElsewhere { host: "an address that cannot be read".to_owned() };
         let origin = Origin::of(&action.href).ok_or_else(elsewhere)?;
         let agent = self.agent(&origin).await?;
         let mut request = Request::builder().method(method.clone()).uri(&action.href);
@@ -208,7 +218,7 @@ impl Way {
     pub(super) async fn refused(&self, who: &str, response: Response<Body>) -> GitError {
         let status = response.status().as_u16();
         let said = blocking(move || words(response.into_body())).await.unwrap_or_default();
-        let said = self.password.as_ref().map_or(said.clone(), |password| password.blot(&said));
+        let said = self.words(&said);
         let said = if said.is_empty() { String::new() } else { format!(": {said}") };
         let (host, reason) = (self.own.host.to_string(), format!("{who} answers {status}{said}"));
         match status {

@@ -5,8 +5,7 @@ use stead_core::box_facts::Trees;
 use stead_core::capability::LimitKind;
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::event::MountReport;
-use stead_core::plan::WORKSPACE_ROOT;
-use stead_core::policy::PolicyKind;
+use stead_core::plan::{WORKSPACE_ROOT, visible_context};
 use stead_core::request::TaskContext;
 use stead_core::session::{FailedAttempt, Session, WorkspaceStatus};
 use stead_core::tool::ToolName;
@@ -142,11 +141,9 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// A workspace that is to know of no repository shows none.
-    fn new(context: &TaskContext, kind: PolicyKind) -> Self {
-        let repository_url = context.repository_url.as_ref().filter(|_| kind != PolicyKind::Empty);
+    fn new(context: &TaskContext) -> Self {
         Self {
-            repository_url: repository_url.map(ToString::to_string),
+            repository_url: context.repository_url.as_ref().map(ToString::to_string),
             branch: context.branch.as_ref().map(ToString::to_string),
             pull_request_number: context.pull_request_number,
             base_branch: context.base_branch.as_ref().map(ToString::to_string),
@@ -177,6 +174,8 @@ impl Workspace {
             return None;
         }
         let (report, made) = (&workspace.report, &workspace.made);
+        let repository = spec.repository.as_ref().map(|repository| (&repository.url, repository.reference.as_ref()));
+        let context = visible_context(&session.spec.task.context, spec.policy.policy.kind(), repository);
         Some(Self {
             id: spec.id.to_string(),
             provider: workspace.provider,
@@ -187,7 +186,7 @@ impl Workspace {
                 commit: report.checkout.as_ref().map(|checkout| checkout.commit.clone()),
                 digest: report.bundle.as_ref().map(|bundle| bundle.digest.clone()),
             },
-            metadata: Metadata::new(&session.spec.task.context, spec.policy.policy.kind()),
+            metadata: Metadata::new(&context),
             policy: spec.policy.clone().into(),
             fingerprint: session.fingerprint()?,
             mounts: report.mounts.iter().map(Mount::from).collect(),

@@ -122,6 +122,12 @@ pub(super) fn ready(session: &Value) -> Result<(), Failure> {
     Err(Failure::new(format!("the workspace could not be made: {why}")).hint("see stead doctor"))
 }
 
+/// What the workspace does not hold although somebody may look for it.
+pub(super) fn left_out(session: &Value) -> impl Iterator<Item = &Value> {
+    let is_left_out = |warning: &&Value| warning["code"].as_str().is_some_and(|code| code.ends_with("_left_out"));
+    session["warnings"].as_array().into_iter().flatten().filter(is_left_out)
+}
+
 fn bundle(out: &Output, client: &Client, archive: File, of: &Path) -> Result<Value, Failure> {
     let length = archive.metadata().ok().map(|metadata| metadata.len());
     let sending = Progress::bytes(out, &format!("sending {}", of.display()), length);

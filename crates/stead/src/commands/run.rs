@@ -54,6 +54,9 @@ impl Run {
     fn in_session(&self, context: &Context, client: &Arc<Client>, session: &Value) -> Result<(), Failure> {
         let id = cell(&session["id"]);
         place::ready(session)?;
+        for left_out in place::left_out(session) {
+            context.out.note(&cell(&left_out["message"]));
+        }
         let mode = if self.tty { Mode::Terminal } else { Mode::Pipes };
         let show = if context.out.is_json() { Show::Nothing } else { Show::Live };
         let exec = match attach::run(client.clone(), &id, &self.command, mode, show)? {
@@ -69,7 +72,8 @@ impl Run {
             }
             _ => false,
         };
-        let told = json!({"session": id, "exec": exec, "diff": diff, "applied": applied});
+        let warnings: Vec<&Value> = place::left_out(session).collect();
+        let told = json!({"session": id, "exec": exec, "diff": diff, "applied": applied, "warnings": warnings});
         context.out.either(&told, || {
             tell(context, &diff);
             let count = diff["changed"].as_array().map_or(0, Vec::len);

@@ -178,3 +178,13 @@ fn what_the_git_tool_says_is_shown_and_where_the_session_began() {
     assert!(failed.out.contains("nothing") && failed.err.contains("exit code"), "{}{}", failed.out, failed.err);
     assert!(run(server.home(), &["session", "show", id.trim()]).ok().contains(&commit));
 }
+
+#[test]
+fn run_says_what_of_a_repository_is_left_out() {
+    build_init();
+    let (git, server) = (GitServer::start(), TestServer::start(BINARY));
+    git.repository("app", &[(".gitattributes", "*.bin filter=lfs\n"), ("a.bin", &git.keep("kept", b"content"))]);
+    server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
+    let ran = run(server.home(), &["run", "--repo", &git.url("app"), "--", "cat", "a.bin"]);
+    assert!(ran.out.starts_with("version https://git-lfs") && ran.err.contains("left as pointers"), "{}", ran.err);
+}

@@ -1,6 +1,6 @@
 //! From a task to files: which repository, which branch, and what the agent finds.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{active, agent, git_server, sh};
 
@@ -81,6 +81,11 @@ fn g2_fixed_ignores_the_task_and_none_never_clones() {
     agent(&server, json!({"repo_source": {"type": "fixed", "url": git.url("infra")}}));
     let session = active(&server, json!({"repository_url": git.url("app"), "branch": "nonsense"}));
     assert_eq!(sh(&server, &session, "ls"), "infra.txt");
+    // What the workspace says of itself is of the repository it has.
+    let metadata = &session["workspace"]["metadata"];
+    assert_eq!((&metadata["repository_url"], &metadata["branch"]), (&json!(git.url("infra")), &Value::Null));
+    let told: Value = serde_json::from_str(&sh(&server, &session, "cat .stead/task.json")).unwrap();
+    assert_eq!((&told["repository_url"], &told["branch"]), (&json!(git.url("infra")), &Value::Null), "{told}");
     let before = git.requests().len();
     server
         .client()

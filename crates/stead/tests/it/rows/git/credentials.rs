@@ -30,7 +30,7 @@ pub(super) fn with_token(git: &GitServer) -> TestServer {
 }
 
 /// Where the token is found below a directory, apart from the file the operator put it in.
-fn found_below(directory: &Path) -> Vec<String> {
+pub(super) fn found_below(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut left = vec![directory.to_owned()];
     while let Some(path) = left.pop() {

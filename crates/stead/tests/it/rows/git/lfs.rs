@@ -288,6 +288,14 @@ fn g5_credentials_stay_with_their_host() {
     assert!(!other.requests().is_empty() && other.requests().iter().all(|request| request.authorization.is_none()));
     let audit = server.client().get("/audit?type=credential_used&limit=100").expect(200);
     assert!(audit["items"].as_array().unwrap().len() >= 4, "{audit}");
+    // A server that repeats what it was told.
+    with_pointers(&mine, "gone", &[("a.bin", pointer(&sha256(b"gone"), 4))]);
+    for (fault, expect) in [(LfsFault::Batch(403), "git_unauthorised"), (LfsFault::None, "git_lfs_missing")] {
+        mine.lfs_fault(fault);
+        let (code, message) = failed(&start(&server, context(&mine, "gone")));
+        assert!(code == expect && message.contains("***"), "{code}: {message}");
+    }
+    assert_eq!(super::credentials::found_below(server.home()), Vec::<String>::new());
     // What a repository's own settings say of another LFS server is not read.
     let third = GitServer::start();
     let config = format!("[lfs]\n\turl = {}\n", third.url("app"));
