@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use stead_box::{Held, Ids};
+use stead_box::Held;
 use stead_core::WorkspaceId;
-use stead_core::box_facts::BoxFacts;
+use stead_core::box_facts::{BoxFacts, Trees as Kept};
 use stead_core::capability::{FileHome, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
@@ -34,7 +34,7 @@ use stead_fs::Digest;
 use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::images::Images;
-use crate::layered::{self, LayeredHome, Lineage, Workspaces, limits};
+use crate::layered::{self, LayeredHome, Workspaces, limits};
 use crate::provider::{AdoptOrder, Health, Provider, Tell, WorkspaceUsage};
 use crate::workspace::Workspace;
 pub use address::PodmanTarget;
@@ -123,18 +123,14 @@ impl PodmanProvider {
             image_digest: Some(record.image.digest.clone()),
             runtime: record.runtime.clone(),
             warm: record.warm,
-            trees: Some(if record.layered {
-                stead_core::box_facts::Trees::Shared
-            } else {
-                stead_core::box_facts::Trees::Copied
-            }),
+            trees: Some(if record.layered { Kept::Shared } else { Kept::Copied }),
         }
     }
 
     fn workspace(&self, order: &CreateOrder, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
         let (id, started_anew) = (order.workspace, taken == Taken::Started);
         if record.layered {
-            return Arc::new(BoxedWorkspace::new(self.layered(order, record, started_anew)));
+            return Arc::new(BoxedWorkspace::new(LayeredHome { started_anew, ..self.layered(order, record) }));
         }
         let (place, made) = (self.podman.place.clone(), self.made(record));
         let enforced_limits = limit_kinds(record.held);
@@ -142,7 +138,7 @@ impl PodmanProvider {
     }
 
     /// The workspace of a box whose tree is made of layers; what holds of its limits is promised to hold again when it is started again.
-    fn layered(&self, order: &CreateOrder, record: &Record, started_anew: bool) -> LayeredHome {
+    fn layered(&self, order: &CreateOrder, record: &Record) -> LayeredHome {
         let workspaces = self.podman.workspaces.clone();
         LayeredHome {
             order: order.clone(),
@@ -151,7 +147,7 @@ impl PodmanProvider {
             boxes: self.boxes.clone(),
             promised: limit_kinds(record.held),
             made: self.made(record),
-            started_anew,
+            started_anew: false,
         }
     }
 
@@ -163,36 +159,12 @@ impl PodmanProvider {
             None => self.own_image(reference, order).await?,
         };
         let (podman, asked) = (self.podman.clone(), order.clone());
-        let record = off_thread(move || {
-            let (id, place, config) = (asked.workspace, &podman.place, &podman.config);
-            place.check().map_err(|error| place::host("make", &config.home, error))?;
-            let layered = podman.shares().is_ok();
-            let first_uid = if layered {
-                let ids = podman.workspaces.reserve(id, |place| {
-                    let ids = if podman.is_of_this_kernel() { place.take_ids(id)? } else { Ids::Range { first: 0 } };
-                    Ok(Lineage::new(&place.instance, ids))
-                })?;
-                match ids.ids {
-                    Ids::Range { first } => Some(first),
-                    Ids::Own => None,
-                }
-            } else {
-                place.make(id)?;
-                if podman.is_of_this_kernel() { place.take_uids(id)? } else { place.own_uids() }
-            };
-            let container = format!("stead-{}-{id}", config.instance);
-            let record = Record { layered, ..Record::new(config.instance.clone(), container, image, first_uid) };
-            place.write(id, &record)?;
-            if !layered {
-                place.volume(&place.directory(id), &limits(&asked), first_uid)?;
-            }
-            Ok(record)
-        });
+        let record = off_thread(move || podman.set_aside(&asked, image));
         let record = record.await?;
         if !record.layered {
             return self.podman.start(order, record, None).await;
         }
-        let (home, place) = (self.layered(order, &record, false), self.podman.place.clone());
+        let (home, place) = (self.layered(order, &record), self.podman.place.clone());
         off_thread(move || {
             home.warm()?;
             place.read(home.order.workspace).ok_or(ProviderError::Gone { workspace: home.order.workspace })
@@ -215,7 +187,7 @@ impl PodmanProvider {
 
     async fn adopt_layered(&self, order: &CreateOrder, record: Record) -> Result<Arc<dyn Workspace>, ProviderError> {
         let (id, podman, boxes) = (order.workspace, self.podman.clone(), self.boxes.clone());
-        let home = self.layered(order, &record, false);
+        let home = self.layered(order, &record);
         let taken = off_thread(move || {
             podman.workspaces.adopt(id, |lineage| boxes.find(id, lineage))?;
             if home.runs() {
@@ -361,7 +333,7 @@ impl Provider for PodmanProvider {
         let gone = || ProviderError::Gone { workspace: id };
         let record = self.podman.place.read(id).filter(|record| !record.warm).ok_or_else(gone)?;
         let (podman, asked) = (self.podman.clone(), order.clone());
-        let mut home = self.layered(order, &record, false);
+        let mut home = self.layered(order, &record);
         // What it was kept ready with is not what was asked for.
         home.promised.clear();
         let record = off_thread(move || {

@@ -11,12 +11,13 @@ use stead_core::command::CreateOrder;
 
 use super::client::{Client, escaped};
 use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
+use super::image::Image;
 use super::late::Late;
 use super::place::{self, Place, Record};
 use super::{PodmanConfig, Trees};
 use crate::boxed::off_thread;
 use crate::error::ProviderError;
-use crate::layered::{Workspaces, limits};
+use crate::layered::{Lineage, Workspaces, limits};
 
 /// How long a started container may take until its first process asks for its control socket.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -27,8 +28,8 @@ pub(super) struct Podman {
     pub(super) place: Arc<Place>,
     pub(super) late: Arc<Late>,
     pub(super) workspaces: Arc<Workspaces>,
-    /// Whether trees can be made of layers here; why not otherwise.
-    pub(super) shares: OnceLock<Result<(), String>>,
+    /// Set once a tree was made of layers here.
+    pub(super) shares: OnceLock<()>,
 }
 
 impl Podman {
@@ -37,19 +38,20 @@ impl Podman {
         passes_descriptors(self.config.runtime.as_deref())
     }
 
-    /// Whether trees can be made of layers here, tried once; the reason if not. May block.
+    /// Whether trees can be made of layers here, tried until they could be; the reason if not. May block.
     pub(super) fn shares(&self) -> Result<(), String> {
-        let tried = self.shares.get_or_init(|| {
-            if self.config.trees == Trees::Copied {
-                return Err("this server is told to copy".to_owned());
-            }
-            if !stead_box::runs_as_root() {
-                return Err("only root can mount layers for Podman".to_owned());
-            }
+        if self.config.trees == Trees::Copied {
+            return Err("this server is told to copy".to_owned());
+        }
+        if !stead_box::runs_as_root() {
+            return Err("only root can mount layers for Podman".to_owned());
+        }
+        if self.shares.get().is_none() {
             let order = TreeOrder { spec: self.trial(), to: TreeTo::Nowhere };
-            stead_box::lay_tree(&self.config.init, &order).map(drop).map_err(|error| error.to_string())
-        });
-        tried.clone()
+            stead_box::lay_tree(&self.config.init, &order).map_err(|error| error.to_string())?;
+            let _ = self.shares.set(());
+        }
+        Ok(())
     }
 
     /// A tree of one layer that somebody else owns.
@@ -72,6 +74,33 @@ impl Podman {
             env: std::collections::BTreeMap::new(),
             directory,
         }
+    }
+
+    /// Makes everything of a box but its container, and the record that names it.
+    pub(super) fn set_aside(&self, order: &CreateOrder, image: Image) -> Result<Record, ProviderError> {
+        let (id, place, config) = (order.workspace, &self.place, &self.config);
+        place.check().map_err(|error| place::host("make", &config.home, error))?;
+        let layered = self.shares().is_ok();
+        let first_uid = if layered {
+            let lineage = self.workspaces.reserve(id, |place| {
+                let ids = if self.is_of_this_kernel() { place.take_ids(id)? } else { Ids::Range { first: 0 } };
+                Ok(Lineage::new(&place.instance, ids))
+            })?;
+            match lineage.ids {
+                Ids::Range { first } => Some(first),
+                Ids::Own => None,
+            }
+        } else {
+            place.make(id)?;
+            if self.is_of_this_kernel() { place.take_uids(id)? } else { place.own_uids() }
+        };
+        let container = format!("stead-{}-{id}", config.instance);
+        let record = Record { layered, ..Record::new(config.instance.clone(), container, image, first_uid) };
+        place.write(id, &record)?;
+        if !layered {
+            place.volume(&place.directory(id), &limits(order), first_uid)?;
+        }
+        Ok(record)
     }
 
     /// Starts a container over the files of a tree, or over a directory and a volume that are there. The record says that it is asked for.
