@@ -258,6 +258,26 @@ fn s9_a_killed_server_goes_on_with_them() {
 }
 
 #[test]
+fn a_session_that_is_closed_waits_for_no_content() {
+    let (server, git) = git_server();
+    repository(&git, "app", &[("big.bin", &large(1))]);
+    agent(&server, json!({"git": {"lfs": true}}));
+    git.lfs_fault(LfsFault::Held);
+    let body = json!({"agent_type": "g", "task": {"context": context(&git, "app")}});
+    let session = server.client().post("/sessions", body).expect(201)["id"].as_str().unwrap().to_owned();
+    until("a transfer", || (count(&git, "") == 2).then_some(()));
+    server.client().delete(&format!("/sessions/{session}")).expect(204);
+    until("its end", || {
+        let now = server.client().get(&format!("/sessions/{session}")).expect(200);
+        (now["status"] == "closed").then_some(())
+    });
+    // Nobody has the turn any more: the next one gets it all.
+    git.lfs_fault(LfsFault::None);
+    let session = active(&server, context(&git, "app"));
+    assert_eq!(sh(&server, &session, "sha256sum big.bin | cut -c1-64"), sha256(&large(1)));
+}
+
+#[test]
 fn g5_credentials_stay_with_their_host() {
     let (mine, other) = (GitServer::start(), GitServer::start());
     let content = large(3);
