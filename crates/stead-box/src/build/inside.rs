@@ -10,14 +10,14 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Gid, Resource, Rlimit, Uid, fchdir, getrlimit, pivot_root, setrlimit};
 use rustix::thread::UnshareFlags;
 
-use super::launch::{Outer, Report, say};
+use super::launch::{Outer, Report, bring_up_loopback, say};
 use super::root::{Assembled, STAGING};
 use super::tree::{self, Opt, WRITTEN};
 use super::{lockdown, masks, volume};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Compared};
 use crate::spec::{BoxSpec, Ids, Volume};
-use crate::sys::{clone, keyring, loopback, mount_attr};
+use crate::sys::{clone, keyring, mount_attr};
 
 /// What `/dev/shm` may hold. It is memory, and counted as the box's where memory is limited.
 const SHARED_MEMORY_BYTES: &str = "67108864";
@@ -33,8 +33,9 @@ pub(super) fn run(outer: Outer, assembled: Option<Assembled>, report: &File) -> 
 }
 
 fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Result<init::Handles, Refused> {
-    if let Ids::Range { .. } = outer.spec.ids {
-        become_root()?;
+    match outer.spec.ids {
+        Ids::Range { .. } => become_root()?,
+        Ids::Own => bring_up_loopback()?,
     }
     clone::unshare(UnshareFlags::NEWCGROUP)
         .or_refuse(Primitive::Namespaces, || "cannot make a namespace of control groups".to_owned())?;
@@ -43,7 +44,6 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
         None => outer.assemble_inside()?,
     };
     let compared = enter_root(&outer.spec, &assembled)?;
-    loopback::bring_up().or_refuse(Primitive::Loopback, || "cannot bring up the loopback interface".to_owned())?;
     rustix::system::sethostname(b"stead").or_refuse(Primitive::Hostname, || "cannot name the box".to_owned())?;
     keyring::leave_session_keyring().or_refuse(Primitive::Keyring, || "cannot leave the session keyring".to_owned())?;
     limit_resources(&mut outer)?;

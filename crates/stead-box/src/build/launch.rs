@@ -19,7 +19,7 @@ use crate::init::{Door, Handles};
 use crate::record::{OwnerRecord, ProcessMark};
 use crate::spec::{BoxSpec, Ids, Preparation};
 use crate::sys::clone::{self, Parenthood, Side};
-use crate::sys::signals;
+use crate::sys::{loopback, signals};
 
 /// As long as the order for a box may be.
 const MAX_ORDER: u64 = 4 << 20;
@@ -115,11 +115,30 @@ fn take_orders() -> Result<(BoxSpec, Option<ReadyVolume>), Refused> {
     let mut ready = None;
     loop {
         match read_order(&mut input)? {
-            // If it cannot be made now, the start tries it again, and says why not.
-            Order::Prepare(preparation) => ready = ReadyVolume::make(preparation).ok(),
-            Order::Start(spec) => return spec.check().map(|()| (*spec, ready)),
+            Order::Prepare(preparation) => {
+                own_network()?;
+                // If it cannot be made now, the start tries it again, and says why not.
+                ready = ReadyVolume::make(preparation).ok();
+            }
+            Order::Start(spec) => {
+                spec.check()?;
+                if ready.is_none() && matches!(spec.ids, Ids::Range { .. }) {
+                    own_network()?;
+                }
+                return Ok((*spec, ready));
+            }
         }
     }
+}
+
+/// Enters a network that is nobody's else, with nothing in it but itself. Made by root it is the host's to configure, and not even the box's own root may.
+fn own_network() -> Result<(), Refused> {
+    clone::unshare(UnshareFlags::NEWNET).or_refuse(Primitive::Namespaces, || "cannot make a network".to_owned())?;
+    bring_up_loopback()
+}
+
+pub(super) fn bring_up_loopback() -> Result<(), Refused> {
+    loopback::bring_up().or_refuse(Primitive::Loopback, || "cannot bring up the loopback interface".to_owned())
 }
 
 /// Where orders come from.
@@ -166,7 +185,7 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
         Ids::Own => None,
     };
     let (wait, release) = io::pipe().or_refuse(Primitive::Namespaces, || "cannot make a pipe".to_owned())?;
-    let side = start_inside(&outer.groups)?;
+    let side = start_inside(&outer)?;
     match side {
         Side::Parent(pid) => {
             // If anything here fails the pipe closes unwritten, and the child ends without having done anything.
@@ -193,11 +212,16 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
 }
 
 /// Forks the box's first process into its namespaces and its group of version 2.
-fn start_inside(groups: &Groups) -> Result<Side, Refused> {
+fn start_inside(Outer { groups, spec, .. }: &Outer) -> Result<Side, Refused> {
     let refused = || "cannot make the box's namespaces".to_owned();
     let cgroup_refused = || "cannot join the box's control groups".to_owned();
     let group = groups.unified().or_refuse(Primitive::Cgroup, cgroup_refused)?;
-    let start = |group| clone::into_namespaces(clone::BOX_NAMESPACES, Parenthood::CallersParent, group);
+    let namespaces = match spec.ids {
+        Ids::Range { .. } => clone::BOX_NAMESPACES,
+        // Only here: what root has made ahead the child has already.
+        Ids::Own => clone::BOX_NAMESPACES | clone::NEWNET,
+    };
+    let start = |group| clone::into_namespaces(namespaces, Parenthood::CallersParent, group);
     match start(group.as_ref()) {
         // Linux before 5.7, or a group that a process may be moved to and not be started in: if neither can be, this says why.
         Err(_) if group.is_some() => {

@@ -21,13 +21,12 @@ pub(crate) enum Side {
 
 /// The namespaces a box begins in. The user namespace comes first in the kernel's order, so it owns all the others. That of its control groups is
 /// not among them: the kernel would take the caller's groups for it, not those the child begins in.
-pub(crate) const BOX_NAMESPACES: u64 = (libc::CLONE_NEWUSER
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS) as u64
-    | NEWTIME;
+pub(crate) const BOX_NAMESPACES: u64 =
+    (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS) as u64
+        | NEWTIME;
+
+/// That of its network, where it is not made ahead.
+pub(crate) const NEWNET: u64 = libc::CLONE_NEWNET as u64;
 
 /// `CLONE_NEWTIME`: `libc` has it only for some targets.
 pub(crate) const NEWTIME: u64 = 0x80;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use stead_box::build::Report;
+use stead_box::build::{Order, Report};
 use stead_box::{BoxError, BoxSpec, Primitive, RunningBox, Volume, doctor, launch, remove, restart};
 
 use crate::home::{Home, chain, init, is_root};
@@ -101,7 +101,7 @@ pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
         std::fs::create_dir(&spec.directory).unwrap();
         let mut helper =
             Command::new(init()).arg("launch").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let order = format!("{}\n", json!(spec));
+        let order = format!("{}\n", json!(Order::Start(Box::new(spec.clone()))));
         helper.stdin.take().unwrap().write_all(order.as_bytes()).unwrap();
         std::thread::sleep(Duration::from_micros(number as u64 * 397 % 24_000));
         // A helper that has ended already has made a whole box; one that has not, a part of one.
@@ -231,7 +231,7 @@ pub(crate) fn without_user_namespaces_nothing_starts(home: &Home) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    writeln!(helper.stdin.take().unwrap(), "{}", json!(spec)).unwrap();
+    writeln!(helper.stdin.take().unwrap(), "{}", json!(Order::Start(Box::new(spec.clone())))).unwrap();
     let said = helper.wait_with_output().unwrap();
     let report: Report = serde_json::from_slice(&said.stdout).unwrap();
     assert!(matches!(&report, Report::Refused(refused) if refused.primitive == Primitive::Namespaces), "{report:?}");
