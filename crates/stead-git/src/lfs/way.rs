@@ -12,7 +12,7 @@ use std::time::Duration;
 use stead_core::remote::{Address, GitGate};
 use tokio::sync::Mutex;
 use ureq::http::{Method, Request, Response, StatusCode};
-use ureq::{Agent, Body, SendBody};
+use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
 use super::batch::{Action, Answer, MEDIA_TYPE, Question};
 use super::http::{MOST_ANSWER, Origin, agent, failed, harmless, words};
@@ -217,13 +217,15 @@ impl Way {
     /// What an answer means that is no success, with the server's own reason.
     pub(super) async fn refused(&self, who: &str, response: Response<Body>) -> GitError {
         let status = response.status().as_u16();
+        let from = Origin::of(&response.get_uri().to_string()).unwrap_or_else(|| self.own.clone());
         let said = blocking(move || words(response.into_body())).await.unwrap_or_default();
         let said = self.words(&said);
         let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-        let (host, reason) = (self.own.host.to_string(), format!("{who} answers {status}{said}"));
+        let (host, reason) = (from.host.to_string(), format!("{who} answers {status}{said}"));
         match status {
             401 | 403 => {
                 let hint = match &self.password {
+                    _ if from != self.own => "no credential is ever given to it",
                     Some(_) => "the configured credential was offered",
                     None => "no credential is configured for it",
                 };

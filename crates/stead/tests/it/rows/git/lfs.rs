@@ -306,6 +306,12 @@ fn g5_credentials_stay_with_their_host() {
         assert_eq!(sh(&server, &session, "sha256sum a.bin | cut -c1-64"), sha256(&content));
     }
     assert!(!other.requests().is_empty() && other.requests().iter().all(|request| request.authorization.is_none()));
+    // One that wants to know who asks is not told, and the error says so.
+    other.require("bot", "another");
+    repository(&mine, "shut", &[("a.bin", b"shut")]);
+    let (code, message) = failed(&start(&server, context(&mine, "shut")));
+    assert!(code == "git_unauthorised" && message.contains("no credential is ever given"), "{code}: {message}");
+    assert!(message.contains(&other.host()), "{message}");
     let audit = server.client().get("/audit?type=credential_used&limit=100").expect(200);
     assert!(audit["items"].as_array().unwrap().len() >= 4, "{audit}");
     // A server that repeats what it was told.
