@@ -212,3 +212,28 @@ fn g_what_cannot_be_shared_is_copied_and_said() {
     let said = String::from_utf8_lossy(&odd.stderr).into_owned();
     assert!(!odd.status.success() && said.contains("STEAD_PODMAN_TREES") && said.contains("copied"), "{said}");
 }
+
+/// What is at work goes on over a snapshot, which is a copy then; a restore ends it.
+fn a_box_at_work_is_copied_and_ended_by_a_restore(server: &TestServer) {
+    agent_type(server, json!({}));
+    let session = server.session(json!({"agent_type": "p"}));
+    bash(server, &session, "echo one > a; (setsid sleep 600 >/dev/null 2>&1 &)");
+    let kept = server.client().post(&path(&session, "/snapshots"), json!({})).expect(201);
+    assert_eq!(bash(server, &session, "rm a; echo two > b; pgrep -c sleep")["stdout"], "1\n");
+    let restore = path(&session, &format!("/snapshots/{}/restore", kept["id"].as_str().unwrap()));
+    server.client().post(&restore, json!({})).expect(200);
+    let seen = bash(server, &session, "cat a; ls; pgrep -c sleep");
+    assert_eq!(seen["stdout"], "one\na\n0\n", "{seen}");
+    assert_eq!(server.client().get(&path(&session, "/diff")).expect(200)["changed"], json!(["a"]));
+}
+
+#[test]
+fn g_a_container_at_work_is_copied_and_ended_by_a_restore() {
+    a_box_at_work_is_copied_and_ended_by_a_restore(&with_podman());
+}
+
+#[test]
+fn g_gvisor_at_work_is_copied_and_ended_by_a_restore() {
+    let service = service("runsc");
+    a_box_at_work_is_copied_and_ended_by_a_restore(&under(&service, "runsc"));
+}
