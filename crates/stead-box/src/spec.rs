@@ -83,7 +83,7 @@ pub enum Access {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preparation {
-    /// It is made, for this alone; on the same file system as the volumes.
+    /// It is made, for this alone, where its parent is there; on the same file system as the volumes.
     pub directory: PathBuf,
     pub disk_bytes: u64,
     pub inodes: Option<u64>,

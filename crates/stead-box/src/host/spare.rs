@@ -22,7 +22,7 @@ impl Spare {
     /// Starts one. It gets ready by itself: whoever takes it earlier waits for it.
     pub fn prepare(init: &Path, volume: Option<&Preparation>) -> Result<Self, BoxError> {
         if let Some(Preparation { directory, .. }) = volume {
-            DirBuilder::new().recursive(true).mode(0o700).create(directory).at("make", directory)?;
+            DirBuilder::new().mode(0o700).create(directory).at("make", directory)?;
         }
         let mut builder = Builder::spawn(init, "launch")?;
         if let Some(preparation) = volume {

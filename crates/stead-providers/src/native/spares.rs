@@ -1,5 +1,7 @@
 //! The helper that waits for the next box, with a volume like the last one's.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,6 +72,9 @@ impl Spares {
             Kept::Coming | Kept::Retired => false,
         };
         if !wanted {
+            return;
+        }
+        if DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).is_err() {
             return;
         }
         let unfit = std::mem::replace(&mut *kept, Kept::Coming);

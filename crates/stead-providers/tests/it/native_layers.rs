@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use stead_core::plan::Action;
@@ -297,18 +298,23 @@ fn cycles_leave_nothing() {
         let cycles: u128 = std::env::var("STEAD_TEST_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
         run(async {
             let provider = provider(home, init);
+            // Volumes that are mounted somewhere: of boxes, and of the box to come.
+            let devices = || {
+                let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
+                let files = devices
+                    .filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok())
+                    .filter(|file| file.contains(home.to_str().unwrap()));
+                let (spare, used): (Vec<_>, Vec<_>) = files.partition(|file| file.contains("/spares/"));
+                (spare.len(), used.len())
+            };
             let count = || {
                 let of_home =
                     |file: &str| std::fs::read_to_string(file).unwrap().matches(home.to_str().unwrap()).count();
-                let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
-                let devices =
-                    devices.filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok());
-                let devices = devices.filter(|file| file.contains(home.to_str().unwrap())).count();
                 // Other tests run beside this one: only what is open below this home counts.
                 let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
                 let files = files.filter_map(|file| std::fs::read_link(file.path()).ok());
                 let files = files.filter(|file| file.starts_with(home)).count();
-                (of_home("/proc/self/mountinfo"), devices, files)
+                (of_home("/proc/self/mountinfo"), devices().1, files)
             };
             for number in 0..cycles {
                 let (one, fork) = (order(7000 + number * 2), order(7001 + number * 2));
@@ -328,7 +334,17 @@ fn cycles_leave_nothing() {
                 }
                 drop((workspace, other));
                 assert_eq!(count(), (0, 0, 0), "after {number}");
+                assert!(devices().0 <= 1, "more than one box to come");
             }
+            provider.retire();
+            // The kernel frees a device a moment after its last user is gone.
+            for _ in 0..1_000 {
+                if devices() == (0, 0) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            assert_eq!(devices(), (0, 0));
         });
     });
 }

@@ -63,7 +63,7 @@ pub(crate) async fn openapi(_: Query<Nothing>) -> Result<Answer<Value>, Problem>
     Ok(Answer(crate::openapi()))
 }
 
-/// What this is, for a person with a browser.
+/// The sessions and where their time went, for a person with a browser. The page asks for the token itself.
 #[utoipa::path(get, path = "/", tag = "health", operation_id = "page",
     responses((status = 200, body = String, content_type = "text/html")))]
 pub(crate) async fn page(_: Query<Nothing>) -> Result<Html<&'static str>, Problem> {

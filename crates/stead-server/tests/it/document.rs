@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::harness::TestServer;
 
@@ -37,5 +39,22 @@ async fn the_document_is_served_whole_and_without_loose_ends() {
         for (method, operation) in methods.as_object().unwrap() {
             assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{method} {path}");
         }
+    }
+}
+
+/// The page needs no token, so whatever it shows it asks for; and what a session says can put no script into it.
+#[tokio::test]
+async fn the_page_runs_its_own_script_and_no_other() {
+    let server = TestServer::start().await;
+    let page = server.ask("GET", "/").token(None).send().await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let page = page.body;
+    let (_, script) = page.split_once("<script>").unwrap();
+    let (script, _) = script.split_once("</script>").unwrap();
+    let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(script));
+    assert!(page.contains(&format!("script-src 'sha256-{digest}'")), "the policy must say 'sha256-{digest}'");
+    assert!(page.contains("default-src 'none'"));
+    for opening in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+        assert!(!script.contains(opening), "{opening}");
     }
 }
