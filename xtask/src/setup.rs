@@ -32,7 +32,6 @@ const NEEDS: &[Need] = &[
     Need { what: "openssl", package: "openssl", present: || succeeds("openssl", &["version"]) },
     Need { what: "gVisor", package: "runsc", present: || succeeds("runsc", &["--version"]) },
     Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
-    Need { what: "ssh", package: "openssh-server", present: || std::path::Path::new("/usr/sbin/sshd").exists() },
 ];
 
 /// What the benchmarks compare with.

@@ -28,7 +28,8 @@ pub use host::{
 };
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{
-    AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, LayerSpec, Limits, Preparation, RANGE_LENGTH, Volume, WORKSPACE,
+    AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, ImageShape, LayerSpec, Limits, Preparation, RANGE_LENGTH, Volume,
+    WORKSPACE,
 };
 
 /// Whether boxes get a private uid range and a limited volume here: only root can give them.

@@ -85,6 +85,13 @@ pub enum Access {
 pub struct Preparation {
     /// It is made, for this alone, where its parent is there; on the same file system as the volumes.
     pub directory: PathBuf,
+    pub shape: ImageShape,
+}
+
+/// What an image is before it is known whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageShape {
     pub disk_bytes: u64,
     pub inodes: Option<u64>,
     pub templates: PathBuf,
@@ -128,6 +135,12 @@ impl BoxSpec {
     pub(crate) fn name_is_plain(name: &str) -> bool {
         (1..=64).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    }
+
+    /// Of the image it has for a volume; `None` if that is none, or none that could be made ahead.
+    pub fn image_shape(&self) -> Option<ImageShape> {
+        let (disk_bytes, templates) = (self.limits.disk_bytes?, self.templates.clone()?);
+        (self.volume == Volume::Image).then_some(ImageShape { disk_bytes, inodes: self.limits.inodes, templates })
     }
 
     /// The host's ids for the agent.

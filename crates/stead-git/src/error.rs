@@ -124,3 +124,8 @@ pub(crate) fn disk(path: &std::path::Path) -> impl FnOnce(io::Error) -> GitError
     let path = path.to_owned();
     move |source| GitError::Disk { path, source }
 }
+
+/// As much of a stranger's text as is wanted, in one line that does nothing to a terminal.
+pub(crate) fn harmless(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
+}

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::error::harmless;
+
 /// A file that says more than this says it to nobody.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -62,7 +64,6 @@ fn plain_text(path: &Path) -> String {
 
 /// The first few names, harmless to show, and how many more there are.
 fn shown(names: &[String]) -> String {
-    let harmless = |name: &String| name.chars().filter(|c| !c.is_control()).take(100).collect::<String>();
-    let first = names.iter().take(10).map(harmless).collect::<Vec<_>>().join(", ");
+    let first = names.iter().take(10).map(|name| harmless(name, 100)).collect::<Vec<_>>().join(", ");
     if names.len() > 10 { format!("{first} and {} more", names.len() - 10) } else { first }
 }

@@ -105,17 +105,11 @@ impl<'a> Remote<'a> {
         watch: &dyn Watch,
         build: impl Fn(Git<'a>) -> Git<'a>,
     ) -> Result<Vec<u8>, GitError> {
-        let mut pause = self.settings.retry_pause;
-        let mut tries = 1;
+        let mut patience = Patience::new(self.settings, self.host.clone());
         loop {
             match self.once(doing, purpose, watch, &build).await {
                 // A push that got no answer may have happened.
-                Err(error) if error.passes() && tries < self.settings.tries && purpose == Purpose::Fetch => {
-                    tracing::info!(host = %self.host, error = %error, "git will try again");
-                    tokio::time::sleep(pause).await;
-                    tries += 1;
-                    pause *= 2;
-                }
+                Err(error) if purpose == Purpose::Fetch && patience.again(&error).await => {}
                 ended => return ended,
             }
         }
@@ -323,4 +317,28 @@ fn quoted(text: &str) -> String {
 /// A value in ssh's own syntax, where a space would begin another and a percent sign a token.
 fn option_value(text: &str) -> String {
     format!("\"{}\"", text.replace('%', "%%"))
+}
+/// How often something is tried again whose failure may pass.
+pub(crate) struct Patience {
+    pause: Duration,
+    left: u32,
+    host: String,
+}
+
+impl Patience {
+    pub(crate) fn new(settings: &Settings, host: String) -> Self {
+        Self { pause: settings.retry_pause, left: settings.tries.saturating_sub(1), host }
+    }
+
+    /// Waits a growing while, if trying again can help.
+    pub(crate) async fn again(&mut self, error: &GitError) -> bool {
+        if !error.passes() || self.left == 0 {
+            return false;
+        }
+        tracing::info!(host = %self.host, error = %error, "it will be tried again");
+        tokio::time::sleep(self.pause).await;
+        self.left -= 1;
+        self.pause *= 2;
+        true
+    }
 }

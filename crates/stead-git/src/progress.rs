@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::error::harmless;
+
 /// How far a transfer is, as git tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
@@ -55,7 +57,7 @@ fn parse(line: &str) -> Option<Progress> {
     let (percent, detail) = rest.trim_start().split_once('%')?;
     let plain = stage.len() <= 40 && stage.chars().all(|c| c.is_ascii_alphabetic() || c == ' ');
     let percent: u8 = percent.parse().ok().filter(|percent| *percent <= 100 && plain)?;
-    let detail = detail.chars().filter(|c| !c.is_control()).take(80).collect::<String>().trim().to_owned();
+    let detail = harmless(detail, 80).trim().to_owned();
     Some(Progress { stage: stage.to_owned(), percent, detail })
 }
 

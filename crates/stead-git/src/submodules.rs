@@ -11,7 +11,7 @@ use stead_core::remote::Address;
 use stead_core::repository::RepositoryUrl;
 
 use crate::checkout::Checkout;
-use crate::error::GitError;
+use crate::error::{GitError, harmless};
 use crate::mirror::{Mirrors, Resolved, Source};
 use crate::network::Watch;
 use crate::refs::Target;
@@ -59,7 +59,7 @@ impl Mirrors {
     ) -> Result<Checkout, GitError> {
         let mut checkout = self.checkout(source, resolved);
         for Named { name, path, commit, url } in self.named(resolved).await? {
-            let failed = |reason: String| GitError::Submodule { path: harmless(&path), reason };
+            let failed = |reason: String| GitError::Submodule { path: harmless(&path, 200), reason };
             *left = left.checked_sub(1).ok_or_else(|| failed(format!("there are more than {MOST}")))?;
             let deeper = deep.checked_sub(1).ok_or_else(|| failed(format!("they are more than {MOST_DEEP} deep")))?;
             let url = lead(&source.url, &url).map_err(failed)?;
@@ -71,7 +71,7 @@ impl Mirrors {
             };
             let within = |error: GitError| match error {
                 GitError::Submodule { path: inner, reason } => {
-                    GitError::Submodule { path: format!("{}/{inner}", harmless(&path)), reason }
+                    GitError::Submodule { path: format!("{}/{inner}", harmless(&path, 200)), reason }
                 }
                 other => failed(other.sentence()),
             };
@@ -157,11 +157,6 @@ fn relative(from: &str, url: &str) -> Result<String, String> {
     let mut joined = base;
     let _ = write!(joined, "/{rest}");
     Ok(joined)
-}
-
-/// A path from a repository, for people to read.
-fn harmless(path: &str) -> String {
-    path.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 #[cfg(test)]

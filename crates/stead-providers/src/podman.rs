@@ -23,7 +23,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use stead_box::Held;
 use stead_core::WorkspaceId;
-use stead_core::box_facts::{BoxFacts, Trees as Kept};
+use stead_core::box_facts::BoxFacts;
+pub use stead_core::box_facts::Trees;
 use stead_core::capability::{FileHome, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
@@ -49,16 +50,6 @@ use pull::Pulls;
 use start::{Podman, env};
 use tunnel::Tunnel;
 
-/// How the files of boxes are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Trees {
-    /// As layers that all share, where this host can do that; copied elsewhere.
-    #[default]
-    Shared,
-    /// Copied into each.
-    Copied,
-}
-
 /// What a server tells its Podman provider.
 #[derive(Debug, Clone)]
 pub struct PodmanConfig {
@@ -76,6 +67,7 @@ pub struct PodmanConfig {
     /// For agent types that name none.
     pub base_image: String,
     pub pull: Pull,
+    /// How the files of boxes are kept; shared only where this host can do that.
     pub trees: Trees,
 }
 
@@ -123,7 +115,7 @@ impl PodmanProvider {
             image_digest: Some(record.image.digest.clone()),
             runtime: record.runtime.clone(),
             warm: record.warm,
-            trees: Some(if record.layered { Kept::Shared } else { Kept::Copied }),
+            trees: Some(if record.layered { Trees::Shared } else { Trees::Copied }),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::idempotency::{self, ClaimError, IdempotencyKey, IdempotencyRow};
 use crate::operation::{Failure, Operation};
 use crate::session::{read_hash, read_seq};
-use crate::sql::{Conn, Statement, values};
+use crate::sql::{Conn, Statement, Value, values};
 
 /// The advisory lock that makes counting live sessions and adding one a single step on PostgreSQL. The number is arbitrary, and
 /// the same in every server that shares the database.
@@ -200,49 +200,43 @@ impl Commit {
     }
 
     async fn insert_session(&self, conn: &mut Conn<'_>, seq: u64, hash: Hash) -> Result<(), CommitError> {
-        let head = &self.head;
         let inserted = conn
             .execute(
                 "create a session",
                 "INSERT INTO sessions \
                  (id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) ON CONFLICT (id) DO NOTHING",
-                values![
-                    self.session,
-                    seq,
-                    hash,
-                    head.status.clone(),
-                    head.live,
-                    head.agent_type.clone(),
-                    head.project.clone(),
-                    head.due_at.map(Timestamp::millis),
-                    head.final_hash.clone(),
-                    self.at
-                ],
+                self.row(seq, hash),
             )
             .await?;
         if inserted == 1 { Ok(()) } else { Err(CommitError::Exists) }
     }
 
     fn update_session(&self, from: u64, to: u64, hash: Hash) -> Statement {
-        let head = &self.head;
+        let mut values = self.row(to, hash);
+        values.push(from.into());
         Statement {
-            sql: "UPDATE sessions SET seq = $3, head_hash = $4, status = $5, live = $6, agent_type = $7, project = $8, \
-                  due_at = $9, final_hash = $10, updated_at = $11 WHERE id = $1 AND seq = $2",
-            values: values![
-                self.session,
-                from,
-                to,
-                hash,
-                head.status.clone(),
-                head.live,
-                head.agent_type.clone(),
-                head.project.clone(),
-                head.due_at.map(Timestamp::millis),
-                head.final_hash.clone(),
-                self.at
-            ],
+            sql: "UPDATE sessions SET seq = $2, head_hash = $3, status = $4, live = $5, agent_type = $6, project = $7, \
+                  due_at = $8, final_hash = $9, updated_at = $10 WHERE id = $1 AND seq = $11",
+            values,
         }
+    }
+
+    /// What a session's row says after the events: `$1` to `$10`.
+    fn row(&self, seq: u64, hash: Hash) -> Vec<Value> {
+        let head = &self.head;
+        values![
+            self.session,
+            seq,
+            hash,
+            head.status.clone(),
+            head.live,
+            head.agent_type.clone(),
+            head.project.clone(),
+            head.due_at.map(Timestamp::millis),
+            head.final_hash.clone(),
+            self.at
+        ]
     }
 
     fn insert_event(&self, link: Link<'_>) -> Statement {

@@ -17,7 +17,7 @@ use super::tree::{self, Opt, WRITTEN};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::host::remove_tree_at;
-use crate::spec::{BoxSpec, Limits, Preparation, Volume};
+use crate::spec::{BoxSpec, ImageShape, Limits, Preparation, Volume};
 use crate::sys::loop_device;
 
 /// Its directories beside the generations, and their modes.
@@ -71,7 +71,7 @@ pub(super) struct ReadyVolume {
 
 impl ReadyVolume {
     pub(super) fn make(preparation: Preparation) -> Result<Self, Refused> {
-        let Preparation { directory, disk_bytes, inodes, templates } = &preparation;
+        let Preparation { directory, shape: ImageShape { disk_bytes, inodes, templates } } = &preparation;
         let limits = Limits { disk_bytes: Some(*disk_bytes), inodes: *inodes, ..Limits::default() };
         let made = image::ensure(directory, IMAGE, &limits, Some(templates)).and_then(|()| mount_image(directory));
         match made {
@@ -86,8 +86,7 @@ impl ReadyVolume {
     /// Moves it to where the box has its volume. `None` if the box has one already, or is to have another: then this one goes.
     fn become_that_of(mut self, spec: &BoxSpec) -> Option<OwnedFd> {
         let (ready, own) = (&self.preparation, &spec.volume_directory);
-        let same = (Some(ready.disk_bytes), ready.inodes) == (spec.limits.disk_bytes, spec.limits.inodes);
-        if !same || own.join(IMAGE).exists() {
+        if spec.image_shape().as_ref() != Some(&ready.shape) || own.join(IMAGE).exists() {
             return None;
         }
         // Whoever finds the image finds its device.

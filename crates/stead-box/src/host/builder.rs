@@ -16,15 +16,23 @@ use crate::error::BoxError;
 /// A start takes milliseconds; one that takes this long will not end well.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What the program is to do.
+pub(super) enum Work {
+    Launch,
+    Tree,
+}
+
 pub(super) struct Builder(Child);
 
 impl Builder {
-    /// `work` is what the program is to do: `launch` or `tree`.
-    pub(super) fn spawn(init: &Path, work: &'static str) -> Result<Self, BoxError> {
+    pub(super) fn spawn(init: &Path, work: Work) -> Result<Self, BoxError> {
         Command::new(init)
             // The box sees this as its first process's name; where the program is on the host is none of its business.
             .arg0("stead-init")
-            .arg(work)
+            .arg(match work {
+                Work::Launch => "launch",
+                Work::Tree => "tree",
+            })
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())

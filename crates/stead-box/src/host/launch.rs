@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 
-use super::builder::Builder;
+use super::builder::{Builder, Work};
 use super::client::Connection;
 use super::gate::bind_limits;
 use super::remove::{end, remove};
@@ -40,7 +40,7 @@ pub fn launch(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
         }
         made => made.at("make", &spec.directory)?,
     }
-    start(Builder::spawn(init, "launch")?, spec).inspect_err(|_| {
+    start(Builder::spawn(init, Work::Launch)?, spec).inspect_err(|_| {
         // What could not be removed is found again by its directory.
         let _ = remove(&spec.directory);
     })
@@ -72,7 +72,7 @@ pub fn resume(init: &Path, spec: &BoxSpec, spare: Option<Spare>) -> Result<Runni
             started => return started,
         }
     }
-    start(Builder::spawn(init, "launch")?, spec)
+    start(Builder::spawn(init, Work::Launch)?, spec)
 }
 
 /// Ends what runs of an earlier box in the directory, and takes away its files of the moment.

@@ -7,7 +7,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use super::builder::Builder;
+use super::builder::{Builder, Work};
 use crate::build::Order;
 use crate::error::{At, BoxError};
 use crate::spec::Preparation;
@@ -24,7 +24,7 @@ impl Spare {
         if let Some(Preparation { directory, .. }) = volume {
             DirBuilder::new().mode(0o700).create(directory).at("make", directory)?;
         }
-        let mut builder = Builder::spawn(init, "launch")?;
+        let mut builder = Builder::spawn(init, Work::Launch)?;
         if let Some(preparation) = volume {
             builder.tell(&Order::Prepare(preparation.clone())).at("describe", &preparation.directory)?;
         }

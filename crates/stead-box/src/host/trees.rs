@@ -4,14 +4,14 @@ use std::path::Path;
 
 use rustix::mount::{UnmountFlags, unmount};
 
-use super::builder::Builder;
+use super::builder::{Builder, Work};
 use crate::build::{ON_THE_HOST, Report, TreeOrder};
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
 
 /// Has `stead-init` put a box's files together and where they belong. Needs root. Says what holds of the volume.
 pub fn lay_tree(init: &Path, order: &TreeOrder) -> Result<Held, BoxError> {
-    let mut builder = Builder::spawn(init, "tree")?;
+    let mut builder = Builder::spawn(init, Work::Tree)?;
     let said = builder.ask(order).at("describe", &order.spec.directory);
     let status = builder.end().at("wait for the helper of", &order.spec.directory)?;
     match said? {

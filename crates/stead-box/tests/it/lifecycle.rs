@@ -95,7 +95,7 @@ pub(crate) fn hostile_trees_are_removed(home: &Home) {
 
 /// The order of events in a start is broken off everywhere: the helper is killed after a random time, and what it left is removed.
 pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
-    let mut broken = 0;
+    let (mut broken, mut begun) = (0, 0);
     for number in 0..rounds("STEAD_TEST_KILLS", 60) {
         let spec = home.spec();
         std::fs::create_dir(&spec.directory).unwrap();
@@ -108,11 +108,13 @@ pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
         broken += usize::from(helper.try_wait().unwrap().is_none());
         helper.kill().unwrap();
         helper.wait().unwrap();
+        begun += usize::from(stead_box::OwnerRecord::read(&spec.directory).is_ok_and(|record| record.is_some()));
         remove(&spec.directory).unwrap_or_else(|error| panic!("{}", chain(&error)));
         home.ranges().give_back(&spec.id).unwrap();
         settle(home, helper.id());
     }
     assert!(broken > 0, "every helper was faster than its killer");
+    assert!(begun > 0, "no helper made anything that could have been left");
 }
 
 /// The child of a helper that was killed ends by itself, but not in the same instant; it is ours to reap, in the helper's process group, and if nobody

@@ -13,12 +13,7 @@ fn spares(home: &Home) -> PathBuf {
 /// As a server would have it made for a box like this; only root's have volumes that are made ahead.
 fn spare_for(home: &Home, spec: &BoxSpec) -> Spare {
     std::fs::create_dir_all(spares(home)).unwrap();
-    let volume = is_root().then(|| Preparation {
-        directory: spares(home).join("0"),
-        disk_bytes: spec.limits.disk_bytes.unwrap(),
-        inodes: spec.limits.inodes,
-        templates: spec.templates.clone().unwrap(),
-    });
+    let volume = spec.image_shape().map(|shape| Preparation { directory: spares(home).join("0"), shape });
     Spare::prepare(&init(), volume.as_ref()).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! What the LFS server is asked and what it answers: the batch interface, with plain downloads and uploads.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +52,18 @@ struct Object {
     #[serde(default)]
     authenticated: Option<bool>,
     #[serde(default)]
-    actions: Option<HashMap<String, Action>>,
+    actions: Option<Actions>,
     #[serde(default)]
     error: Option<Refusal>,
+}
+
+/// What there is to do for an object; nothing, where the server has it already.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Actions {
+    pub(super) download: Option<Action>,
+    pub(super) upload: Option<Action>,
+    /// To be told when the upload is done.
+    pub(super) verify: Option<Action>,
 }
 
 /// Where a content is, or goes.
@@ -79,7 +88,7 @@ pub(super) struct Refusal {
 /// What is to be done for one object.
 #[derive(Debug)]
 pub(super) enum Due {
-    Actions(HashMap<String, Action>),
+    Actions(Actions),
     Refused(Refusal),
     /// The server did not speak of it.
     Unmentioned,
@@ -104,7 +113,7 @@ impl Answer {
             return Due::Refused(refusal);
         }
         let mut actions = actions.unwrap_or_default();
-        for action in actions.values_mut() {
+        for action in [&mut actions.download, &mut actions.upload, &mut actions.verify].into_iter().flatten() {
             action.authenticated = authenticated.unwrap_or(false);
         }
         Due::Actions(actions)

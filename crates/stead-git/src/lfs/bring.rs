@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use stead_core::remote::{Address, GitGate};
 use tokio::task::JoinSet;
 use ureq::http::StatusCode;
 
-use super::batch::{Action, Due, MOST_OBJECTS, Operation, Question, Refusal};
-use super::files::{Files, LfsFile};
+use super::batch::{Action, Actions, Answer, Due, MOST_OBJECTS, Operation, Question, Refusal};
+use super::files::{Files, LfsFile, beneath};
 use super::objects::{Objects, Tally, Untrue};
 use super::pointer::Pointer;
 use super::way::{Way, blocking};
@@ -142,7 +143,8 @@ impl Mirrors {
             let mut answer = way.ask(&question).await?;
             let mut transfers = Vec::new();
             for file in files {
-                let action = action(&way, file, answer.due(&file.pointer))?;
+                let nowhere = || file.missing("the LFS server does not say where it is");
+                let action = due(&way, file, &mut answer)?.download.ok_or_else(nowhere)?;
                 let way = way.clone();
                 let (file, objects, tally) = (file.clone(), objects.clone(), tally.clone());
                 transfers.push(Transfer { way, action, file, objects, tally });
@@ -153,17 +155,14 @@ impl Mirrors {
     }
 }
 
-/// Where an object is, or why it cannot be had.
-fn action(way: &Way, file: &LfsFile, due: Due) -> Result<Action, GitError> {
-    let missing = |reason: &str| GitError::LfsMissing { path: file.shown(), reason: reason.to_owned() };
-    match due {
-        Due::Actions(mut actions) => {
-            actions.remove("download").ok_or_else(|| missing("the LFS server does not say where it is"))
-        }
+/// What is to be done for a file, or why nothing can be.
+pub(super) fn due(way: &Way, file: &LfsFile, answer: &mut Answer) -> Result<Actions, GitError> {
+    match answer.due(&file.pointer) {
+        Due::Actions(actions) => Ok(actions),
         Due::Refused(Refusal { code, message }) => {
-            Err(missing(&format!("the LFS server answers {code}: {}", way.words(&message))))
+            Err(file.missing(&format!("the LFS server answers {code}: {}", way.words(&message))))
         }
-        Due::Unmentioned => Err(missing("the LFS server does not speak of it")),
+        Due::Unmentioned => Err(file.missing("the LFS server does not speak of it")),
     }
 }
 
@@ -211,9 +210,7 @@ impl Transfer {
         if status != StatusCode::OK {
             let refused = self.way.refused("the host that keeps it", response).await;
             return Err(match status {
-                StatusCode::NOT_FOUND | StatusCode::GONE => {
-                    GitError::LfsMissing { path: self.file.shown(), reason: refused.sentence() }
-                }
+                StatusCode::NOT_FOUND | StatusCode::GONE => self.file.missing(&refused.sentence()),
                 _ => refused,
             });
         }
@@ -238,9 +235,7 @@ pub(super) fn why(untrue: Untrue, file: &LfsFile, from: Option<String>) -> GitEr
         (Untrue::Long, _) => corrupt(format!("it has more than {size} bytes")),
         (Untrue::Hash { found }, _) => corrupt(format!("its SHA-256 is {found}, and not {}", file.pointer.oid)),
         (Untrue::Stopped, _) => GitError::Lfs { reason: "nobody waits for it any more".to_owned() },
-        (Untrue::Io(error), _) if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) => {
-            GitError::NoSpace { needed: size, free: 0 }
-        }
+        (Untrue::NoRoom { free }, _) => GitError::NoSpace { needed: size, free },
         (Untrue::Io(error), Some(host)) => {
             GitError::Unreachable { host, reason: format!("the content of {} broke off: {error}", file.shown()) }
         }
@@ -253,10 +248,8 @@ async fn copy_local(path: &str, missing: &[LfsFile], objects: &Objects, tally: &
     for file in missing {
         let (root, objects, wanted, counted) = (path.to_owned(), objects.clone(), file.clone(), tally.clone());
         let copied = blocking(move || {
-            let absent = || GitError::LfsMissing {
-                path: wanted.shown(),
-                reason: "the repository on this machine has it in neither lfs/objects nor .git/lfs/objects".to_owned(),
-            };
+            let absent =
+                || wanted.missing("the repository on this machine has it in neither lfs/objects nor .git/lfs/objects");
             let places = ["lfs/objects", ".git/lfs/objects"];
             let found = places.iter().find_map(|place| {
                 let below = PathBuf::from(place).join(wanted.pointer.oid.path());
@@ -273,11 +266,7 @@ async fn copy_local(path: &str, missing: &[LfsFile], objects: &Objects, tally: &
 
 /// A plain file of a directory that others may write: by no link, and no device.
 fn open_plain(root: &Path, path: &Path) -> std::io::Result<File> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let root = openat(CWD, root, flags | OFlags::DIRECTORY, Mode::empty())?;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let file = File::from(openat2(root, path, flags | OFlags::NONBLOCK, Mode::empty(), resolve)?);
+    let file = File::from(beneath(root, path, OFlags::NONBLOCK)?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::ErrorKind::InvalidInput.into()) }
 }
 

@@ -6,16 +6,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use serde::{Deserialize, Serialize};
 
 use super::objects::Objects;
 use super::pointer::{MOST_BYTES, Pointer, Reading, read};
 use crate::checkout::list_memory;
 use crate::command::Git;
-use crate::error::{GitError, disk};
+use crate::error::{GitError, disk, harmless};
 use crate::mirror::{Mirrors, Resolved};
 
 /// A file whose content is kept by Git LFS.
@@ -43,10 +45,14 @@ impl LfsFile {
     pub fn shown(&self) -> String {
         shown(&self.path)
     }
+
+    pub(super) fn missing(&self, reason: &str) -> GitError {
+        GitError::LfsMissing { path: self.shown(), reason: reason.to_owned() }
+    }
 }
 
-pub(super) fn shown(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).chars().filter(|c| !c.is_control()).take(200).collect()
+fn shown(path: &[u8]) -> String {
+    harmless(&String::from_utf8_lossy(path), 200)
 }
 
 /// The files of one commit, and where their contents are.
@@ -183,13 +189,10 @@ impl<'a> Named<'a> {
     }
 }
 
-/// A directory of the checkout, reached by no link.
-pub(super) fn within(root: &Path, path: &Path) -> std::io::Result<std::os::fd::OwnedFd> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let root = openat(CWD, root, flags, Mode::empty())?;
-    if path.as_os_str().is_empty() {
-        return Ok(root);
-    }
-    Ok(openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)?)
+/// Opens what is below a directory for reading, reached by no link.
+pub(super) fn beneath(root: &Path, path: &Path, flags: OFlags) -> std::io::Result<OwnedFd> {
+    let reading = OFlags::RDONLY | OFlags::CLOEXEC;
+    let root = openat(CWD, root, reading | OFlags::DIRECTORY, Mode::empty())?;
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    Ok(openat2(root, path, reading | flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)?)
 }

@@ -13,7 +13,7 @@ use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Timeout};
 
-use crate::error::GitError;
+use crate::error::{GitError, harmless};
 use crate::mirror::Settings;
 
 /// What is read of an answer that is no object.
@@ -111,7 +111,7 @@ pub(super) fn failed(error: ureq::Error, host: &str, settings: &Settings) -> Git
             let reason = format!("it said nothing for {} s", settings.stall.as_secs());
             GitError::Unreachable { host: host.to_owned(), reason }
         }
-        other => GitError::Unreachable { host: host.to_owned(), reason: harmless(&other.to_string()) },
+        other => GitError::Unreachable { host: host.to_owned(), reason: said(&other.to_string()) },
     }
 }
 
@@ -122,11 +122,12 @@ pub(super) fn words(body: ureq::Body) -> String {
     let _ = body.into_with_config().limit(MOST_WORDS + 1).reader().take(MOST_WORDS).read_to_end(&mut bytes);
     let told = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
     let told = told.and_then(|told| told["message"].as_str().map(str::to_owned));
-    harmless(&told.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned()))
+    said(&told.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-pub(super) fn harmless(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(300).collect::<String>().trim().to_owned()
+/// Another's words, as long as a sentence may be.
+pub(super) fn said(text: &str) -> String {
+    harmless(text, 300).trim().to_owned()
 }
 
 #[cfg(test)]

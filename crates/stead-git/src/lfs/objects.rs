@@ -63,13 +63,26 @@ impl Objects {
 
     /// Looks whether so much more fits on the disk.
     pub(super) fn weigh(&self, needed: u64) -> Result<(), GitError> {
-        let found = statvfs(&self.0).map_err(|error| disk(&self.0)(error.into()))?;
-        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        let free = self.free().map_err(disk(&self.0))?;
         if needed > free { Err(GitError::NoSpace { needed, free }) } else { Ok(()) }
+    }
+
+    fn free(&self) -> io::Result<u64> {
+        let found = statvfs(&self.0)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
     /// Takes a content that claims to be what a pointer names.
     pub(super) fn take(&self, pointer: &Pointer, from: impl Read, tally: &Tally) -> Result<(), Untrue> {
+        match (self.keep(pointer, from, tally), self.free()) {
+            (Err(Untrue::Io(error)), Ok(free)) if error.kind() == io::ErrorKind::StorageFull => {
+                Err(Untrue::NoRoom { free })
+            }
+            (kept, _) => kept,
+        }
+    }
+
+    fn keep(&self, pointer: &Pointer, from: impl Read, tally: &Tally) -> Result<(), Untrue> {
         let aside = self.aside();
         let mut file = NamedTempFile::new_in(&aside)?;
         copy(pointer, from, file.as_file_mut(), tally)?;
@@ -88,9 +101,17 @@ impl Objects {
 #[derive(Debug)]
 pub(super) enum Untrue {
     Io(io::Error),
-    Short { bytes: u64 },
+    Short {
+        bytes: u64,
+    },
     Long,
-    Hash { found: Oid },
+    Hash {
+        found: Oid,
+    },
+    /// What is left of the disk by now, without it.
+    NoRoom {
+        free: u64,
+    },
     Stopped,
 }
 

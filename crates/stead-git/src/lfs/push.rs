@@ -10,8 +10,9 @@ use std::sync::Arc;
 use ureq::SendBody;
 use ureq::http::Method;
 
-use super::batch::{Action, Due, MOST_OBJECTS, Operation, Question, Refusal};
-use super::files::{LfsFile, shown};
+use super::batch::{Action, Actions, MOST_OBJECTS, Operation, Question};
+use super::bring::due;
+use super::files::LfsFile;
 use super::objects::check;
 use super::pointer::{Pointer, Reading};
 use super::way::{Way, blocking};
@@ -23,7 +24,8 @@ use crate::network::{Purpose, Watch};
 /// A content the LFS server lacks.
 pub struct Upload {
     file: LfsFile,
-    actions: std::collections::HashMap<String, Action>,
+    to: Action,
+    verify: Option<Action>,
     way: Arc<Way>,
 }
 
@@ -39,8 +41,7 @@ impl Upload {
 
     /// Why there is nothing to give.
     pub fn absent(&self) -> GitError {
-        let reason = format!("the LFS server lacks it, and the workspace has no {}", self.place());
-        GitError::LfsMissing { path: self.file.shown(), reason }
+        self.file.missing(&format!("the LFS server lacks it, and the workspace has no {}", self.place()))
     }
 
     /// Gives it what it lacks, if this is that.
@@ -53,17 +54,16 @@ impl Upload {
         });
         let content = checked.await?.map_err(|untrue| super::bring::why(untrue, &self.file, None))?;
         let content = content.map_err(|error| GitError::Lfs { reason: error.to_string() })?;
-        let Some(upload) = self.actions.get("upload") else { return Ok(()) };
         let kind = Some("application/octet-stream");
         let sent = self.way.send(
             Method::PUT,
-            upload,
+            &self.to,
             kind,
             move || SendBody::from_owned_reader(content),
             self.file.pointer.size,
         );
         self.taken(sent.await?).await?;
-        if let Some(verify) = self.actions.get("verify") {
+        if let Some(verify) = &self.verify {
             let body =
                 serde_json::to_vec(&self.file.pointer).map_err(|error| GitError::Lfs { reason: error.to_string() })?;
             self.taken(self.way.post(verify, body).await?).await?;
@@ -108,17 +108,8 @@ impl Mirrors {
             let pointers: Vec<Pointer> = files.iter().map(|file| file.pointer.clone()).collect();
             let mut answer = way.ask(&Question::new(Operation::Upload, Some(branch), &pointers)).await?;
             for file in files {
-                let refused = |reason: String| GitError::LfsMissing { path: shown(file.path()), reason };
-                match answer.due(&file.pointer) {
-                    Due::Actions(actions) if actions.contains_key("upload") => {
-                        lacking.push(Upload { file: file.clone(), actions, way: way.clone() });
-                    }
-                    Due::Actions(_) => {}
-                    Due::Refused(Refusal { code, message }) => {
-                        return Err(refused(format!("the LFS server answers {code}: {}", way.words(&message))));
-                    }
-                    Due::Unmentioned => return Err(refused("the LFS server does not speak of it".to_owned())),
-                }
+                let Actions { upload, verify, .. } = due(&way, file, &mut answer)?;
+                lacking.extend(upload.map(|to| Upload { file: file.clone(), to, verify, way: way.clone() }));
             }
         }
         Ok(lacking)

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat, statat, unlinkat};
 
-use super::files::{Files, LfsFile, within};
+use super::files::{Files, LfsFile, beneath};
 use super::objects::SECONDS;
 use super::{FILTER, FILTER_PATH};
 use crate::error::{GitError, disk};
@@ -39,7 +39,7 @@ impl Files {
     fn put(&self, work_tree: &Path, file: &LfsFile) -> io::Result<()> {
         let path = file.place();
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-        let parent = within(work_tree, path.parent().unwrap_or(Path::new("")))?;
+        let parent = beneath(work_tree, path.parent().unwrap_or(Path::new("")), OFlags::DIRECTORY)?;
         let found = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use stead_core::remote::{Address, GitGate};
 use tokio::sync::Mutex;
@@ -15,11 +14,11 @@ use ureq::http::{Method, Request, Response, StatusCode};
 use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
 use super::batch::{Action, Answer, MEDIA_TYPE, Question};
-use super::http::{MOST_ANSWER, Origin, agent, failed, harmless, words};
+use super::http::{MOST_ANSWER, Origin, agent, failed, said, words};
 use crate::credential::{Credential, Password};
 use crate::error::GitError;
 use crate::mirror::{Settings, Source};
-use crate::network::{Loan, Purpose, Watch, resolve};
+use crate::network::{Loan, Patience, Purpose, Watch, resolve};
 
 /// How often a transfer may be sent on.
 const MOST_MOVES: usize = 5;
@@ -71,8 +70,8 @@ impl Way {
     }
 
     /// A server's words, harmless to show, and without the credential it may have put there.
-    pub(super) fn words(&self, said: &str) -> String {
-        let said = harmless(said);
+    pub(super) fn words(&self, text: &str) -> String {
+        let said = said(text);
         self.password.as_ref().map_or(said.clone(), |password| password.blot(&said))
     }
 
@@ -188,8 +187,7 @@ impl Way {
         let way = self.clone();
         let host = origin.host.to_string();
         let sent = blocking(move || {
-            let request =
-                request.body(body()).map_err(|error| GitError::Lfs { reason: harmless(&error.to_string()) })?;
+            let request = request.body(body()).map_err(|error| GitError::Lfs { reason: said(&error.to_string()) })?;
             agent.run(request).map_err(|error| way.blotted(failed(error, &host, &way.settings)))
         });
         sent.await?
@@ -246,28 +244,7 @@ impl Way {
     }
 
     pub(super) fn patience(&self) -> Patience {
-        Patience { pause: self.settings.retry_pause, left: self.settings.tries.saturating_sub(1), host: self.host() }
-    }
-}
-
-/// How often something is tried again whose failure may pass.
-pub(super) struct Patience {
-    pause: Duration,
-    left: u32,
-    host: String,
-}
-
-impl Patience {
-    /// Waits a growing while, if trying again can help.
-    pub(super) async fn again(&mut self, error: &GitError) -> bool {
-        if !error.passes() || self.left == 0 {
-            return false;
-        }
-        tracing::info!(host = %self.host, error = %error, "Git LFS will try again");
-        tokio::time::sleep(self.pause).await;
-        self.left -= 1;
-        self.pause *= 2;
-        true
+        Patience::new(&self.settings, self.host())
     }
 }
 

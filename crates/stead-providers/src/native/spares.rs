@@ -7,17 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use stead_box::{BoxSpec, Preparation, Spare, Volume};
+use stead_box::{BoxSpec, ImageShape, Preparation, Spare};
 
-/// What shapes a volume before it is known whose it is. `None` for one that takes no time to make.
-type Shape = Option<VolumeShape>;
-
-#[derive(Clone, PartialEq, Eq)]
-struct VolumeShape {
-    disk_bytes: u64,
-    inodes: Option<u64>,
-    templates: PathBuf,
-}
+/// Of the image; `None` for a box that has none, and whose volume takes no time to make.
+type Shape = Option<ImageShape>;
 
 /// The box that was just started has the machine first.
 const AFTER: Duration = Duration::from_millis(10);
@@ -53,7 +46,7 @@ impl Spares {
     /// The one that waits, if it is one for such a box.
     pub(super) fn take(&self, spec: &BoxSpec) -> Option<Spare> {
         let mut kept = self.kept();
-        if !matches!(&*kept, Kept::Waiting(shape, _) if *shape == shape_of(spec)) {
+        if !matches!(&*kept, Kept::Waiting(shape, _) if *shape == spec.image_shape()) {
             return None;
         }
         match std::mem::replace(&mut *kept, Kept::None) {
@@ -64,7 +57,7 @@ impl Spares {
 
     /// Has one waiting for the next box like this, soon. A box that is needed earlier is started without.
     pub(super) fn refill(self: &Arc<Self>, spec: &BoxSpec) {
-        let shape = shape_of(spec);
+        let shape = spec.image_shape();
         let mut kept = self.kept();
         let wanted = match &*kept {
             Kept::None => true,
@@ -91,11 +84,9 @@ impl Spares {
     }
 
     fn make(&self, shape: Shape) -> Option<Spare> {
-        let volume = shape.map(|VolumeShape { disk_bytes, inodes, templates }| Preparation {
+        let volume = shape.map(|shape| Preparation {
             directory: self.directory.join(self.made.fetch_add(1, Relaxed).to_string()),
-            disk_bytes,
-            inodes,
-            templates,
+            shape,
         });
         Spare::prepare(&self.init, volume.as_ref()).ok()
     }
@@ -112,9 +103,4 @@ impl Spares {
         let last = std::mem::replace(&mut *self.kept(), Kept::Retired);
         drop(last);
     }
-}
-
-fn shape_of(spec: &BoxSpec) -> Shape {
-    let (disk_bytes, templates) = (spec.limits.disk_bytes?, spec.templates.clone()?);
-    (spec.volume == Volume::Image).then_some(VolumeShape { disk_bytes, inodes: spec.limits.inodes, templates })
 }
