@@ -35,6 +35,7 @@ mod sessions;
 mod snapshots;
 mod tools;
 mod usage;
+mod walls;
 
 pub(crate) use native::build_init;
 
