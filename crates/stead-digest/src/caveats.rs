@@ -1,4 +1,4 @@
-//! What whoever works here should know before it surprises them.
+//! Caveats: facts about a repository that surprise people who work in it.
 
 use crate::survey::{Place, Survey};
 use crate::symbols::SymbolMap;

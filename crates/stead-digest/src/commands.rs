@@ -1,6 +1,6 @@
-//! How the repository is built, tested, linted and formatted, as its own files say.
+//! The repository's commands for build, test, lint and format, read from its own files.
 //!
-//! One file per kind of source. Nothing is run, and nothing is invented: each command names the file it comes from.
+//! One module per kind of source file. The generator runs no command and invents none: each command names its source file.
 
 mod ci;
 mod javascript;
@@ -37,7 +37,7 @@ impl Role {
         }
     }
 
-    /// What a script or target of this name is for.
+    /// Returns the role of a script or target with this name.
     fn of_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let first = name.split([':', '-', '_', '.', '/']).next().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Role {
         }
     }
 
-    /// What a command line is for, by the words in it.
+    /// Returns the role of a command line, judged by its words.
     fn of_command(command: &str) -> Self {
         let has = |words: &[&str]| words.iter().any(|word| command.contains(word));
         if has(&["fmt", "prettier", "black ", "ruff format", "gofmt", "format"]) {
@@ -75,7 +75,7 @@ impl Role {
 pub(crate) struct Found {
     pub(crate) role: Role,
     pub(crate) command: String,
-    /// What it stands for, where a name alone would not tell.
+    /// The command line behind a script name, if the name alone does not explain it.
     pub(crate) means: Option<String>,
     pub(crate) source: String,
 }

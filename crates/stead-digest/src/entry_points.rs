@@ -1,4 +1,4 @@
-//! Where execution begins, as far as names and manifests tell.
+//! Entry points of programs, found by file names and manifests.
 
 use serde_json::Value;
 

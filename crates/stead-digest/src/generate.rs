@@ -7,7 +7,7 @@ use crate::{caveats, commands, entry_points, layout, notes, render};
 /// Changes with every change of the output, so that what an older generator made is not taken for this one's.
 pub const GENERATOR: u32 = 1;
 
-/// What is told of a tree.
+/// A generated digest of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
     /// A few sentences, for every prompt.

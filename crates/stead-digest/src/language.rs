@@ -1,4 +1,4 @@
-//! Which language a file is in, which directories hold nobody's work, which files tell something about a repository.
+//! Classification of paths: programming language, generated directories, and files that describe a repository.
 
 /// A language by its name and, where we have one, its grammar.
 #[derive(Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub(crate) fn brought(path: &str) -> Option<&str> {
     None
 }
 
-/// Whether a file's name says that it tests something.
+/// Returns whether a path looks like a test file.
 pub(crate) fn is_test(path: &str) -> bool {
     let in_tests = path
         .split('/')
@@ -208,7 +208,7 @@ const TELLING: &[&str] = &[
     "config.toml",
 ];
 
-/// Whether a file's bytes are worth having.
+/// Returns whether the generator needs the content of this file.
 pub(crate) fn tells(path: &str, language: Option<&Language>) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let workflow =

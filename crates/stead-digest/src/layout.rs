@@ -30,7 +30,7 @@ pub(crate) struct Layout {
     pub(crate) languages: Vec<(&'static str, u64)>,
 }
 
-/// What a directory of this name is usually for.
+/// Returns the usual purpose of a directory with this name.
 fn role(name: &str) -> Option<&'static str> {
     Some(match name {
         "src" | "lib" | "app" | "source" => "source",

@@ -1,12 +1,16 @@
-//! What an agent is told of its workspace: a [`digest()`] of the tree, and the sections of a [`prompt`].
+//! Describes a workspace to an agent: a [`digest()`] of the tree, and the sections of a [`prompt`].
 //!
-//! A digest is made without a model and without a clock: the same tree gives the same bytes, whatever machine, backend or order its files
-//! were made in. All limits are therefore counts (files, bytes, steps of a parser), never seconds.
+//! The generator uses no model and no clock. The same tree gives the same bytes on every machine and
+//! backend, in whatever order its files were created. So all limits are counts (files, bytes, parser
+//! steps), never seconds.
 //!
-//! Everything in a tree is hostile. Files are looked at through a [`Survey`], which bounds what is read; manifests are read by
-//! parsers that bound their own depth; the grammars, which are C, run in a process of their own that can do nothing but
-//! compute ([`Parsers::Worker`]); and every text that ends up in a digest goes through [`text`], so that it cannot forge a heading, a
-//! fence or a direction of writing.
+//! Everything in a tree is hostile:
+//!
+//! * A [`Survey`] bounds what is read.
+//! * Parsers of manifests bound their own depth.
+//! * The grammars are C code and run in a process that can only compute ([`Parsers::Worker`]).
+//! * Every text in a digest goes through [`text`], so that it cannot forge a heading or a fence, or change
+//!   the writing direction.
 
 mod caveats;
 mod commands;

@@ -1,4 +1,4 @@
-//! What the repository's authors wrote for people and agents, with its place.
+//! Notes that the repository's authors wrote for people and agents, with their path.
 
 use crate::survey::{File, Survey};
 use crate::text;
@@ -13,7 +13,7 @@ const README_CHARS: usize = 800;
 pub(crate) struct Note {
     pub(crate) path: String,
     pub(crate) bytes: u64,
-    /// Of its content: whether a note is the one that was read before.
+    /// Hash of the content, to compare with an earlier version of the note.
     pub(crate) hash: String,
     /// Quoted.
     pub(crate) excerpt: String,
@@ -30,7 +30,7 @@ pub(crate) fn is_note(name: &str) -> bool {
 /// Those for agents first, each kind from the outside in.
 pub(crate) fn find(survey: &Survey) -> Vec<Note> {
     let mut files: Vec<&File> = survey.own().filter(|file| is_note(file.name()) && file.text().is_some()).collect();
-    // Of what is not for agents, only what stands at the top speaks for the whole.
+    // Notes that are not written for agents count only at the top level of the tree.
     files.retain(|file| rank(file) == 0 || file.depth() == 0);
     files.sort_by_key(|file| (rank(file), file.depth(), file.path.clone()));
     files.truncate(MOST_NOTES);

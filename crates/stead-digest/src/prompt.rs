@@ -11,7 +11,7 @@ use stead_core::Session;
 
 use crate::text;
 
-/// Whose wording. The facts are the same.
+/// Wording of a prompt. The facts are the same in every flavor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavor {
     /// For an agent that calls Stead's tools itself.
@@ -41,14 +41,14 @@ impl Flavor {
     }
 }
 
-/// The digest as it is to be shown.
+/// The digest to show in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownDigest {
     pub section_key: String,
     pub summary: String,
     /// Only if it was asked for.
     pub body: Option<String>,
-    /// Who set it: `session`, `global`, or `placeholder` if nobody did.
+    /// Source of the digest: `session`, `global`, or `placeholder` if none is set.
     pub source: &'static str,
 }
 
@@ -72,7 +72,7 @@ pub struct Prompt {
     pub sections: Vec<Section>,
     /// All of them in one.
     pub text: String,
-    /// Whether something was left out to stay in the budget. The data is always whole.
+    /// True if the text was cut to stay in the budget. The data is always complete.
     pub truncated: bool,
 }
 

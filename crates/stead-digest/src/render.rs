@@ -36,7 +36,7 @@ fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// What is to be done, in a few sentences that stand in every prompt.
+/// Renders the summary: a few sentences that every prompt contains.
 pub(crate) fn summary(parts: &Parts) -> String {
     let layout = &parts.layout;
     let main: Vec<&str> =

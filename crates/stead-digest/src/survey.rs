@@ -34,11 +34,11 @@ pub(crate) struct File {
     pub(crate) size: u64,
     pub(crate) place: Place,
     pub(crate) language: Option<&'static Language>,
-    /// Of a file that is small enough and of a kind that tells something.
+    /// The content, if the file is small enough and the generator needs it.
     pub(crate) content: Option<Bytes>,
 }
 
-/// Whether a file is somebody's work here.
+/// Distinguishes source files from generated and internal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Own,
@@ -116,7 +116,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Of every name, size and kept byte: what a digest depends on.
+    /// Hash of all names, sizes and kept contents: everything a digest depends on.
     pub fn hash(&self) -> String {
         format!("blake3:{}", self.hash.finalize().to_hex())
     }
@@ -194,7 +194,7 @@ impl Survey {
         found
     }
 
-    /// Makes sure that entries are in order, whoever sent them.
+    /// Sorts the entries, so that the order does not depend on the sender.
     pub(crate) fn sorted(mut self) -> Self {
         self.files.sort_by(|a, b| a.path.cmp(&b.path));
         self
@@ -220,7 +220,7 @@ impl File {
     }
 }
 
-/// What belongs to git or to Stead itself: no part of the work.
+/// Returns whether a path belongs to git or to Stead itself.
 fn internal(path: &str) -> bool {
     path.split('/').next() == Some(".stead") || path.split('/').any(|name| name == ".git")
 }

@@ -20,7 +20,7 @@ pub use worker::{WORKER_ARGUMENT, serve_worker};
 /// Files and bytes that are parsed.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: usize = 6 * 1024 * 1024;
-/// Lines longer than this on average are nobody's handwriting.
+/// Average line length above which a file counts as minified.
 const MINIFIED: usize = 200;
 const SHORTEST: usize = 3;
 
@@ -34,7 +34,7 @@ pub(crate) struct Symbol {
     pub(crate) signature: String,
 }
 
-/// Where grammars run. They are C, and what they read is hostile.
+/// Where the grammars run. They are C code on hostile input.
 #[derive(Debug, Clone)]
 pub enum Parsers {
     /// In a child process that can only compute: this program is started with [`WORKER_ARGUMENT`] and ends up in [`serve_worker`].
@@ -48,7 +48,7 @@ pub enum Parsers {
 pub(crate) struct Ranked {
     pub(crate) path: String,
     pub(crate) symbol: Symbol,
-    /// How many other files mention it.
+    /// Number of other files that mention it.
     pub(crate) files: u32,
 }
 

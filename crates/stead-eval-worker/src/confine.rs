@@ -10,9 +10,9 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
-/// Of Python objects; past it the code gets a `MemoryError`.
+/// Limit on the bytes of Python objects; beyond it the code gets a `MemoryError`.
 pub(crate) const PYTHON_MEMORY: usize = 128 << 20;
-/// Of the whole process, its program included; the kernel gives it no more.
+/// Limit on the address space of the whole process, enforced by the kernel.
 const ADDRESS_SPACE: u64 = 256 << 20;
 /// A worker that ignores its clock is ended by the kernel.
 const CPU_SECONDS: u64 = 6;

@@ -1,7 +1,8 @@
-//! A copy of this process, as a child of whoever started this one.
+//! Forks this process as a child of its parent (`CLONE_PARENT`).
 //!
-//! The one place outside `stead-box` with `unsafe`: the interpreter is made ready once, and only a copy of the process has it ready without making it again.
-//! The copy is the starter's child and not ours, so that who uses it can wait for it and kill it by its number without asking anybody.
+//! The only `unsafe` code outside `stead-box`. Only a fork inherits the initialised interpreter.
+//! The new process is a child of the evaluator, not of the seed, so that the evaluator can wait for it
+//! and kill it by its pid.
 
 #![expect(unsafe_code, reason = "there is no safe call that copies a process")]
 

@@ -1,7 +1,8 @@
-//! What the code may not say, seen in its syntax before any of it runs.
+//! Checks the syntax of the code before it runs, and refuses forbidden constructs.
 //!
-//! The interpreter gives Python code no way out; the gate keeps the language the one that is promised: no imports, no code made of
-//! strings, no way around names. Code that does not parse is let through: the interpreter says why it is wrong.
+//! The interpreter already gives Python code no access to the system. The gate keeps the language as
+//! documented: no imports, no code from strings, no access to hidden names. Code that does not parse passes
+//! the gate, because the interpreter reports syntax errors.
 
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ModModule, Stmt};
@@ -48,7 +49,7 @@ pub(crate) fn judge(module: &ModModule) -> Result<(), Refusal> {
 
 struct Gate {
     refusal: Option<Refusal>,
-    /// How many function definitions the walk is in.
+    /// Nesting depth of function definitions at the current node.
     functions: usize,
 }
 

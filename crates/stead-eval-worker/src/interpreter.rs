@@ -22,9 +22,9 @@ use crate::{gate, traceback};
 const SECONDS: Duration = Duration::from_secs(5);
 /// Calls in calls.
 const RECURSION: usize = 400;
-/// Of `value_repr`, in characters.
+/// Maximum length of `value_repr`, in characters.
 const MOST_VALUE: usize = 16_384;
-/// Of one text given to `write_text`, in bytes; how much a file may hold is the evaluator's to say.
+/// Maximum bytes of one `write_text` argument. The evaluator enforces the size of files.
 const MOST_WRITTEN: usize = 4 << 20;
 const PRELUDE: &[&str] = &[include_str!("prelude.py"), include_str!("statistics.py")];
 
@@ -33,13 +33,13 @@ pub(crate) struct Interpreter {
     repl: Option<MontyRepl>,
 }
 
-/// What is known when the code has ended.
+/// State of the interpreter after the code has ended.
 struct Ended {
     repl: MontyRepl,
     error: Option<MontyException>,
 }
 
-/// The beginning of what was printed; the rest is let go.
+/// Keeps the beginning of the output and drops the rest.
 #[derive(Default)]
 struct Printed {
     text: String,
@@ -104,13 +104,13 @@ impl Interpreter {
         Some(Self { repl: Some(repl) })
     }
 
-    /// Goes once through what every evaluation goes through, and leaves nothing of it: this process shares its memory with the one it is a copy of until
-    /// it writes, and what is written now is not copied while somebody waits.
+    /// Runs a trivial evaluation and discards it. The process shares memory with its parent until it
+    /// writes, so this takes the page copies before an evaluation has to wait for them.
     pub(crate) fn rehearse(&mut self) {
         const NOTHING: &str = "0 + 0";
         drop(admit(NOTHING));
         if let Some(repl) = &mut self.repl {
-            // As it stands, not as it is admitted: that would have a value to keep.
+            // Runs the code without the rewrite of `rewrite`, which would keep a value.
             drop(repl.feed_run(NOTHING, NamedValues::new(), PrintWriter::Disabled));
         }
     }
@@ -270,7 +270,7 @@ struct Left {
     contents: Vec<String>,
 }
 
-/// What the code leaves: its value, its variables, the declared writes with the variables in their places.
+/// Collects the results: the value, the variables, and the declared writes with variables substituted.
 fn left(repl: &mut MontyRepl, order: &Order) -> Result<Left, MontyException> {
     let mut feed = |code: &str, input: NamedValues| repl.feed_run(code, input, PrintWriter::Disabled);
     let shown = feed(&format!("None if {VALUE} is None else repr({VALUE})"), NamedValues::new())?;

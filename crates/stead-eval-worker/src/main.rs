@@ -1,8 +1,9 @@
-//! `stead-eval-worker`: one Python evaluation, then gone.
+//! `stead-eval-worker`: evaluates Python, one process per evaluation.
 //!
-//! Started by `stead_eval::Evaluator` with a socket as standard input and output and nothing else. It makes the interpreter ready, once, and is then what
-//! workers grow from (`seed`): for each evaluation a copy of the process, which gives up everything a process can do before it hears of any code
-//! (`confine`), waits for its one order, judges the code (`gate`), runs it (`interpreter`), says how it ended, and ends.
+//! `stead_eval::Evaluator` starts this program with a socket as standard input and output. The first
+//! process initialises the interpreter and becomes the seed (`seed`), which forks one worker per
+//! evaluation. A worker gives up its privileges before it receives code (`confine`), waits for one order,
+//! checks the code (`gate`), runs it (`interpreter`), reports the outcome and exits.
 
 mod confine;
 mod fork;
@@ -42,7 +43,7 @@ fn work(mut interpreter: Interpreter) -> ExitCode {
     }
     interpreter.rehearse();
     let mut link = Link::new();
-    // The socket closes when nobody needs a worker any more.
+    // The evaluator closes the socket when it needs no further worker.
     let Some(order) = link.receive::<Order>() else { return ExitCode::SUCCESS };
     if confine::limit_memory().is_err() {
         return ExitCode::from(71);

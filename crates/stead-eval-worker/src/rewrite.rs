@@ -7,7 +7,7 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ExprAttribute, ExprCall, ModModule, Stmt, StmtDelete};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
-/// What the last expression came to.
+/// Variable that receives the value of the last expression.
 pub(crate) const VALUE: &str = "__stead_value";
 
 /// Methods that the interpreter does not have and the prelude does.
@@ -164,7 +164,7 @@ impl Edits<'_> {
         &self.code[node.range()]
     }
 
-    /// Where the dot of an attribute is.
+    /// Returns the position of an attribute's dot.
     fn dot(&self, attribute: &ExprAttribute) -> TextSize {
         let between = &self.code[TextRange::new(attribute.value.end(), attribute.attr.start())];
         // An attribute has a dot; if not, the place before its name is as good as any.

@@ -1,7 +1,8 @@
-//! What workers grow from: the interpreter made ready once, and a copy of the process for each evaluation.
+//! The seed: initialises the interpreter once, then forks one worker per evaluation.
 //!
-//! The seed hears of no code. Over its standard input it gets sockets, one for each worker that is wanted, and answers with the worker's number; the copy
-//! takes the socket for its own standard input and output and has nothing else.
+//! The seed never receives user code. It receives one socket per worker over its standard input and
+//! answers with the worker's pid. The worker uses the socket as its standard input and output and has no
+//! other file descriptor.
 
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -11,10 +12,10 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::fork::{Forked, fork_beside};
 
-/// Who this process is when [`grow`] returns.
+/// Role of the process after [`grow`] returns.
 pub(crate) enum Grown {
     Worker,
-    /// The seed, which nobody needs any more.
+    /// The seed, after the evaluator closed its socket.
     Seed,
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn grow() -> std::io::Result<Grown> {
                 return Ok(Grown::Worker);
             }
             Forked::Original { copy } => {
-                // Closed before it is told of: who hears of a worker is the only one at the other end of its socket.
+                // Close our copy before reporting the worker, so that the evaluator has the only other end of its socket.
                 drop(socket);
                 let mut control = std::fs::File::from(rustix::io::dup(rustix::stdio::stdin())?);
                 control.write_all(&copy.to_le_bytes())?;

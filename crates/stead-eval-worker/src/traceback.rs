@@ -1,4 +1,4 @@
-//! Exceptions as text, with the lines of the code as it was given.
+//! Renders exceptions as text, with the original lines of the code.
 
 use monty_types::{ExcType, MontyException, MontyObject, StackFrame};
 use ruff_text_size::TextSize;

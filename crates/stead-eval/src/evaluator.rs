@@ -18,17 +18,17 @@ pub const WORKER: &str = "stead-eval-worker";
 const DEADLINE: Duration = Duration::from_millis(5_300);
 /// Workers kept ready. The first is grown by the first evaluation.
 const READY: usize = 2;
-/// Of those that are ending, so many at once are left to it.
+/// Maximum number of ending workers that the background thread waits for.
 const MOST_ENDING: usize = 8;
 /// Reads and writes of one evaluation.
 const MOST_CALLS: usize = 1_000;
-/// What a worker that ran out of memory ends with.
+/// Exit code of a worker that ran out of memory.
 const OUT_OF_MEMORY: i32 = 65;
 /// SIGXCPU: it used more processor time than it may.
 const SIGXCPU: i32 = 24;
 const SIGKILL: i32 = 9;
 
-/// What an evaluation came to, and whether its writes count.
+/// Result of an evaluation, and whether its writes are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
     pub result: EvalResult,
@@ -38,7 +38,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Whether the code ended well: only then does what it wrote count.
+    /// Returns whether the code ended without an error. Only then are its writes applied.
     pub fn succeeded(&self) -> bool {
         self.ending == Ending::Completed
     }
@@ -74,7 +74,7 @@ struct State {
     running: usize,
 }
 
-/// Whether workers are started ahead.
+/// Whether the evaluator pre-starts workers.
 #[derive(Default, PartialEq, Eq)]
 enum Refill {
     #[default]
@@ -108,7 +108,7 @@ impl Evaluator {
         Self::new(found)
     }
 
-    /// Where the worker is, or should be.
+    /// Path of the worker program. The file may be missing.
     pub fn program(&self) -> &Path {
         &self.shared.program
     }
@@ -181,8 +181,8 @@ impl Evaluator {
         *self.shared.lock_seed() = None;
     }
 
-    /// Does, beside the caller, what an evaluation leaves to do: what is missing of the workers kept ready is grown, and a worker that has told all is
-    /// waited for. Its end takes a while, and nobody need wait for it.
+    /// Starts background work after an evaluation: forks missing workers and waits for the used one to
+    /// exit, so that the caller does not have to.
     fn after(&self, used: Option<Worker>) {
         let mut state = self.shared.lock();
         let left_to_it = state.refill != Refill::Over && state.used.len() < MOST_ENDING;
@@ -199,7 +199,7 @@ impl Evaluator {
         }
         let weak = Arc::downgrade(&self.shared);
         std::thread::spawn(move || {
-            // Nobody is left to use them, or nobody will: they go with this thread.
+            // The evaluator is gone, so the remaining workers end with this thread.
             while let Some(shared) = weak.upgrade() {
                 if shared.put_in_order() {
                     return;
@@ -270,7 +270,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What was read and written so far.
+/// Files read and written so far.
 #[derive(Default)]
 struct FileLog {
     reads: Vec<EvalFileRead>,
@@ -370,7 +370,7 @@ fn silent(silence: Silence) -> Result<Report, EvalError> {
     })
 }
 
-/// How a failure's message ends, for a reader who has the result beside it.
+/// Last sentence of a failure message that comes with a result.
 pub const REVIEW: &str = " Review stderr details in the payload.";
 
 fn conclude(report: Report, log: FileLog) -> Evaluation {
@@ -433,7 +433,7 @@ mod tests {
             if let Some(pid) = seed.flatten() {
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_default();
             }
-            // What was grown ahead is used up first.
+            // Drop the pre-started workers.
             evaluator.shared.lock().ready.clear();
         }
         evaluator.retire();

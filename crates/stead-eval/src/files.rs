@@ -18,8 +18,8 @@ impl FileRefusal {
 
 /// A working copy of the files as they were when the evaluation began.
 ///
-/// What is written shows in later reads of the same evaluation and nowhere else: whoever made the copy publishes it if the evaluation
-/// ended well, and drops it otherwise.
+/// Writes are visible to later reads of the same evaluation and nowhere else. The caller publishes the copy if the evaluation
+/// succeeded, and drops it otherwise.
 pub trait EvalFiles {
     fn read(&mut self, path: &str) -> Result<String, FileRefusal>;
 

@@ -1,4 +1,4 @@
-//! What is evaluated, what comes back, and the limits of both.
+//! Parameters and result of an evaluation, and their limits.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
 
-/// Of the code, in characters.
+/// Maximum length of the code, in characters.
 pub const MOST_CODE: usize = 2_000;
-/// Of `stdout` and of `stderr`, in characters.
+/// Maximum length of `stdout` and of `stderr`, in characters.
 pub const MOST_OUTPUT: usize = 4_096;
-/// Of all globals together, in bytes of JSON.
+/// Maximum size of all globals together, in bytes of JSON.
 pub const MOST_GLOBALS: usize = 1 << 20;
 /// Declared reads, and declared writes.
 pub(crate) const MOST_FILES: usize = 64;
@@ -49,7 +49,7 @@ pub struct EvalFileWrite {
     pub mode: WriteMode,
 }
 
-/// What a write does with a file that is there.
+/// Behaviour of a write if the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteMode {
@@ -78,7 +78,7 @@ impl std::str::FromStr for WriteMode {
     }
 }
 
-/// What an evaluation came to.
+/// Result of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EvalResult {
     /// The `repr` of the last line if that is an expression and not `None`.
@@ -96,7 +96,7 @@ pub struct EvalResult {
 }
 
 impl EvalParams {
-    /// Of code alone.
+    /// Parameters with code and nothing else.
     pub fn code(code: impl Into<String>) -> Self {
         Self { code: code.into(), ..Self::default() }
     }

@@ -1,6 +1,6 @@
-//! What an evaluator and its worker say to each other: JSON, one message per line, over one socket.
+//! Messages between an evaluator and its worker: JSON, one per line, over one socket.
 //!
-//! The worker asks, the evaluator answers; the evaluator trusts nothing a worker says.
+//! The worker sends requests and the evaluator answers. The evaluator does not trust the worker.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Order {
     pub templates: Vec<String>,
 }
 
-/// What a worker says.
+/// A message from the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Say {
@@ -41,7 +41,7 @@ pub enum Reply {
     Refused { code: String, message: String },
 }
 
-/// How the code ended.
+/// Outcome of the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {

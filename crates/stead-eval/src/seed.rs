@@ -51,7 +51,7 @@ impl Seed {
         Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }
 
-    /// A worker nobody has used. After an error the seed is of no more use.
+    /// Forks an unused worker. After an error the seed must be replaced.
     pub(crate) fn grow(&mut self) -> std::io::Result<Worker> {
         let (socket, theirs) = UnixStream::pair()?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

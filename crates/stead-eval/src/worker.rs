@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::protocol::Say;
 
-/// Of one message: the longest text `write_text` takes, with every character escaped.
+/// Maximum bytes of one message: the longest `write_text` argument with every character escaped.
 const MOST_LINE: usize = 32 << 20;
 
 pub(crate) struct Worker {
@@ -38,18 +38,18 @@ pub(crate) enum Silence {
 }
 
 impl Worker {
-    /// A process that waits for its order at the other end of the socket. It is this process's child, whoever made it.
+    /// Takes over a process that waits for its order at the other end of the socket. It is a child of this process, even if the seed forked it.
     pub(crate) fn new(pid: Pid, socket: UnixStream) -> Self {
         Self { pid, ended: None, socket, buffer: Vec::new() }
     }
 
-    /// Whether it is still there to be used.
+    /// Returns whether the process is alive and unused.
     pub(crate) fn alive(&mut self) -> bool {
         self.wait(WaitOptions::NOHANG);
         self.ended.is_none()
     }
 
-    /// Learns how it ended. Until then nobody else can have its number.
+    /// Waits for the exit status. Until then the kernel does not reuse the pid.
     fn wait(&mut self, options: WaitOptions) {
         while self.ended.is_none() {
             self.ended = match waitpid(Some(self.pid), options) {

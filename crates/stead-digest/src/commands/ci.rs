@@ -1,6 +1,6 @@
-//! What continuous integration runs, and what a development container sets up.
+//! Commands from continuous integration files and development containers.
 //!
-//! The YAML is read by its indentation, line by line: enough for `run:` and `script:`, and nothing in it can make a parser work hard.
+//! Reads YAML line by line, by indentation. That is enough for `run:` and `script:`, and the cost is linear for any input.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub(super) fn find(survey: &Survey, found: &mut Vec<Found>) {
 fn add(commands: &[String], source: &str, found: &mut Vec<Found>) {
     for command in commands {
         let role = Role::of_command(command);
-        // What only CI needs to get going tells nothing of the repository.
+        // Skip steps that only prepare the CI machine: they say nothing about the repository.
         if role != Role::Other {
             found.push(Found::new(role, command.clone(), source));
         }

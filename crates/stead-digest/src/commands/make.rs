@@ -31,7 +31,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(plain)
 }
 
-/// Targets that somebody would type: declared phony, or without a `/` and a suffix.
+/// Returns the targets a person would type: declared phony, or without a `/` and a suffix.
 fn targets(text: &str) -> Vec<String> {
     let mut phony: Vec<&str> = Vec::new();
     let mut found: Vec<String> = Vec::new();

@@ -60,7 +60,7 @@ fn workspace(session: &Session, flavor: Flavor) -> Section {
     Section { key: "workspace", title: "Workspace", markdown, data }
 }
 
-/// What is told of a directory of the host must be true: changes in one that is mounted `rw` are changes there.
+/// Describes whose files a mount shows. For an `rw` mount it must say that changes reach the host.
 fn whose_files(session: &Session) -> &'static str {
     let policy = session.workspace_spec().map(|spec| &spec.policy.policy);
     match policy {

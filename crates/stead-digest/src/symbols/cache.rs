@@ -1,4 +1,4 @@
-//! What was extracted before, by content: a tree of which a few files changed costs those few files.
+//! Cache of extracted symbols by content hash, so that only changed files are parsed again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -17,7 +17,7 @@ const MAX_SYMBOLS: usize = 300;
 const SIGNATURE_CHARS: usize = 120;
 const NAME_CHARS: usize = 100;
 
-/// What a definition's node is, what we call it, and whether there may be more definitions inside.
+/// A grammar's node kind, our name for it, and whether it can contain further definitions.
 type Definition = (&'static str, &'static str, Inside);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ fn visit(grammar: Grammar, node: Node<'_>, source: &[u8], symbols: &mut Vec<Symb
     *inside
 }
 
-/// Where statements are, nothing is defined that others see.
+/// Returns whether a node holds statements. Definitions inside are local and not collected.
 fn is_body(kind: &str) -> bool {
     matches!(kind, "compound_statement" | "statement_block" | "expression_statement" | "array" | "string" | "comment")
         || kind.ends_with("_expression")

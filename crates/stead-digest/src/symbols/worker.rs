@@ -1,11 +1,13 @@
-//! The grammars in a process of their own.
+//! Runs the grammars in a separate process.
 //!
-//! A grammar is a generated state machine in C with hand-written scanners; whoever writes the repository chooses its input. So it runs where a
-//! fault costs one file: a child of this program with no environment, no files but a pipe each way, limits on memory, time and
-//! descriptors, and a system call filter that leaves it nothing but to read, compute and write.
+//! A grammar is a generated state machine in C with hand-written scanners, and the repository controls its
+//! input. So the grammars run in a child process with no environment, two pipes as its only file
+//! descriptors, limits on memory, time and descriptors, and a seccomp filter that allows only reading,
+//! computing and writing. A fault costs the symbols of one file.
 //!
-//! The conversation: one byte for the grammar, four for the length, the source; back come four for the length and the symbols as JSON, or
-//! `null`. A child that dies or dawdles over a file is replaced, and that file has no symbols.
+//! Protocol: the request is one byte for the grammar, four bytes for the length, and the source. The answer
+//! is four bytes for the length, and the symbols as JSON or `null`. A child that crashes or times out on a
+//! file is replaced.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -26,7 +28,7 @@ pub const WORKER_ARGUMENT: &str = "parse-symbols";
 
 const MEMORY: u64 = 1 << 30;
 const CPU_SECONDS: u64 = 60;
-/// How long one file may take. Reached only by a child that is broken: its parser counts its steps.
+/// Timeout for one file. Only a broken child reaches it, because the parser limits its own steps.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_SOURCE: u32 = 1 << 20;
 const MOST_ANSWER: u32 = 1 << 20;
@@ -171,7 +173,7 @@ fn give_up() -> io::Result<()> {
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
 }
 
-/// What computing needs, each because of what it says.
+/// Builds the seccomp filter. Each rule says why computing needs the call.
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = [
         libc::SYS_read,           // the pipe

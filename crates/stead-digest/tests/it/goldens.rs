@@ -1,4 +1,4 @@
-//! What is said of trees that others wrote. A change of the generator shows here as what readers will see.
+//! Recorded digests of third-party source trees, so that a change of the generator shows as a diff of its output.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! What was parsed before is not parsed again, and it makes no difference to the outcome.
+//! Cached symbols are not parsed again, and the output is the same.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ fn only_what_changed_is_parsed_again() {
     assert_eq!(digest(&fs), third);
 }
 
-/// A worker that dies over every file: each is tried, none has symbols, and that is said.
+/// With a worker that crashes on every file, each file is tried, none has symbols, and the digest says so.
 #[test]
 fn a_file_that_kills_its_worker_has_no_symbols() {
     let mut fs = MemoryFs::new();

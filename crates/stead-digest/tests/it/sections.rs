@@ -1,4 +1,4 @@
-//! What an agent reads, as it reads it.
+//! Rendered prompt sections.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Where the trees come from: what cargo unpacked for this build, and what `cargo xtask test` downloads.
+//! Source trees for the tests: sources that cargo unpacked, and trees that `cargo xtask test` downloads.
 
 use std::fs::File;
 use std::io::Read;
@@ -27,7 +27,7 @@ pub(crate) fn of_crate(name: &str) -> MemoryFs {
 
 fn copy(from: &DiskFs, directory: &Path, to: &mut MemoryFs) {
     from.walk(&WorkspacePath::root(), &mut |walked| {
-        // What cargo itself leaves there is not part of the sources.
+        // Skip cargo's own marker file.
         if walked.kind == stead_fs::Kind::File && walked.path.to_string() != ".cargo-ok" {
             let content = std::fs::read(directory.join(walked.path.as_os_str())).unwrap();
             to.write_bytes(&walked.path, content.into(), WriteMode::Create, 0).unwrap();

@@ -20,7 +20,7 @@ const EXACT: &[(&str, &str)] = &[
     ("mathematics", include_str!("../snippets/mathematics.py")),
     ("statistics", include_str!("../snippets/statistics.py")),
 ];
-/// Where Python versions word the same error differently: its kind must be equal.
+/// Snippets whose error message differs between Python versions; only the exception type is compared.
 const KINDS: &str = include_str!("../snippets/error_kinds.py");
 const FEWEST: usize = 400;
 

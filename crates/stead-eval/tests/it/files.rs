@@ -131,7 +131,7 @@ fn globals_go_in_and_come_out_as_json() {
     );
     assert_eq!(serde_json::from_str::<String>(&out["s"]).unwrap(), "é");
     assert_eq!(out.len(), 5, "what is no JSON stays inside: {out:?}");
-    // What came out goes in again.
+    // Pass the returned globals in again.
     let again = EvalParams { globals: out, ..EvalParams::code("a[4], big + 1") };
     let value = evaluator().evaluate(&again, &mut NoFiles).unwrap().result.value_repr;
     assert_eq!(value.as_deref(), Some("('v', 123456789012345678901234567891)"));

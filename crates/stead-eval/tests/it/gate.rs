@@ -1,4 +1,4 @@
-//! What the code may not say.
+//! Constructs that the gate refuses.
 
 use stead_eval::Ending;
 

@@ -128,7 +128,7 @@ fn in_parallel(codes: Vec<String>) -> Vec<(String, String, Duration)> {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                // One each: nobody waits for a turn.
+                // One evaluator per thread, so that none waits for another.
                 let evaluator = evaluator();
                 loop {
                     let Some(code) = queue.lock().unwrap().pop_front() else { return };
@@ -164,7 +164,7 @@ fn deep_code_breaks_nothing() {
     }
 }
 
-/// What an idle worker may do, as the kernel tells it: the limits hold before it hears of any code.
+/// Reads an idle worker's limits from the kernel: they apply before the worker receives code.
 #[test]
 fn a_worker_is_confined_before_it_is_used() {
     let evaluator = evaluator();
