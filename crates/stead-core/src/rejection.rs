@@ -1,6 +1,7 @@
 //! Why a command is refused. A refusal is a value with a stable code, not an exception.
 
 use crate::capability::Incompatible;
+use crate::config::ProviderName;
 use crate::plan::Incomplete;
 use crate::remote::RepositoryRefused;
 use crate::rewind::NoPoint;
@@ -17,6 +18,17 @@ pub enum Rejection {
     Incomplete(#[from] Incomplete),
     #[error(transparent)]
     Repository(#[from] RepositoryRefused),
+    /// `field` names the layer and the field, such as `task.network.setup.allow`.
+    #[error(
+        "{field} asks for network access, and this server cannot give a box any; remove it, or set the mode to none"
+    )]
+    NetworkNotAvailable { field: String },
+    #[error("provider '{provider}' is not configured on this server (configured: {configured})")]
+    ProviderNotConfigured { provider: ProviderName, configured: String },
+    #[error("the mount of '{host_path}' is refused: {reason}")]
+    MountRefused { host_path: String, reason: String },
+    #[error("the bundle at '{host_path}' is refused: {reason}")]
+    BundleRefused { host_path: String, reason: String },
     #[error("this session has no workspace: {reason}")]
     NoWorkspace { reason: &'static str },
     #[error("the session is {status}, not active")]
@@ -54,6 +66,10 @@ impl Rejection {
             Self::Incompatible(_) => "policy_incompatible",
             Self::Incomplete(_) => "policy_incomplete",
             Self::Repository(_) => "repository_refused",
+            Self::NetworkNotAvailable { .. } => "network_not_available",
+            Self::ProviderNotConfigured { .. } => "provider_not_configured",
+            Self::MountRefused { .. } => "mount_refused",
+            Self::BundleRefused { .. } => "bundle_refused",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",

@@ -32,7 +32,7 @@ use crate::{collect, pool, reap, recover};
 pub struct Settings {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
-    /// How many sessions may be live at once.
+    /// How many sessions with a workspace may be live at once.
     pub max_sessions: u32,
     /// How often sessions past their time are looked for.
     pub reap_every: Duration,

@@ -6,6 +6,7 @@
 
 mod error;
 mod fingerprint;
+mod judge;
 mod plan;
 mod preview;
 mod roots;
@@ -13,6 +14,7 @@ mod roots;
 use serde::{Deserialize, Serialize};
 
 pub use error::MountError;
+pub use judge::Judged;
 pub use preview::MountPreview;
 pub use roots::AllowedRoots;
 
