@@ -18,7 +18,7 @@ pub(crate) fn plan(out: &Output, plan: &Value) -> Result<(), Failure> {
     summary.row(&["policy", &format!("{} (from {})", cell(&policy["policy"]), cell(&policy["source"]))]);
     summary.row(&["providers", &cell(&workspace["providers"])]);
     let provider = &workspace["provider"];
-    summary.row(&["would be made by", &if provider.is_null() { "none now".to_owned() } else { cell(provider) }]);
+    summary.row(&["made by", &if provider.is_null() { "none now".to_owned() } else { cell(provider) }]);
     summary.row(&["tools", &cell(&workspace["tools"])]);
     summary.row(&["limits", &limits(&workspace["limits"])]);
     summary.row(&["network", "none"]);

@@ -52,10 +52,14 @@ pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
 /// The code of the warning that tells why a session has no workspace.
 pub(crate) const UNAVAILABLE: &str = "workspace_unavailable";
 
-/// The warnings of a session, on standard error. Why it has none of its workspace is the command's failure to tell.
+/// Not repeated by every command: the server's own default limits raise it for each session in memory, and
+/// `stead session show` tells which limits hold.
+const NOT_ENFORCED: &str = "limit_not_enforced";
+
+/// The warnings about a session's start, on standard error. Why it has no workspace is the command's failure to tell.
 pub(crate) fn warn(out: &Output, session: &Value) {
     for warning in session["warnings"].as_array().into_iter().flatten() {
-        if warning["code"] != UNAVAILABLE {
+        if ![UNAVAILABLE, NOT_ENFORCED].iter().any(|code| warning["code"] == *code) {
             out.warning(&format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])));
         }
     }

