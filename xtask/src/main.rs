@@ -57,7 +57,7 @@ const CHORES: &[Chore] = &[
     Chore { name: "bench", about: "run the benchmarks [ARGS…]", run: bench::run },
     Chore {
         name: "nightly",
-        about: "the long versions: properties, fuzzing, schemathesis, 200 kills [--only STEP]…",
+        about: "the long versions: properties, fuzzing, schemathesis, 1,000 kills [--only STEP]…",
         run: nightly::run,
     },
 ];

@@ -25,7 +25,7 @@ const STEPS: &[Step] = &[
         about: "16 clients for 30 minutes without and with a hostile session (--seconds N)",
         run: hostile_load::check,
     },
-    Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
+    Step { name: "crash", about: "kill -9 under load, 1,000 times", run: crash::check_long },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
