@@ -100,6 +100,7 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
     InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
@@ -212,6 +213,9 @@ impl From<OpError> for Problem {
             OpError::Full { .. } => {
                 Self::new(Code::Capacity, text).hint("close a session, or try again later").retry_after(5)
             }
+            OpError::Busy { .. } => Self::new(Code::TooManyRequests, text)
+                .hint("wait for an answer, or end a command that runs")
+                .retry_after(1),
             OpError::IdempotencyMismatch { .. } => {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }

@@ -25,6 +25,7 @@ pub enum Opened {
 
 /// Opens a file, for whoever has `read`; lists a directory, for whoever has `ls`.
 pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
     match workspace.open(path).await {
         Ok(file) => {
@@ -41,6 +42,7 @@ pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str
 
 /// The tree below a path as tar, from its start, in a file that is already unlinked.
 pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<File, OpError> {
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
     let failed = |source| OpError::Spool { source };
     let mut spool = tempfile::tempfile().map_err(failed)?;
@@ -55,6 +57,7 @@ pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &st
 
 /// What changed since the session began.
 pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
     Ok(workspace.diff().await.map_err(OperateError::from)?)
 }
