@@ -29,6 +29,11 @@ pub enum Rejection {
     MountRefused { host_path: String, reason: String },
     #[error("the bundle at '{host_path}' is refused: {reason}")]
     BundleRefused { host_path: String, reason: String },
+    #[error(
+        "base_image '{path}' is a directory of the host outside the platform's allowed_host_roots: \
+         import it with stead image import and name the image, or allow the directory"
+    )]
+    HostImage { path: String },
     #[error("this session has no workspace: {reason}")]
     NoWorkspace { reason: &'static str },
     #[error("the session is {status}, not active")]
@@ -70,6 +75,7 @@ impl Rejection {
             Self::ProviderNotConfigured { .. } => "provider_not_configured",
             Self::MountRefused { .. } => "mount_refused",
             Self::BundleRefused { .. } => "bundle_refused",
+            Self::HostImage { .. } => "base_image_refused",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",

@@ -22,6 +22,7 @@ mod failpoint;
 mod files;
 mod git_tool;
 mod history;
+mod lanes;
 mod open_session;
 pub mod ops;
 mod pause;

@@ -35,9 +35,15 @@ pub fn judge_host_paths(actions: &[Action]) -> Result<Vec<AllowedMount>, Rejecti
                     allowed.push(copy(&mount, allowed_host_roots)?);
                 }
             }
-            Action::MountDirectory { host_path, mode, allowed_host_roots } => {
-                let found = AllowedRoots::open(allowed_host_roots).and_then(|roots| roots.directory(host_path));
-                found.map_err(|error| mount_refused(host_path, &error))?;
+            Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts } => {
+                let judged = AllowedRoots::open(allowed_host_roots).and_then(|roots| {
+                    let directory = roots.directory(host_path)?;
+                    match mode {
+                        MountMode::ReadWrite => directory.check_writable(allowed_root_owned_mounts).map(drop),
+                        MountMode::Overlay | MountMode::ReadOnly => Ok(()),
+                    }
+                });
+                judged.map_err(|error| mount_refused(host_path, &error))?;
                 let (host_path, mount_path) = (host_path.clone(), WORKSPACE_ROOT.to_owned());
                 allowed.push(AllowedMount { host_path, mount_path, mode: AllowedMode::Mount(*mode) });
             }

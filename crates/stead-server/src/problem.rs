@@ -63,6 +63,9 @@ codes! {
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
     SessionNotActive = "session_not_active", CONFLICT, "The session is not active";
     Conflict = "conflict", CONFLICT, "It is in conflict with what is there";
+    ReadOnly = "read_only", CONFLICT, "The workspace is read-only";
+    PermissionDenied = "permission_denied", CONFLICT, "The file's mode forbids it";
+    Changed = "changed", CONFLICT, "The files changed while they were read";
     NoPoint = "no_point", CONFLICT, "The files were not kept then";
     Untracked = "untracked", CONFLICT, "What calls wrote is not recorded";
     IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
@@ -94,6 +97,7 @@ codes! {
     ProviderNotConfigured = "provider_not_configured", UNPROCESSABLE_ENTITY, "The provider is not configured";
     MountRefused = "mount_refused", UNPROCESSABLE_ENTITY, "The mount is not allowed";
     BundleRefused = "bundle_refused", UNPROCESSABLE_ENTITY, "The bundle is not allowed";
+    BaseImageRefused = "base_image_refused", UNPROCESSABLE_ENTITY, "The base image may not be used";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
     ImageRefused = "image_refused", UNPROCESSABLE_ENTITY, "The image cannot be imported";
     ImageInUse = "image_in_use", CONFLICT, "Boxes use the image";
@@ -104,6 +108,7 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
     InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
@@ -216,6 +221,9 @@ impl From<OpError> for Problem {
             OpError::Full { .. } => {
                 Self::new(Code::Capacity, text).hint("close a session, or try again later").retry_after(5)
             }
+            OpError::Busy { .. } => Self::new(Code::TooManyRequests, text)
+                .hint("wait for an answer, or end a command that runs")
+                .retry_after(1),
             OpError::IdempotencyMismatch { .. } => {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }
@@ -262,6 +270,7 @@ impl From<Rejection> for Problem {
             Rejection::ProviderNotConfigured { .. } => Code::ProviderNotConfigured,
             Rejection::MountRefused { .. } => Code::MountRefused,
             Rejection::BundleRefused { .. } => Code::BundleRefused,
+            Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
@@ -339,7 +348,14 @@ impl From<OperateError> for Problem {
             "present" => Code::Present,
             "not_found" | "no_snapshot" => Code::NotFound,
             archive if archive.starts_with("archive_") => Code::ArchiveRefused,
-            "io" | "interrupted" => return Self::internal(&error),
+            "io" => return Self::internal(&error),
+            "permission_denied" => Code::PermissionDenied,
+            "read_only" => Code::ReadOnly,
+            "changed" => Code::Changed,
+            "no_space" => Code::InsufficientStorage,
+            "unreachable" | "interrupted" => {
+                return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
+            }
             _ => Code::Conflict,
         };
         let problem = Self::new(code, error.to_string());

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use stead_core::event::{Event, Failure, FileEffect, FileOperation};
+use stead_core::session::Status;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId};
 use stead_providers::{FileOrder, OperateError, Placement};
@@ -44,7 +45,7 @@ pub(super) async fn operate_claimed(
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, operation, claim).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, operation, claim).await }).await
 }
 
 async fn decide_and_perform(
@@ -130,7 +131,9 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
             let failure = Some(Failure::new(error.operate_code(), error.to_string()));
             let files = FileEffect::default();
             session.record(Outcome::OperationFinished { call, duration_ms, failure, files }).await?;
-            Err(error)
+            let closed = session.state().await.session.is_none_or(|session| session.status != Status::Active);
+            // A session that was closed meanwhile has no files, whatever the operation met.
+            Err(if closed { ended(session).await } else { error })
         }
     }
 }

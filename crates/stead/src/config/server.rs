@@ -7,7 +7,7 @@ use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::quantity::ByteSize;
 use stead_store::Database;
 
-use super::{Config, Setting};
+use super::{Config, Limits, Setting};
 use crate::failure::Failure;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7717";
@@ -32,6 +32,7 @@ pub(crate) struct ServerSettings {
     pub(crate) default_limits: ResourceLimits,
     pub(crate) max_sessions: u32,
     pub(crate) max_upload: ByteSize,
+    pub(crate) limits: Limits,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) allowed_origins: Vec<String>,
     /// Name and BLAKE3 hash of each configured admin token.
@@ -60,6 +61,7 @@ impl Config {
                 pids: None,
             },
             max_sessions: self.max_sessions()?,
+            limits: self.limits()?,
             max_upload: parse(self.max_upload.as_ref(), DEFAULT_MAX_UPLOAD)?,
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
