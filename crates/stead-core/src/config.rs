@@ -65,7 +65,7 @@ pub struct WorkspaceConfig {
     pub mounts: Vec<HostMount>,
     pub network: Network,
     pub limits: ToolLimits,
-    /// Which checkpoints are kept; `None` is the platform's choice.
+    /// The checkpoints that are kept; `None` is the platform's choice.
     #[serde(default)]
     pub rewind: Option<Rewind>,
     pub ttl_seconds: u64,

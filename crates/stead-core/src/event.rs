@@ -376,12 +376,12 @@ pub struct StepReport {
     pub bundle: Option<BundleReport>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkout: Option<CheckoutReport>,
-    /// How a setup command ended. It is no part of the session's state, only of its timeline.
+    /// The result of a setup command. It is part of the session's timeline and not of its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<SetupReport>>,
 }
 
-/// How a setup command ended, with the tail of each output stream.
+/// The result of a setup command, with the tail of each output stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetupReport {
     /// Counts from 1, in the order of `setup_commands`.

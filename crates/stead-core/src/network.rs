@@ -41,7 +41,7 @@ pub struct Network {
     pub limits: Map<String, Value>,
 }
 
-/// What one phase may reach, in the old form (`mode`, `domains`) or the new one (`allow`, `presets`).
+/// The hosts that one phase may reach, in the old form (`mode`, `domains`) or the new one (`allow`, `presets`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum NetworkPhase {

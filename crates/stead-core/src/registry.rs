@@ -193,7 +193,7 @@ pub struct PlatformDefaults {
     /// Asked once if the provider fails, for agent types that name no fallback of their own.
     #[serde(default)]
     pub fallback_provider: Option<ProviderName>,
-    /// Whether every session that has no workspace fails rather than starting degraded.
+    /// If set, a session whose workspace cannot be made fails, whatever its agent type says.
     #[serde(default)]
     pub require_workspace: bool,
     pub resource_limits: ResourceLimits,

@@ -62,7 +62,7 @@ pub struct WorkspaceSpec {
     pub providers: Vec<ProviderName>,
     /// Who was asked for and cannot, with the reason.
     pub passed_over: Vec<PassedOver>,
-    /// What the session is warned of when it begins.
+    /// Warnings that the session begins with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Warning>,
     pub policy: ResolvedPolicy,

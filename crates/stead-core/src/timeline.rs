@@ -33,7 +33,7 @@ pub struct TimedStep {
     pub failure: Option<Failure>,
     /// The latest that was told of a long one.
     pub progress: Option<StepProgress>,
-    /// How a setup command ended. Shared, because the state is copied with every event.
+    /// The result of a setup command. It is shared, because the state is copied with every event.
     pub setup: Option<Arc<SetupReport>>,
 }
 

@@ -76,7 +76,7 @@ pub enum ProviderError {
     },
 }
 
-/// What failed, and the end of what the command said about it.
+/// The failure of a setup command, with the end of its output.
 fn setup_failed(report: &SetupReport, timeout_seconds: u64) -> String {
     let SetupReport { number, exit_code, .. } = report;
     let said = [&report.stderr, &report.stdout].into_iter().map(|text| text.trim()).find(|text| !text.is_empty());
@@ -161,7 +161,7 @@ impl ProviderError {
         }
     }
 
-    /// What is known of the step although it failed.
+    /// The report of a step that failed: the output of a setup command, and nothing for other steps.
     pub fn report(&self) -> StepReport {
         let setup = match self {
             Self::Setup { report, .. } => Some(report.clone()),

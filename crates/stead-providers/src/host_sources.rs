@@ -1,4 +1,4 @@
-//! What an init plan takes from the host, judged before anything is made.
+//! Checks the host paths of an init plan before anything is made.
 
 use serde_json::Value;
 use stead_core::Rejection;
@@ -14,7 +14,7 @@ pub struct AllowedMount {
     pub mode: AllowedMode,
 }
 
-/// How a plan uses a host path.
+/// The use that a plan makes of a host path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedMode {
     /// An entry of `mounts`: its files are copied in.

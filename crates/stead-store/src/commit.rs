@@ -46,7 +46,7 @@ pub struct NewEvent {
 pub struct Head {
     pub status: String,
     pub live: bool,
-    /// Whether it has a workspace, or will have: only such sessions are counted by [`Admission`].
+    /// Set if the session has a workspace or will have one. [`Admission`] counts only these sessions.
     pub holds_workspace: bool,
     pub agent_type: String,
     pub project: Option<String>,

@@ -1,7 +1,7 @@
-//! The end of provisioning, and what the session is warned of then.
+//! The end of provisioning, and the warnings that come with it.
 //!
-//! These warnings are about the workspace that is used. They wait until it is ready, so that nothing is said of a
-//! provider that failed and was replaced.
+//! These warnings describe the workspace that is used. They are raised when it is ready and not earlier, so that a
+//! provider that failed and was replaced leaves no warning behind.
 
 use super::warning;
 use crate::config::ProviderName;
@@ -46,7 +46,7 @@ fn not_enforced(workspace: &Workspace, spec: &WorkspaceSpec, provider: ProviderN
     (!missing.is_empty()).then(|| warning("limit_not_enforced", message()))
 }
 
-/// What the checkout does not hold. Of a clone's files its source was warned.
+/// Warnings about files that the checkout leaves out. A clone has none: its source had them.
 fn left_out<'a>(workspace: &'a Workspace, spec: &WorkspaceSpec) -> impl Iterator<Item = Event> + use<'a> {
     let own = spec.brought.is_none();
     let checkout = workspace.report.checkout.iter().filter(move |_| own);

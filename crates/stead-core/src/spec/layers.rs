@@ -1,4 +1,4 @@
-//! What each layer says: the policy, the repository and the network of a session.
+//! Resolves the policy, the repository and the network of a session from its layers.
 
 use super::Declared;
 use crate::config::RepoSourceType;

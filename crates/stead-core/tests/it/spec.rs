@@ -129,7 +129,7 @@ fn a_layer_that_names_a_repository_speaks_git() {
         (empty(), given(TASK), json!({}), json!({}), ("git", "task", Some(TASK.to_owned()), vec![])),
         (json!({}), given(TASK), project(), json!({}), ("git", "task", Some(TASK.to_owned()), vec![])),
         (json!({}), given(PROJECT), project(), json!({}), ("git", "task", Some(format!("{PROJECT} trunk")), vec![])),
-        // What is named and not used is said.
+        // A repository that is named and not used is a warning.
         (
             json!({"repo_source": {"type": "none"}}),
             given(TASK),

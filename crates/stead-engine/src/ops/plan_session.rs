@@ -23,7 +23,7 @@ pub struct SessionPlan {
     pub outlook: Option<Outlook>,
 }
 
-/// What the providers of this server would make of a workspace now.
+/// The workspace that the providers of this server would make now.
 #[derive(Debug, Clone)]
 pub struct Outlook {
     /// The provider that would make it; `None` if none can.

@@ -1,4 +1,4 @@
-//! Whether a mount is allowed, without copying or measuring anything.
+//! Checks whether a mount is allowed, without copying or measuring anything.
 
 use super::plan::{Filter, mount_path};
 use super::{AllowedRoots, HostMount, MountError};

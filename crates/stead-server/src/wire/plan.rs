@@ -46,7 +46,7 @@ pub(crate) struct WorkspacePlan {
     tools: Vec<ToolName>,
     /// The host paths it would use. A path that is refused makes the whole plan a 422.
     mounts: Vec<PlannedMount>,
-    /// What the session would be warned of.
+    /// Warnings that the session would have.
     warnings: Vec<Notice>,
     fingerprint: String,
 }

@@ -36,12 +36,12 @@ struct ProvisioningStep {
     /// The latest that was told of a long step; `null` if nothing was.
     #[schema(required = true)]
     progress: Option<Progress>,
-    /// How a setup command ended, with the tail of its output; `null` for every other step.
+    /// Result of a setup command with the tail of its output; `null` for every other step.
     #[schema(required = true)]
     setup: Option<SetupOutput>,
 }
 
-/// How a setup command ended. Of each output stream the last 4096 bytes are kept.
+/// Result of a setup command. The last 4096 bytes of each output stream are kept.
 #[derive(Serialize, ToSchema)]
 struct SetupOutput {
     #[schema(minimum = 1)]

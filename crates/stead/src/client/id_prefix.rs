@@ -10,8 +10,8 @@ const SHORTEST: usize = 8;
 const MOST: u32 = 5_000;
 
 impl Client {
-    /// The path with the whole id of the one session that begins so. Any other path stays as it is, and the server says
-    /// what is wrong with it.
+    /// Completes the session id in a path if exactly one session begins so. Every other path is returned unchanged, and
+    /// the server says what is wrong with it.
     pub(super) fn with_whole_id(&self, path: &str) -> String {
         let Some(start) = session_start(path) else { return path.to_owned() };
         let Ok(listing) = self.list("/sessions", MOST) else { return path.to_owned() };

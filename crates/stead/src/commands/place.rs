@@ -23,7 +23,7 @@ use crate::provisioning::create_own_session;
 
 /// Provisioning may clone, unpack and set up.
 const PROVISION: Duration = Duration::from_secs(300);
-/// How often the agent type is made anew because it was removed meanwhile.
+/// Number of attempts if other commands remove the agent type meanwhile.
 const AGENT_TYPE_TRIES: usize = 5;
 
 #[derive(Debug, clap::Args)]
@@ -86,7 +86,7 @@ impl Place {
         client.delete(&format!("/sessions/{}", segment(session)))?;
         if self.agent_type.is_none() {
             match client.delete(&format!("/agent-types/{}", segment(&self.own_agent_type()))) {
-                // In use, or removed by whoever ended first.
+                // Another session uses it, or another command removed it first.
                 Err(ClientError::Refused(problem)) if matches!(problem.status, 404 | 409) => {}
                 removed => drop(removed?),
             }

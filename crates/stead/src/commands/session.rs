@@ -142,7 +142,7 @@ fn failed(session: &Value) -> Failure {
         .hint(format!("`stead events {}` tells the whole story", render::cell(&session["id"])))
 }
 
-/// The session is there and its id is printed: what is missing is said on standard error, with an exit code of its own.
+/// The failure of a command whose session exists and has no workspace: the id is printed, and the exit code is 3.
 fn degraded(session: &Value) -> Failure {
     let id = render::cell(&session["id"]);
     let warnings = session["warnings"].as_array().into_iter().flatten();

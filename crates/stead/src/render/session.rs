@@ -52,20 +52,21 @@ pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
 /// The code of the warning that tells why a session has no workspace.
 pub(crate) const UNAVAILABLE: &str = "workspace_unavailable";
 
-/// Not repeated by every command: the server's own default limits raise it for each session in memory, and
-/// `stead session show` tells which limits hold.
-const NOT_ENFORCED: &str = "limit_not_enforced";
+/// Codes of warnings that every session in memory has, with the server's own default limits. `stead session show`
+/// lists them.
+const USUAL: [&str; 2] = ["limit_not_enforced", "history_left_out"];
 
 /// The warnings about a session's start, on standard error. Why it has no workspace is the command's failure to tell.
 pub(crate) fn warn(out: &Output, session: &Value) {
     for warning in session["warnings"].as_array().into_iter().flatten() {
-        if ![UNAVAILABLE, NOT_ENFORCED].iter().any(|code| warning["code"] == *code) {
+        let code = warning["code"].as_str().unwrap_or_default();
+        if code != UNAVAILABLE && !USUAL.contains(&code) {
             out.warning(&format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])));
         }
     }
 }
 
-/// What each setup command wrote, as far as it is kept.
+/// Prints the kept output of each setup command.
 fn setup_output(out: &Output, provisioning: &Value) -> Result<(), Failure> {
     let steps = provisioning["steps"].as_array().into_iter().flatten();
     for setup in steps.map(|step| &step["setup"]).filter(|setup| !setup.is_null()) {

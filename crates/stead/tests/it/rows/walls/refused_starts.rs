@@ -1,5 +1,5 @@
-//! What can be known before anything is made is refused with 422: mounts outside the roots, providers that are not
-//! configured, network rules that nothing enforces. Each refusal is audited, and the plan tells the same.
+//! Requests that cannot hold are refused with 422 before anything is made: mounts outside the roots, providers that are
+//! not configured, network rules that nothing enforces. Each refusal is audited, and the plan gives the same answer.
 
 use serde_json::{Value, json};
 use stead_testkit::TestServer;

@@ -1,4 +1,4 @@
-//! Which repository a session works on, and what it says of one that it does not use.
+//! The layers choose a session's repository, and the session warns of one that it does not use.
 
 use std::process::Command;
 

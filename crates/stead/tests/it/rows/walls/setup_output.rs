@@ -1,4 +1,4 @@
-//! What setup commands write is kept on both streams and shown, also when they fail or run out of time.
+//! The output of setup commands is kept on both streams and shown, also when they fail or time out.
 
 use std::process::Command;
 

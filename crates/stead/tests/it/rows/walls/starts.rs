@@ -42,7 +42,7 @@ fn a_degraded_start_is_told_to_everybody() {
     server.agent_type("fine", json!({"enabled": true, "provider": "memory"}));
     let session = server.session(json!({"agent_type": "d"}));
     assert_eq!((&session["status"], &session["degraded"]), (&json!("active"), &json!(true)), "{session}");
-    // Nothing is said of a provider that was not used.
+    // There is no warning about a provider that was not used.
     assert_eq!(codes(&session), ["workspace_unavailable"], "{session}");
     let record = &audited(&server, &session, "degraded_start")[0];
     assert!(record["detail"]["message"].as_str().unwrap().contains("podman"), "{record}");
@@ -92,7 +92,7 @@ fn a_fallback_is_a_warning_with_the_reason() {
     server.agent_type("f", workspace.clone());
     let session = server.session(json!({"agent_type": "f"}));
     assert_eq!((&session["degraded"], &session["workspace"]["provider"]), (&json!(false), &json!("memory")));
-    // Of the limits only the provider that is used speaks.
+    // The warning about limits names only the provider that is used.
     assert_eq!(codes(&session), ["provider_fallback", "limit_not_enforced"], "{session}");
     let said = session["warnings"][0]["message"].as_str().unwrap();
     assert!(said.contains("'memory'") && said.contains("'podman' failed: "), "{said}");
