@@ -33,7 +33,7 @@ use crate::{collect, pool, reap, recover};
 pub struct Settings {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
-    /// How many sessions may be live at once.
+    /// Largest number of live sessions with a workspace.
     pub max_sessions: u32,
     /// How many calls, commands and file operations of one session run at once; four times as many may wait.
     pub calls_per_session: usize,

@@ -6,6 +6,10 @@
 //! namespaces and processes that they made themselves.
 
 mod fair_share;
+mod refused_starts;
+mod repository_layers;
+mod setup_output;
+mod starts;
 mod sync_calls;
 use super::Files;
 
