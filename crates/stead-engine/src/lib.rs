@@ -22,6 +22,7 @@ mod failpoint;
 mod files;
 mod git_tool;
 mod history;
+mod journal_size;
 mod open_session;
 pub mod ops;
 mod pause;
@@ -34,6 +35,7 @@ mod recover;
 mod repository;
 mod share;
 mod token;
+mod uploads;
 
 pub use engine::{Engine, Settings, StartError};
 pub use error::OpError;

@@ -33,6 +33,8 @@ pub enum FsError {
     TooDeep { path: WorkspacePath, limit: usize },
     #[error("{path} has {size} bytes, more than the {limit} that are read at once; read it as a stream")]
     TooLarge { path: WorkspacePath, size: u64, limit: u64 },
+    #[error("no space left on the workspace's disk for {path}; remove files, or ask for a larger disk limit")]
+    NoSpace { path: WorkspacePath },
     #[error("Invalid glob pattern: {reason}")]
     Glob { reason: String },
     #[error("Invalid regular expression: {reason}")]
@@ -62,6 +64,7 @@ impl FsError {
             Self::LinkLoop { .. } => "link_loop",
             Self::Special { .. } => "special_file",
             Self::TooLarge { .. } => "too_large",
+            Self::NoSpace { .. } => "no_space",
             Self::Root
             | Self::NotLink { .. }
             | Self::IntoItself { .. }
@@ -71,6 +74,14 @@ impl FsError {
             | Self::ForeignSnapshot
             | Self::Path(_) => "invalid_argument",
             Self::Io { .. } => "io",
+        }
+    }
+
+    /// A write that failed for a reason other than the path.
+    pub(crate) fn unwritten(path: &WorkspacePath, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path: path.clone() },
+            _ => Self::Io { action: "write", path: path.clone(), source },
         }
     }
 

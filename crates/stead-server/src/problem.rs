@@ -100,6 +100,8 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    DiskLimit = "disk_limit", CONFLICT, "The session's disk limit is reached";
+    JournalFull = "journal_full", CONFLICT, "The session's journal is full";
     InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
@@ -239,6 +241,10 @@ impl From<OpError> for Problem {
                 log(&error);
                 Self::new(Code::Internal, text).hint("stead verify tells what is wrong with the journal")
             }
+            OpError::JournalFull { .. } => Self::new(Code::JournalFull, text),
+            OpError::Export { ref source } if source.code() != "io" => {
+                Self::new(Code::Conflict, format!("{text}: {source}"))
+            }
             OpError::CorruptDocument { .. }
             | OpError::MissingBlob { .. }
             | OpError::Export { .. }
@@ -321,6 +327,7 @@ impl From<OperateError> for Problem {
             "present" => Code::Present,
             "not_found" | "no_snapshot" => Code::NotFound,
             archive if archive.starts_with("archive_") => Code::ArchiveRefused,
+            "no_space" | "no_room" => Code::DiskLimit,
             "io" | "interrupted" => return Self::internal(&error),
             _ => Code::Conflict,
         };

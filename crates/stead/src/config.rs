@@ -72,6 +72,7 @@ pub(crate) struct Config {
     default_provider: Option<Setting>,
     max_concurrent: Option<Setting>,
     max_upload: Option<Setting>,
+    blob_grace_seconds: Option<Setting>,
     podman: PodmanKeys,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
@@ -127,6 +128,11 @@ impl Config {
                 file.workspace_max_concurrent.map(|number| number.to_string()),
             )?,
             max_upload: merged("STEAD_MAX_UPLOAD", "max_upload", file.max_upload)?,
+            blob_grace_seconds: merged(
+                "STEAD_BLOB_GRACE_SECONDS",
+                "blob_grace_seconds",
+                file.blob_grace_seconds.map(|number| number.to_string()),
+            )?,
             podman: PodmanKeys {
                 // The second name is the one that earlier tools of this kind read.
                 cache: merged("STEAD_CACHE", "cache", file.cache)?.or(merge.environment("WEAKINCENTIVES_CACHE")?),

@@ -15,7 +15,7 @@ use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
     Content, DiskFs, DiskSnapshot, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk, WorkspacePath,
-    WriteMode,
+    WriteMode, copy_sparse,
 };
 
 use super::Compared;
@@ -37,13 +37,17 @@ impl From<FsError> for Undone {
 
 impl From<ArchiveError> for Undone {
     fn from(error: ArchiveError) -> Self {
-        Self { code: error.code(), message: error.to_string() }
+        match error {
+            ArchiveError::Io(error) => error.into(),
+            error => Self { code: error.code(), message: error.to_string() },
+        }
     }
 }
 
 impl From<io::Error> for Undone {
     fn from(error: io::Error) -> Self {
-        Self { code: "io", message: error.to_string() }
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        Self { code: if full { "no_space" } else { "io" }, message: error.to_string() }
     }
 }
 
@@ -194,12 +198,16 @@ fn list(files: &DiskFs, path: &WorkspacePath) -> Answered {
 
 fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) -> Answered {
     limit_writes(most_bytes)?;
-    let (stat, hash) = (files.stat(path)?, files.hash(path)?.to_string());
-    let copied = match files.open_read(path)? {
-        Content::Bytes(bytes) => out.write_all(&bytes).map(|()| bytes.len() as u64),
-        Content::Stream { mut reader, .. } => io::copy(&mut reader, &mut out),
-    };
-    copied?;
+    let stat = files.stat(path)?;
+    if stat.kind == Kind::File && stat.size > most_bytes {
+        // Not even its hash could be told in a sensible time, were it one hole.
+        return Err(Undone { code: "too_large", message: stat.size.to_string() });
+    }
+    let hash = files.hash(path)?.to_string();
+    match files.open_read(path)? {
+        Content::Bytes(bytes) => out.write_all(&bytes)?,
+        Content::Stream { mut reader, size } => copy_sparse(&mut *reader, size, &mut out)?,
+    }
     Ok((Answer::Opened { stat: stat.into(), hash }, Vec::new()))
 }
 

@@ -1,13 +1,10 @@
-//! Look at files as bytes, as a listing, as a tar, as a patch. Reading changes nothing and leaves no event; a refusal leaves one.
+//! Look at files as bytes, as a listing, as a patch. Reading changes nothing and leaves no event; a refusal leaves one.
 
-use std::fs::File;
-use std::io::Seek as _;
 use std::sync::Arc;
 
 use stead_core::decide::may_use;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, SessionId};
-use stead_fs::archive::ArchiveError;
 use stead_fs::patch::Patch;
 use stead_fs::{FsError, Listing};
 use stead_providers::{OpenFile, OperateError, Workspace};
@@ -37,20 +34,6 @@ pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str
         }
         Err(error) => Err(OperateError::from(error).into()),
     }
-}
-
-/// The tree below a path as tar, from its start, in a file that is already unlinked.
-pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<File, OpError> {
-    let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
-    let failed = |source| OpError::Spool { source };
-    let mut spool = tempfile::tempfile().map_err(failed)?;
-    let out = spool.try_clone().map_err(failed)?;
-    workspace.export(path, out).await.map_err(|source| match source {
-        ArchiveError::Fs(error) => OpError::Operate(error.into()),
-        source => OpError::Export { source },
-    })?;
-    spool.rewind().map_err(failed)?;
-    Ok(spool)
 }
 
 /// What changed since the session began.

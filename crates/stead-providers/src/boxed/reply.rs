@@ -7,6 +7,7 @@ use stead_box::BoxError;
 use stead_core::event::{Answer, ToolFailure};
 use stead_fs::{FsError, PathRules, WorkspacePath};
 
+use super::workspace::MOST_BYTES;
 use crate::error::OperateError;
 use crate::workspace::{Done, ToolDone};
 
@@ -26,6 +27,12 @@ pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
         "escapes" => FsError::Escapes { path: at },
         "link_loop" => FsError::LinkLoop { path: at },
         "special_file" => FsError::Special { path: at },
+        "no_space" => FsError::NoSpace { path: at },
+        "too_large" => {
+            // The box tells the size; a box that tells anything else is not believed.
+            let size = if let BoxError::Answer { message, .. } = &error { message.parse().ok() } else { None };
+            FsError::TooLarge { path: at, size: size.unwrap_or(u64::MAX), limit: MOST_BYTES }
+        }
         _ => FsError::Io { action: "reach", path: at, source: io::Error::other(chain(&error)) },
     }
 }
