@@ -20,6 +20,7 @@ use crate::content::mcp::Connections;
 use crate::digests::Digests;
 use crate::ended::Ended;
 use crate::error::OpError;
+use crate::lanes::{Lanes, Slot};
 use crate::open_session::Cell;
 use crate::pool::Pool;
 use crate::readiness::Readiness;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub default_limits: ResourceLimits,
     /// How many sessions may be live at once.
     pub max_sessions: u32,
+    /// How many calls, commands and file operations of one session run at once; four times as many may wait.
+    pub calls_per_session: usize,
     /// How often sessions past their time are looked for.
     pub reap_every: Duration,
     /// How long a close waits for the removal before it answers that it is under way.
@@ -63,6 +66,7 @@ impl Default for Settings {
             default_provider: ProviderName::Memory,
             default_limits: ResourceLimits::default(),
             max_sessions: 1000,
+            calls_per_session: 32,
             reap_every: Duration::from_secs(1),
             close_wait: Duration::from_secs(30),
             evaluator: Evaluator::beside_this_program(),
@@ -111,6 +115,7 @@ struct Inner {
     pool: Pool,
     connections: Connections,
     exports: Arc<Semaphore>,
+    lanes: Lanes,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -126,6 +131,7 @@ impl Engine {
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
         let digests = Digests::new(settings.parsers.clone());
+        let lanes = Lanes::new(settings.calls_per_session);
         let engine = Engine(Arc::new(Inner {
             store,
             providers,
@@ -140,6 +146,7 @@ impl Engine {
             pool: Pool::default(),
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
+            lanes,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
@@ -247,6 +254,26 @@ impl Engine {
         work: impl Future<Output = Result<T, OpError>> + Send + 'static,
     ) -> Result<T, OpError> {
         self.spawn(work).await.map_err(|_| OpError::ShuttingDown)?
+    }
+
+    /// As [`Engine::to_its_end`], in a slot of the session that the work holds to its end.
+    pub(crate) async fn in_lane<T: Send + 'static>(
+        &self,
+        session: SessionId,
+        work: impl Future<Output = Result<T, OpError>> + Send + 'static,
+    ) -> Result<T, OpError> {
+        let slot = self.enter(session).await?;
+        self.to_its_end(async move {
+            let done = work.await;
+            drop(slot);
+            done
+        })
+        .await
+    }
+
+    /// A slot of the session, for work that ends when its caller goes away.
+    pub(crate) async fn enter(&self, session: SessionId) -> Result<Slot, OpError> {
+        self.0.lanes.enter(session).await
     }
 
     pub(crate) fn stopping(&self) -> &CancellationToken {

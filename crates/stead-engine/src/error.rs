@@ -16,6 +16,8 @@ pub enum OpError {
     InUse { id: String },
     #[error("{max} sessions are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
     Full { max: u32 },
+    #[error("{running} operations of this session run and {waiting} wait; there may not be more")]
+    Busy { running: usize, waiting: usize },
     #[error("the idempotency key '{key}' was used for a different request")]
     IdempotencyMismatch { key: String },
     #[error("the session is being changed by others too often; try again")]

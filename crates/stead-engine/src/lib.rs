@@ -23,6 +23,7 @@ mod files;
 mod git_tool;
 mod history;
 mod journal_size;
+mod lanes;
 mod open_session;
 pub mod ops;
 mod pause;

@@ -56,6 +56,7 @@ fn describe() {
     describe_gauge!("stead_sessions", "Sessions, by status.");
     describe_gauge!("stead_event_streams", "Event streams that are open.");
     describe_gauge!("stead_connections", "Connections that are open.");
+    describe_counter!("stead_connections_evicted_total", "Idle connections that were closed to make room.");
 }
 
 /// Counts up while it lives.

@@ -102,6 +102,7 @@ codes! {
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
     DiskLimit = "disk_limit", CONFLICT, "The session's disk limit is reached";
     JournalFull = "journal_full", CONFLICT, "The session's journal is full";
+    TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
     InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
@@ -214,6 +215,9 @@ impl From<OpError> for Problem {
             OpError::Full { .. } => {
                 Self::new(Code::Capacity, text).hint("close a session, or try again later").retry_after(5)
             }
+            OpError::Busy { .. } => Self::new(Code::TooManyRequests, text)
+                .hint("wait for an answer, or end a command that runs")
+                .retry_after(1),
             OpError::IdempotencyMismatch { .. } => {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }

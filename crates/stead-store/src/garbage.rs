@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::blobs::{BlobError, Blobs, StoredBlob};
 use crate::document::DocumentKind;
 use crate::error::StoreError;
-use crate::references::{self, Holder, References};
+use crate::references::{self, Age, Holder, References};
 use crate::session::SessionQuery;
 use crate::sql::{Conn, values};
 use crate::store::Store;
@@ -28,7 +28,7 @@ pub(crate) async fn unreferenced(
         blobs.list().await.map_err(unreadable)?.into_iter().partition(|blob| blob.modified < before);
     // A manifest that nothing names yet keeps what it names.
     let young: String = young.iter().map(|blob| format!("{}\n", blob.digest)).collect();
-    let kept = references::named_in(blobs, std::iter::once(young.as_str())).await.map_err(unreadable)?;
+    let kept = references::named_in(blobs, std::iter::once(young.as_str()), Age::Unchanged).await.map_err(unreadable)?;
     old.retain(|blob| !kept.contains_key(&blob.digest));
     let sql = "SELECT DISTINCT digest FROM blob_references";
     let held: Vec<(String,)> = conn.all("list references to blobs", sql, values![]).await?;
@@ -86,7 +86,7 @@ async fn backfill_documents(store: &Store, kind: DocumentKind) -> Result<(), Sto
 }
 
 async fn refer(store: &Store, holder: Holder, texts: impl Iterator<Item = &str>) -> Result<(), StoreError> {
-    let named = references::named_in(store.blobs(), texts).await.map_err(unreadable)?;
+    let named = references::named_in(store.blobs(), texts, Age::Renewed).await.map_err(unreadable)?;
     if named.is_empty() { Ok(()) } else { store.refer(References { holder, named }).await }
 }
 

@@ -56,16 +56,24 @@ pub(crate) fn keeps(kind: &str) -> bool {
     kind != TRANSPORT_EVENT
 }
 
-/// The blobs that texts name, directly or through manifests, each made as young as a new one.
-pub(crate) async fn named_in(blobs: &Blobs, texts: impl Iterator<Item = &str>) -> Result<Named, BlobError> {
+/// What becomes of the age of blobs that are found to be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// They become as young as new ones, because something is about to hold them.
+    Renewed,
+    Unchanged,
+}
+
+/// The blobs that texts name, directly or through manifests.
+pub(crate) async fn named_in(blobs: &Blobs, texts: impl Iterator<Item = &str>, age: Age) -> Result<Named, BlobError> {
     let candidates: Vec<Digest> = texts.flat_map(digests).collect();
     if candidates.is_empty() {
         return Ok(Named::new());
     }
-    blobs.with_files(move |files| expand(files, candidates)).await
+    blobs.with_files(move |files| expand(files, candidates, age)).await
 }
 
-fn expand(files: &Files, mut at_hand: Vec<Digest>) -> Result<Named, BlobError> {
+fn expand(files: &Files, mut at_hand: Vec<Digest>, age: Age) -> Result<Named, BlobError> {
     let mut named = Named::new();
     for _ in 0..DEEPEST {
         let mut next = Vec::new();
@@ -74,7 +82,11 @@ fn expand(files: &Files, mut at_hand: Vec<Digest>) -> Result<Named, BlobError> {
                 continue;
             }
             // Most digests in a journal are hashes of trees, and no blob has them.
-            let Some(bytes) = files.touch(&digest)? else { continue };
+            let found = match age {
+                Age::Renewed => files.touch(&digest)?,
+                Age::Unchanged => files.open_file(&digest)?.map(|(_, bytes)| bytes),
+            };
+            let Some(bytes) = found else { continue };
             named.insert(digest, bytes);
             if bytes <= LARGEST_MANIFEST
                 && let Some(manifest) = files.json(&digest)?

@@ -22,7 +22,7 @@ use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
 use crate::open;
 use crate::operation::Operation;
 use crate::own::{self, Ownership};
-use crate::references::{self, Holder, References, Referring};
+use crate::references::{self, Age, Holder, References, Referring};
 use crate::session::{self, SessionQuery, SessionRow};
 use crate::setting::SettingOrInsert;
 use crate::sql::values;
@@ -74,7 +74,7 @@ impl Store {
     }
 
     async fn named_in(&self, texts: impl Iterator<Item = &str>) -> Result<references::Named, StoreError> {
-        references::named_in(&self.blobs, texts).await.map_err(garbage::unreadable)
+        references::named_in(&self.blobs, texts, Age::Renewed).await.map_err(garbage::unreadable)
     }
 
     /// Writes something that names blobs, and who holds them from now on.

@@ -6,6 +6,7 @@
 mod endpoint;
 mod file;
 mod git;
+mod limits;
 mod podman;
 mod server;
 #[cfg(test)]
@@ -16,6 +17,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use endpoint::{Endpoint, is_loopback};
+use limits::LimitKeys;
+pub(crate) use limits::Limits;
 use podman::PodmanKeys;
 pub(crate) use podman::PodmanSettings;
 pub(crate) use server::{Listen, ServerSettings};
@@ -73,6 +76,7 @@ pub(crate) struct Config {
     max_concurrent: Option<Setting>,
     max_upload: Option<Setting>,
     blob_grace_seconds: Option<Setting>,
+    limits: LimitKeys,
     podman: PodmanKeys,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
@@ -133,6 +137,7 @@ impl Config {
                 "blob_grace_seconds",
                 file.blob_grace_seconds.map(|number| number.to_string()),
             )?,
+            limits: LimitKeys::merge(&merge, &file.limits)?,
             podman: PodmanKeys {
                 // The second name is the one that earlier tools of this kind read.
                 cache: merged("STEAD_CACHE", "cache", file.cache)?.or(merge.environment("WEAKINCENTIVES_CACHE")?),

@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Endpoint, Listen, PodmanSettings, ServerSettings};
+use crate::descriptors;
 use crate::failure::Failure;
 use crate::home::{Home, Lock, RunningServer};
 use crate::secret::Secret;
@@ -61,6 +62,7 @@ impl Server {
     /// Returns when the server answers.
     pub(crate) fn start(config: &Config, when_taken: WhenTaken, on_signal: OnSignal) -> Result<Self, Failure> {
         let settings = config.server()?;
+        descriptors::raise_limit();
         let podman = config.podman()?;
         let database = config.database()?;
         let (git, retention) = (config.git()?, config.mirror_retention()?);
@@ -195,17 +197,19 @@ fn engine_settings(
     (mirrors, mirror_retention): (Mirrors, Retention),
     images: Arc<Images>,
 ) -> Settings {
+    let defaults = Settings::default();
     Settings {
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
         max_sessions: settings.max_sessions,
+        calls_per_session: settings.limits.calls_per_session.unwrap_or(defaults.calls_per_session),
         mirrors: Some(mirrors),
         images: Some(images),
         mirror_retention,
         blob_grace: settings.blob_grace,
         // This program again, also after its file was replaced.
         parsers: stead_digest::Parsers::Worker("/proc/self/exe".into()),
-        ..Settings::default()
+        ..defaults
     }
 }
 
@@ -218,7 +222,9 @@ fn server_config(settings: ServerSettings, token: &Secret) -> ServerConfig {
         max_upload_bytes: settings.max_upload.bytes(),
         ..ServerConfig::default()
     };
-    config.with_admin_token("admin", token.expose())
+    let config = settings.limits.over(config);
+    let max_connections = descriptors::connections_within(config.max_connections);
+    ServerConfig { max_connections, ..config }.with_admin_token("admin", token.expose())
 }
 
 /// A URL that works on this machine: nobody can connect to "every address".

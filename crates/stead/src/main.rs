@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod config;
 mod context;
+mod descriptors;
 mod embedded;
 mod exit;
 mod failure;

@@ -47,7 +47,7 @@ pub async fn call_bound_tool(
     cancelled: CancellationToken,
 ) -> Result<BoundReply, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, from, request, cancelled).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, from, request, cancelled).await }).await
 }
 
 async fn decide_and_perform(

@@ -49,7 +49,7 @@ pub async fn call_tool_until(
     cancelled: CancellationToken,
 ) -> Result<ToolReply, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, tool, arguments, cancelled).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, tool, arguments, cancelled).await }).await
 }
 
 async fn decide_and_perform(

@@ -34,7 +34,7 @@ pub async fn start_exec(
     idempotency: Option<Idempotency>,
 ) -> Result<ExecView, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { start(&work, &actor, id, order, idempotency).await }).await
+    engine.in_lane(id, async move { start(&work, &actor, id, order, idempotency).await }).await
 }
 
 async fn start(

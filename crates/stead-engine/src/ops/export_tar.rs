@@ -38,6 +38,8 @@ enum Export {
 /// Begins to export the tree below a path. An export that fails before its first bytes are there is an
 /// error here; a later failure is an error of [`TarStream::next`].
 pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<TarStream, OpError> {
+    // Until the first bytes are there; then the export's own permits count, which may be held for long.
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
     let permits = OpenSession::open(engine, id).await?.export_permits().await?;
     let failed = |source| OpError::Spool { source };

@@ -44,7 +44,7 @@ pub(super) async fn operate_claimed(
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, operation, claim).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, operation, claim).await }).await
 }
 
 async fn decide_and_perform(

@@ -22,6 +22,7 @@ pub enum Opened {
 
 /// Opens a file, for whoever has `read`; lists a directory, for whoever has `ls`.
 pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
     match workspace.open(path).await {
         Ok(file) => {
@@ -38,6 +39,7 @@ pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str
 
 /// What changed since the session began.
 pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
     Ok(workspace.diff().await.map_err(OperateError::from)?)
 }

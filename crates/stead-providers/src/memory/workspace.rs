@@ -323,9 +323,16 @@ impl Workspace for MemoryWorkspace {
         let Ok(tool) = order.tool.as_str().parse::<FileTool>() else { return no_box(order.tool) };
         let current = self.current().await;
         let mut files = current.files.clone();
-        let limits = file_limits(&order.limits);
-        let call = Call { tool, arguments: &order.arguments, limits: &limits, now_millis: order.now.millis() };
-        let reply = tools::call(&mut files, call);
+        // A search through many files would hold up every other session on this thread.
+        let called = off_thread(move || {
+            let limits = file_limits(&order.limits);
+            let call = Call { tool, arguments: &order.arguments, limits: &limits, now_millis: order.now.millis() };
+            let reply = tools::call(&mut files, call);
+            (files, reply)
+        });
+        let Some((files, reply)) = called.await else {
+            return failed("interrupted", "The call was interrupted.".to_owned(), None);
+        };
         let (result, error) = match reply.outcome {
             Ok(result) => (Some(result), None),
             Err(error) => {

@@ -221,7 +221,7 @@ impl Files {
         path.try_exists().map_err(failed("look for", &path))
     }
 
-    pub(super) fn open_file(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
+    pub(crate) fn open_file(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
         let path = self.path(digest);
         match File::open(&path) {
             Ok(file) => {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::git::{CredentialEntry, GitTable};
+use super::limits::LimitTable;
 use crate::failure::Failure;
 
 #[derive(Debug, Default, Deserialize)]
@@ -34,6 +35,8 @@ pub(super) struct File {
     pub(super) allowed_hosts: Vec<String>,
     #[serde(default)]
     pub(super) allowed_origins: Vec<String>,
+    #[serde(default)]
+    pub(super) limits: LimitTable,
     #[serde(default)]
     pub(super) git: GitTable,
     #[serde(default)]

@@ -8,7 +8,7 @@ use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::quantity::ByteSize;
 use stead_store::Database;
 
-use super::{Config, Setting};
+use super::{Config, Limits, Setting};
 use crate::failure::Failure;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7717";
@@ -37,6 +37,7 @@ pub(crate) struct ServerSettings {
     pub(crate) max_upload: ByteSize,
     /// How long a blob that nothing names is kept.
     pub(crate) blob_grace: Duration,
+    pub(crate) limits: Limits,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) allowed_origins: Vec<String>,
     /// Name and BLAKE3 hash of each configured admin token.
@@ -65,6 +66,7 @@ impl Config {
                 pids: None,
             },
             max_sessions: self.max_sessions()?,
+            limits: self.limits()?,
             max_upload: parse(self.max_upload.as_ref(), DEFAULT_MAX_UPLOAD)?,
             blob_grace: Duration::from_secs(parse(self.blob_grace_seconds.as_ref(), DEFAULT_BLOB_GRACE)?),
             allowed_hosts: self.allowed_hosts.clone(),

@@ -8,3 +8,5 @@
 mod disk_use;
 mod full_disk;
 mod memory_limit;
+mod fair_share;
+mod sync_calls;
