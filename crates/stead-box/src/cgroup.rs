@@ -38,7 +38,14 @@ pub fn enforceable() -> Held {
     let has = |controller| hierarchies.iter().any(|hierarchy| hierarchy.controllers.contains(&controller));
     let root = rustix::process::geteuid().is_root();
     // The number of processes can always be held, by the user namespace's own count; the disk by root's images.
-    Held { cpu: has(Controller::Cpu), memory: has(Controller::Memory), pids: true, disk: root, inodes: root, reserve: Reserve::Unneeded }
+    Held {
+        cpu: has(Controller::Cpu),
+        memory: has(Controller::Memory),
+        pids: true,
+        disk: root,
+        inodes: root,
+        reserve: Reserve::Unneeded,
+    }
 }
 
 /// The groups of one box.

@@ -20,8 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::pause::Pause;
 use crate::journal_size::{self, JournalSize};
+use crate::pause::Pause;
 use crate::uploads::Charge;
 use crate::{audit, clock, points};
 
@@ -46,7 +46,6 @@ pub(crate) struct Cell {
 
 /// An export runs as slowly as its client reads, and holds a thread and a job in the box meanwhile.
 const MOST_EXPORTS: usize = 4;
-
 
 impl Cell {
     pub(crate) fn new(state: State) -> Arc<Self> {

@@ -25,7 +25,9 @@ pub(crate) struct Charge {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the session's uploads under way have more bytes than its disk limit of {limit} bytes; send less, or one after the other")]
+#[error(
+    "the session's uploads under way have more bytes than its disk limit of {limit} bytes; send less, or one after the other"
+)]
 struct OverLimit {
     limit: u64,
 }
@@ -67,7 +69,11 @@ struct Charged<'a, R> {
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Charged<'_, R> {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.content).poll_read(context, buffer))?;
         let bytes = (buffer.filled().len() - before) as u64;

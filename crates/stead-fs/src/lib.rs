@@ -59,5 +59,5 @@ pub use limits::Limits;
 pub use memory::MemoryFs;
 pub use mirror::{lay, mirror};
 pub use path::{PathError, PathRules, WorkspacePath};
-pub use sparse::copy_sparse;
 pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};
+pub use sparse::copy_sparse;

@@ -28,7 +28,8 @@ pub(crate) async fn unreferenced(
         blobs.list().await.map_err(unreadable)?.into_iter().partition(|blob| blob.modified < before);
     // A manifest that nothing names yet keeps what it names.
     let young: String = young.iter().map(|blob| format!("{}\n", blob.digest)).collect();
-    let kept = references::named_in(blobs, std::iter::once(young.as_str()), Age::Unchanged).await.map_err(unreadable)?;
+    let kept =
+        references::named_in(blobs, std::iter::once(young.as_str()), Age::Unchanged).await.map_err(unreadable)?;
     old.retain(|blob| !kept.contains_key(&blob.digest));
     let sql = "SELECT DISTINCT digest FROM blob_references";
     let held: Vec<(String,)> = conn.all("list references to blobs", sql, values![]).await?;

@@ -8,9 +8,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, mkdirat, openat, syncfs, unlinkat,
-};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, mkdirat, openat, syncfs, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 

@@ -23,6 +23,9 @@ use super::job::failed;
 use super::put_all::put_all;
 use crate::protocol::{Answer, FileAsk, FileStat, IfMissing, IfThere, PatchText};
 
+/// Bytes of files, holes counted, in a tree that the server copies.
+const MOST_COPIED: u64 = 64 << 30;
+
 /// Why it was not done: a stable code and a sentence.
 pub(super) struct Undone {
     pub(super) code: &'static str,
@@ -76,8 +79,12 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         FileAsk::Open { path, most_bytes } => open(files, &existing(path)?, lent()?, *most_bytes),
         FileAsk::Export { path, most_bytes } => {
             limit_writes(*most_bytes)?;
-            let mut out = io::BufWriter::with_capacity(256 << 10, lent()?);
-            archive::export_tar(files, &existing(path)?, &mut out)?;
+            let (out, path) = (lent()?, existing(path)?);
+            if out.metadata()?.is_file() {
+                refuse_vast(files, &path)?;
+            }
+            let mut out = io::BufWriter::with_capacity(256 << 10, out);
+            archive::export_tar(files, &path, &mut out)?;
             out.flush()?;
             Ok(done)
         }
@@ -125,6 +132,18 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         FileAsk::StampWritten => stamp_of(&upper(compared)?),
         FileAsk::Touched { most } => touched(compared, *most),
     }
+}
+
+/// Refuses a tree that would take the server hours to write and hash again, all of it holes.
+fn refuse_vast(files: &DiskFs, path: &WorkspacePath) -> Result<(), Undone> {
+    let mut bytes = 0u64;
+    files.walk(path, &mut |walked| {
+        if walked.kind == Kind::File {
+            bytes = bytes.saturating_add(files.stat_entry(&walked.path).map_or(0, |stat| stat.size));
+        }
+        ControlFlow::Continue(Walk::IfReadable)
+    })?;
+    if bytes > MOST_COPIED { Err(Undone { code: "too_large", message: bytes.to_string() }) } else { Ok(()) }
 }
 
 fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {

@@ -44,12 +44,7 @@ struct Tape<'a> {
     sparse_files: u64,
 }
 
-fn append(
-    fs: &dyn Filesystem,
-    tape: &mut Tape<'_>,
-    from: &WorkspacePath,
-    walked: &Walked,
-) -> Result<(), ArchiveError> {
+fn append(fs: &dyn Filesystem, tape: &mut Tape<'_>, from: &WorkspacePath, walked: &Walked) -> Result<(), ArchiveError> {
     let Some(below) = walked.path.below(from) else { return Ok(()) };
     let name = Path::new(below.as_os_str());
     let stat = fs.stat_entry(&walked.path)?;

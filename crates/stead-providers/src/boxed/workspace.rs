@@ -315,7 +315,9 @@ fn kept_error(error: ProviderError) -> OperateError {
     match error {
         ProviderError::Box { source } => operate_error("", source),
         ProviderError::Unsupported { .. } => OperateError::Unsupported,
-        full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull) => OperateError::NoRoom { reason: full.to_string() },
+        full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull) => {
+            OperateError::NoRoom { reason: full.to_string() }
+        }
         ProviderError::NoSnapshot { snapshot } => OperateError::NoSnapshot { snapshot },
         other => operate_error("", BoxError::Lost(std::io::Error::other(other.to_failure().message))),
     }

@@ -23,12 +23,7 @@ const REST_TRIES: u32 = 20;
 const REST_AGAIN: Duration = Duration::from_millis(10);
 
 impl LayeredHome {
-    pub(super) fn keep_as(
-        &self,
-        turn: &mut Turn,
-        snapshot: SnapshotId,
-        margin: Margin,
-    ) -> Result<(), ProviderError> {
+    pub(super) fn keep_as(&self, turn: &mut Turn, snapshot: SnapshotId, margin: Margin) -> Result<(), ProviderError> {
         let kept = match self.freeze(turn, Durability::Later, margin)? {
             Some(layers) => layers,
             None => vec![self.copy(turn)?],

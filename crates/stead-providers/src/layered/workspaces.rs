@@ -243,12 +243,7 @@ impl Workspaces {
     /// `false` if there is no such snapshot. `given_up` generations of the volume, those written over
     /// the old layers, are no longer used. The caller has the workspace's turn and has called
     /// [`Self::hold_snapshot`].
-    pub(super) fn stand_on(
-        &self,
-        id: WorkspaceId,
-        snapshot: SnapshotId,
-        given_up: u32,
-    ) -> Result<bool, ProviderError> {
+    pub(super) fn stand_on(&self, id: WorkspaceId, snapshot: SnapshotId, given_up: u32) -> Result<bool, ProviderError> {
         // Found and named in one step: between them another workspace could let go of the volumes.
         self.change_among(id, Durability::Now, |lineages| {
             let Some(layers) = find_snapshot(lineages, snapshot) else { return false };

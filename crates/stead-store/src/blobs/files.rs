@@ -94,7 +94,11 @@ impl Files {
     }
 
     /// Removes a blob if its time of modification is as wanted; says whether it went.
-    pub(super) fn remove_if(&self, digest: &Digest, wanted: impl FnOnce(SystemTime) -> bool) -> Result<bool, BlobError> {
+    pub(super) fn remove_if(
+        &self,
+        digest: &Digest,
+        wanted: impl FnOnce(SystemTime) -> bool,
+    ) -> Result<bool, BlobError> {
         let path = self.path(digest);
         let _ages = self.ages();
         let modified = match fs::metadata(&path).and_then(|facts| facts.modified()) {

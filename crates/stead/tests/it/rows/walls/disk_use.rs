@@ -54,8 +54,7 @@ fn a_sparse_terabyte_is_exported_as_its_data(files: Files) {
 
     // GNU tar reads the same files from it, and their holes.
     let place = tempfile::tempdir().unwrap();
-    let mut unpack =
-        Command::new("tar").args(["-x", "-C"]).arg(place.path()).stdin(Stdio::piped()).spawn().unwrap();
+    let mut unpack = Command::new("tar").args(["-x", "-C"]).arg(place.path()).stdin(Stdio::piped()).spawn().unwrap();
     unpack.stdin.take().unwrap().write_all(&tar).unwrap();
     assert!(unpack.wait().unwrap().success());
     let big = std::fs::File::open(place.path().join("big")).unwrap();
@@ -79,9 +78,8 @@ fn a_sparse_terabyte_is_exported_as_its_data(files: Files) {
 /// Pipes and unlinked files that the server has open.
 fn open_files(server: &TestServer) -> (usize, usize) {
     let fds = std::fs::read_dir(format!("/proc/{}/fd", server.pid().unwrap())).unwrap();
-    let targets: Vec<String> = fds
-        .filter_map(|fd| Some(std::fs::read_link(fd.ok()?.path()).ok()?.to_string_lossy().into_owned()))
-        .collect();
+    let targets: Vec<String> =
+        fds.filter_map(|fd| Some(std::fs::read_link(fd.ok()?.path()).ok()?.to_string_lossy().into_owned())).collect();
     let count = |wanted: &dyn Fn(&str) -> bool| targets.iter().filter(|target| wanted(target)).count();
     (count(&|target| target.starts_with("pipe:")), count(&|target| target.ends_with(" (deleted)")))
 }
@@ -129,7 +127,10 @@ fn a_box_keeps_no_bytes_of_uploads_that_it_has_or_refused() {
     client.bytes("PUT", &file, &[("if-match", "\"sha256:no\"")], &vec![0xe0; 1 << 20]).reply().problem(412, "stale");
     let detail = client.bytes("PUT", &file, &[], &vec![0xe1; 40 << 20]).reply().problem(409, "disk_limit");
     assert!(detail.contains("disk limit"), "{detail}");
-    client.bytes("PUT", &path(&session, "/files/d?format=tar"), &[], &vec![0xe2; 1 << 20]).reply().problem(422, "archive_refused");
+    client
+        .bytes("PUT", &path(&session, "/files/d?format=tar"), &[], &vec![0xe2; 1 << 20])
+        .reply()
+        .problem(422, "archive_refused");
     assert_eq!(blob_files(server.home()), Vec::<String>::new());
     assert_eq!(client.bytes("GET", &file, &[], b"").expect(200), vec![0xf2; 1 << 20], "the last that was taken");
 

@@ -6,7 +6,7 @@
 //! namespaces and processes that they made themselves.
 
 mod disk_use;
+mod fair_share;
 mod full_disk;
 mod memory_limit;
-mod fair_share;
 mod sync_calls;
