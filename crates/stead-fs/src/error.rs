@@ -33,14 +33,25 @@ pub enum FsError {
     TooDeep { path: WorkspacePath, limit: usize },
     #[error("{path} has {size} bytes, more than the {limit} that are read at once; read it as a stream")]
     TooLarge { path: WorkspacePath, size: u64, limit: u64 },
-    #[error("no space left on the workspace's disk for {path}; remove files, or ask for a larger disk limit")]
-    NoSpace { path: WorkspacePath },
     #[error("Invalid glob pattern: {reason}")]
     Glob { reason: String },
     #[error("Invalid regular expression: {reason}")]
     Regex { reason: String },
     #[error("this snapshot is of another kind of filesystem")]
     ForeignSnapshot,
+    #[error("permission denied: cannot {action} {path}")]
+    Denied { action: &'static str, path: WorkspacePath },
+    #[error("read-only file system: cannot {action} {path}")]
+    ReadOnly { action: &'static str, path: WorkspacePath },
+    #[error("no space left: cannot {action} {path}")]
+    NoSpace { action: &'static str, path: WorkspacePath },
+    #[error("{path} changed while it was read; try again")]
+    Changed { path: WorkspacePath },
+    /// A failure inside a box, in the box's own words, which name the path.
+    #[error("{message}")]
+    Told { code: &'static str, message: String },
+    #[error("the workspace cannot be reached: {reason}")]
+    Unreachable { reason: String },
     #[error(transparent)]
     Path(#[from] PathError),
     #[error("cannot {action} {path}")]
@@ -64,7 +75,12 @@ impl FsError {
             Self::LinkLoop { .. } => "link_loop",
             Self::Special { .. } => "special_file",
             Self::TooLarge { .. } => "too_large",
+            Self::Denied { .. } => "permission_denied",
+            Self::ReadOnly { .. } => "read_only",
             Self::NoSpace { .. } => "no_space",
+            Self::Changed { .. } => "changed",
+            Self::Told { code, .. } => code,
+            Self::Unreachable { .. } => "unreachable",
             Self::Root
             | Self::NotLink { .. }
             | Self::IntoItself { .. }
@@ -77,12 +93,26 @@ impl FsError {
         }
     }
 
-    /// A write that failed for a reason other than the path.
-    pub(crate) fn unwritten(path: &WorkspacePath, source: io::Error) -> Self {
+    /// Why bytes did not get into a file.
+    pub fn writing(path: &WorkspacePath, source: io::Error) -> Self {
+        let (action, path) = ("write", path.clone());
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path: path.clone() },
-            _ => Self::Io { action: "write", path: path.clone(), source },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { action, path },
+            _ => Self::Io { action, path, source },
         }
+    }
+
+    /// Whether an entry that a walk reported is gone, or is another kind of entry by now.
+    pub const fn is_vanished(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFound { .. }
+                | Self::NotDirectory { .. }
+                | Self::IsDirectory { .. }
+                | Self::NotLink { .. }
+                | Self::LinkLoop { .. }
+                | Self::Special { .. }
+        )
     }
 
     /// The sentence with its cause, for those who show one line.

@@ -62,7 +62,7 @@ impl<'a> Stage<'a> {
             if total > limit {
                 return Err(StageError::TooLong { limit });
             }
-            writer.write_all(&buffer[..count]).map_err(|source| FsError::unwritten(path, source))?;
+            writer.write_all(&buffer[..count]).map_err(|source| FsError::writing(path, source))?;
         }
         let written = writer.finish()?;
         if permission == Permission::Executable {

@@ -41,16 +41,22 @@ impl From<FsError> for Undone {
 impl From<ArchiveError> for Undone {
     fn from(error: ArchiveError) -> Self {
         match error {
+            ArchiveError::Fs(error) => error.into(),
             ArchiveError::Io(error) => error.into(),
-            error => Self { code: error.code(), message: error.to_string() },
+            refused => Self { code: refused.code(), message: refused.to_string() },
         }
     }
 }
 
 impl From<io::Error> for Undone {
     fn from(error: io::Error) -> Self {
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        Self { code: if full { "no_space" } else { "io" }, message: error.to_string() }
+        let code = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "no_space",
+            io::ErrorKind::PermissionDenied => "permission_denied",
+            io::ErrorKind::ReadOnlyFilesystem => "read_only",
+            _ => "io",
+        };
+        Self { code, message: error.to_string() }
     }
 }
 

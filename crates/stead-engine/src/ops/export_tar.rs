@@ -11,10 +11,11 @@ use bytes::Bytes;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, SessionId};
 use stead_fs::archive::ArchiveError;
+use stead_providers::OperateError;
 use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinHandle;
 
-use super::read_files::allowed;
+use super::read_files::{allowed, unread};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
@@ -51,7 +52,11 @@ pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &st
         workspace.export(&path, File::from(std::os::fd::OwnedFd::from(writer))).await
     });
     let mut tar = TarStream { first: None, pipe, export: Export::Running(running) };
-    tar.first = tar.read().await?;
+    match tar.read().await {
+        Ok(first) => tar.first = first,
+        Err(OpError::Operate(OperateError::Fs(error))) => return Err(unread(engine, id, error).await),
+        Err(error) => return Err(error),
+    }
     Ok(tar)
 }
 

@@ -24,8 +24,8 @@ pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write
     let mut tape = Tape { builder: Builder::new(out), sparse_files: 0 };
     let mut failed = None;
     fs.walk(from, &mut |walked| match append(fs, &mut tape, from, walked) {
-        // Gone meanwhile, or another thing by now.
-        Ok(()) | Err(ArchiveError::Fs(FsError::NotFound { .. })) => ControlFlow::Continue(Walk::Continue),
+        Ok(()) => ControlFlow::Continue(Walk::Continue),
+        Err(ArchiveError::Fs(error)) if error.is_vanished() => ControlFlow::Continue(Walk::Continue),
         Err(error) => {
             failed = Some(error);
             ControlFlow::Break(())
@@ -72,7 +72,11 @@ fn append(fs: &dyn Filesystem, tape: &mut Tape<'_>, from: &WorkspacePath, walked
             append_file(tape, &mut header, name, fs.open_walked(&walked.path)?)
         }
     };
-    written.map_err(ArchiveError::Io)
+    written.map_err(|error| match error.kind() {
+        // Its header is written, so the archive cannot be continued.
+        io::ErrorKind::UnexpectedEof => FsError::Changed { path: walked.path.clone() }.into(),
+        _ => ArchiveError::Io(error),
+    })
 }
 
 fn append_file(tape: &mut Tape<'_>, header: &mut Header, name: &Path, content: Content) -> io::Result<()> {

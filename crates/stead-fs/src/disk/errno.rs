@@ -19,8 +19,10 @@ pub(super) fn error(action: &'static str, path: &WorkspacePath, errno: Errno) ->
         // Only a resolution that left the root crosses anything here.
         Errno::XDEV => FsError::Escapes { path },
         Errno::LOOP => FsError::LinkLoop { path },
-        Errno::NOSPC | Errno::DQUOT => FsError::NoSpace { path },
         Errno::NAMETOOLONG => FsError::Path(PathError::SegmentTooLong { limit: NAME_MAX }),
+        Errno::ACCESS | Errno::PERM => FsError::Denied { action, path },
+        Errno::ROFS => FsError::ReadOnly { action, path },
+        Errno::NOSPC | Errno::DQUOT => FsError::NoSpace { action, path },
         other => FsError::Io { action, path, source: other.into() },
     }
 }

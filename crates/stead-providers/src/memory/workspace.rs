@@ -134,7 +134,7 @@ impl Keeper {
     fn check(&self, before: &MemoryFs, after: &MemoryFs) -> Result<(), FsError> {
         let used = after.used_bytes();
         let fits = used <= self.limit || used <= before.used_bytes();
-        if fits { Ok(()) } else { Err(FsError::NoSpace { path: WorkspacePath::root() }) }
+        if fits { Ok(()) } else { Err(FsError::NoSpace { action: "grow", path: WorkspacePath::root() }) }
     }
 
     /// Whether one more tree can be kept: the files and all that is kept may take twice the limit.

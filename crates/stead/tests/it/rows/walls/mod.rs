@@ -10,3 +10,9 @@ mod fair_share;
 mod full_disk;
 mod memory_limit;
 mod sync_calls;
+use super::Files;
+
+mod agent_errors;
+mod host_paths;
+mod special_bits;
+mod tars;
