@@ -68,8 +68,12 @@ pub enum LayerSpec {
 /// A directory of the host's that is the workspace itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
+    /// The real path, with no symbolic link in it.
     pub path: PathBuf,
     pub access: Access,
+    /// The user who owned the directory when it was allowed. A box writes as the owner, so another owner is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -107,6 +107,7 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
         limits: spec.limits.clone(),
         env: spec.plan.env.clone(),
         base_image: spec.base_image.clone(),
+        image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),
     };
     Ok(Step { events: vec![started], effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }) })

@@ -44,6 +44,8 @@ pub enum Action {
         mode: MountMode,
         #[serde(default)]
         allowed_host_roots: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allowed_root_owned_mounts: Vec<String>,
     },
     /// Copies every mount in, or none. The roots are the ones that were allowed when the plan was made.
     HydrateMounts {
@@ -141,7 +143,11 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Result<InitPlan, Incomplete> {
             actions.push(Action::CreateWorkspace);
             let (host_path, mode) = (host_path.clone(), *mode);
             let allowed_host_roots = inputs.platform.allowed_host_roots.clone();
-            actions.push(Action::MountDirectory { host_path, mode, allowed_host_roots });
+            let allowed_root_owned_mounts = match mode {
+                MountMode::ReadWrite => inputs.platform.allowed_root_owned_mounts.clone(),
+                MountMode::Overlay | MountMode::ReadOnly => Vec::new(),
+            };
+            actions.push(Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts });
         }
         (WorkspacePolicy::Bundle { source, digest }, _) => {
             let policy = Value::from(WorkspacePolicy::Bundle { source: source.clone(), digest: None });

@@ -161,9 +161,23 @@ impl Read for Project {
 pub struct Platform {
     pub workspace_policy: Option<WorkspacePolicy>,
     pub allowed_host_roots: Vec<String>,
+    /// Directories of root's, and all below them, that may be mounted `rw`.
+    #[serde(default)]
+    pub allowed_root_owned_mounts: Vec<String>,
     pub allowed_git_hosts: Vec<String>,
     pub env: Env,
     pub defaults: PlatformDefaults,
+}
+
+impl Platform {
+    /// Whether a path is inside an allowed root by its text. What it leads to is checked where it is opened.
+    pub fn names_root_of(&self, path: &str) -> bool {
+        let inside = |root: &String| {
+            let rest = path.strip_prefix(root.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        path.starts_with('/') && !path.split('/').any(|part| part == "..") && self.allowed_host_roots.iter().any(inside)
+    }
 }
 
 /// What an agent type gets where it says nothing; over the server's own `WORKSPACE_DEFAULT_*`.
@@ -198,6 +212,11 @@ impl Read for Platform {
                 .into_iter()
                 .map(|text| text.0)
                 .collect(),
+            allowed_root_owned_mounts: fields
+                .or("allowed_root_owned_mounts", Vec::<Bounded<1, 4096>>::new())
+                .into_iter()
+                .map(|text| text.0)
+                .collect(),
             allowed_git_hosts: fields
                 .or("allowed_git_hosts", Vec::<Bounded<1, 255>>::new())
                 .into_iter()
@@ -208,6 +227,9 @@ impl Read for Platform {
         };
         if platform.allowed_host_roots.iter().any(|root| !root.starts_with('/')) {
             fields.fail("allowed_host_roots", "every root must be an absolute path");
+        }
+        if platform.allowed_root_owned_mounts.iter().any(|path| !path.starts_with('/')) {
+            fields.fail("allowed_root_owned_mounts", "every directory must be an absolute path");
         }
         fields.done();
         Some(platform)

@@ -17,6 +17,11 @@ pub enum Rejection {
     Incomplete(#[from] Incomplete),
     #[error(transparent)]
     Repository(#[from] RepositoryRefused),
+    #[error(
+        "base_image '{path}' is a directory of the host outside the platform's allowed_host_roots: \
+         import it with stead image import and name the image, or allow the directory"
+    )]
+    HostImage { path: String },
     #[error("this session has no workspace: {reason}")]
     NoWorkspace { reason: &'static str },
     #[error("the session is {status}, not active")]
@@ -54,6 +59,7 @@ impl Rejection {
             Self::Incompatible(_) => "policy_incompatible",
             Self::Incomplete(_) => "policy_incomplete",
             Self::Repository(_) => "repository_refused",
+            Self::HostImage { .. } => "base_image_refused",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",

@@ -68,6 +68,9 @@ pub struct WorkspaceSpec {
     pub tools: ToolSet,
     pub tool_limits: ToolLimits,
     pub base_image: Option<String>,
+    /// Where a base image that is a directory of the host must lie: the roots that were allowed when the session was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_roots: Vec<String>,
     /// What the image's name meant to the session this one was cloned from: its box is made from the same bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest: Option<String>,
@@ -172,6 +175,7 @@ fn specify_workspace(
         tools: config.tools.clone().unwrap_or_else(ToolSet::all),
         tool_limits: config.limits,
         base_image: config.base_image.clone(),
+        image_roots: image_roots(config.base_image.as_deref(), platform)?,
         image_digest: None,
         require_workspace: config.require_workspace,
         on_setup_failure: config.on_setup_failure,
@@ -180,6 +184,15 @@ fn specify_workspace(
     };
     spec.fingerprint = fingerprint(&spec);
     Ok(spec)
+}
+
+/// The roots for a base image that is a directory of the host; none for one that is a name.
+pub fn image_roots(base_image: Option<&str>, platform: &Platform) -> Result<Vec<String>, Rejection> {
+    match base_image.filter(|image| image.starts_with('/')) {
+        None => Ok(Vec::new()),
+        Some(path) if platform.names_root_of(path) => Ok(platform.allowed_host_roots.clone()),
+        Some(path) => Err(Rejection::HostImage { path: path.to_owned() }),
+    }
 }
 
 /// The repository of a `git` policy, if the platform lets anyone go there.

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
+use stead_fs::archive::{ArchiveError, TarReader};
 use stead_fs::{Content, Filesystem, FsError, Kind, Walk, WorkspacePath};
 
 use crate::language::{self, Language};
@@ -25,6 +26,17 @@ pub enum SurveyError {
     Files(#[from] FsError),
     #[error("the tree did not arrive whole")]
     Stream(#[from] io::Error),
+    #[error("the tree did not arrive whole")]
+    Archive(#[source] ArchiveError),
+}
+
+impl From<ArchiveError> for SurveyError {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Io(source) => Self::Stream(source),
+            other => Self::Archive(other),
+        }
+    }
 }
 
 /// One file. Directories are what their files' paths say; links and special files are counted.
@@ -99,16 +111,14 @@ impl Survey {
     /// Reads a tar of a workspace, as far as it goes. Nothing is unpacked.
     pub fn of_tar(tar: impl Read) -> Result<Self, SurveyError> {
         let mut survey = Self::default();
-        let mut archive = tar::Archive::new(tar);
-        for entry in archive.entries()? {
-            let mut entry = entry?;
-            let bytes = entry.path_bytes().into_owned();
-            let segments = bytes.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
+        let mut members = TarReader::new(tar);
+        while let Some(member) = members.next_member()? {
+            let segments = member.name.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
             // A path that no workspace has is no part of one.
             let Ok(path) = WorkspacePath::from_segments(segments) else { continue };
             let path = path.to_string();
-            match entry.header().entry_type() {
-                tar::EntryType::Regular => survey.file(&path, entry.size(), &mut entry)?,
+            match member.kind {
+                tar::EntryType::Regular => survey.file(&path, member.size, &mut members)?,
                 tar::EntryType::Symlink => survey.link(&path),
                 _ => {}
             }

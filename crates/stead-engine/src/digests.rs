@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use stead_core::SessionId;
 use stead_digest::{Cache, Digest, GENERATOR, Parsers, Survey, SurveyError};
-use stead_providers::Workspace;
+use stead_fs::archive::ArchiveError;
+use stead_providers::{OperateError, Workspace};
 use tokio::sync::Semaphore;
 
 use crate::error::OpError;
@@ -132,6 +133,7 @@ async fn survey(workspace: Arc<dyn Workspace>) -> Result<Survey, OpError> {
             let reason = format!("the workspace did not tell of its files within {} seconds", PATIENCE.as_secs());
             Err(OpError::Undigested { reason })
         }
+        (_, Err(ArchiveError::Fs(error))) => Err(OperateError::from(error).into()),
         (_, Err(source)) => Err(OpError::Export { source }),
         (Err(error), Ok(())) => Err(OpError::Undigested { reason: error.to_string() }),
     }

@@ -15,7 +15,7 @@ use stead_core::command::CreateOrder;
 use stead_core::config::{ProviderName, ResourceLimits, WorkspaceConfig};
 use stead_core::env::Env;
 use stead_core::registry::AgentType;
-use stead_core::spec::WorkspaceSpec;
+use stead_core::spec::{WorkspaceSpec, image_roots};
 use stead_core::{SessionId, Timestamp, WorkspaceId};
 use tokio::sync::Notify;
 
@@ -120,7 +120,7 @@ impl Pool {
 pub(crate) async fn take(engine: &Engine, agent_type: &str, spec: &mut WorkspaceSpec) {
     let keeps = engine.pool().lock().of.contains_key(agent_type);
     let (Some(provider), true) = (spec.providers.first().copied(), keeps) else { return };
-    let order = order(spec.id, spec.base_image.clone(), &spec.limits);
+    let order = order(spec.id, (spec.base_image.clone(), spec.image_roots.clone()), &spec.limits);
     // The shape as it is now: an image that was replaced since has another one.
     let key = match engine.providers().get(provider) {
         Ok(provider) => provider.shape(&order).await.ok().flatten(),
@@ -215,7 +215,8 @@ async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
             let name = config.provider.unwrap_or(usual);
             let limits =
                 config.resource_limits.or(&platform.defaults.resource_limits).or(&engine.settings().default_limits);
-            let order = order(WorkspaceId::from_bits(0), config.base_image.clone(), &limits);
+            let Ok(roots) = image_roots(config.base_image.as_deref(), &platform) else { continue };
+            let order = order(WorkspaceId::from_bits(0), (config.base_image.clone(), roots), &limits);
             let Ok(provider) = engine.providers().get(name) else { continue };
             match provider.shape(&order).await {
                 Ok(Some(key)) => wanted.push((id.to_string(), name, key, config.warm_pool, order)),
@@ -273,8 +274,12 @@ async fn remove(engine: &Engine, provider: ProviderName, member: WorkspaceId) {
 }
 
 /// A box of nobody's: the image and the disk shape it, everything else is bound when it is claimed.
-fn order(workspace: WorkspaceId, base_image: Option<String>, limits: &ResourceLimits) -> CreateOrder {
+fn order(
+    workspace: WorkspaceId,
+    (base_image, image_roots): (Option<String>, Vec<String>),
+    limits: &ResourceLimits,
+) -> CreateOrder {
     let limits = ResourceLimits { disk: limits.disk.clone(), ..ResourceLimits::default() };
     let (session, env) = (SessionId::from_bits(0), Env::default());
-    CreateOrder { workspace, session, limits, env, base_image, image_digest: None }
+    CreateOrder { workspace, session, limits, env, base_image, image_roots, image_digest: None }
 }

@@ -129,6 +129,7 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
         limits: spec.limits.clone(),
         env: spec.plan.env.clone(),
         base_image: spec.base_image.clone(),
+        image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),
     };
     provider.adopt(&AdoptOrder { create, history }).await.map_err(Failed::Provider)

@@ -6,13 +6,16 @@
 
 mod error;
 mod export;
+mod extensions;
 mod format;
 pub mod image;
 mod limits;
 mod manifest;
 mod meter;
 mod name;
+mod sparse;
 mod tape;
+mod tar_reader;
 mod unpack_tree;
 mod zipped;
 
@@ -22,6 +25,8 @@ pub use error::ArchiveError;
 pub use export::export_tar;
 pub use format::ArchiveFormat;
 pub use limits::ArchiveLimits;
+pub use sparse::{Segment, SparseMap};
+pub use tar_reader::{Member, TarReader};
 pub use unpack_tree::unpack_tree;
 
 use crate::digest::{Digest, Hasher};

@@ -20,10 +20,14 @@ mod write;
 
 use std::fmt;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::entry::Kind;
+use crate::error::FsError;
+use crate::filesystem::{Filesystem, Walk};
 use crate::path::WorkspacePath;
 use beneath::Root;
 pub use snapshot::DiskSnapshot;
@@ -58,6 +62,32 @@ impl DiskFs {
     /// The directory behind a descriptor.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self { root: Arc::new(Root::new(fd)), durability: Durability::default(), snapshots: std::env::temp_dir() }
+    }
+
+    /// The directory at a path below this one, reached through no link.
+    pub fn subdirectory(&self, path: &WorkspacePath) -> Result<Self, FsError> {
+        let fd = self.root.directory(path).map_err(|errno| errno::error("open", path, errno))?;
+        Ok(Self { root: Arc::new(Root::new(fd)), ..self.clone() })
+    }
+
+    /// The user who owns the directory.
+    pub fn owner(&self) -> io::Result<u32> {
+        Ok(rustix::fs::fstat(self.root.fd())?.st_uid)
+    }
+
+    /// The first regular file below that has a set-id bit and belongs to `owner`. Directories that cannot be read are skipped.
+    pub fn find_set_id(&self, owner: u32) -> Result<Option<WorkspacePath>, FsError> {
+        let mut found = None;
+        self.walk(&WorkspacePath::root(), &mut |walked| {
+            let entry = if walked.kind == Kind::File { self.root.entry(&walked.path).ok() } else { None };
+            let raw = entry.and_then(|fd| rustix::fs::fstat(fd).ok());
+            if raw.is_some_and(|raw| raw.st_uid == owner && raw.st_mode & 0o6000 != 0) {
+                found = Some(walked.path.clone());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(Walk::IfReadable)
+        })?;
+        Ok(found)
     }
 
     pub fn with_durability(self, durability: Durability) -> Self {

@@ -39,6 +39,19 @@ pub enum FsError {
     Regex { reason: String },
     #[error("this snapshot is of another kind of filesystem")]
     ForeignSnapshot,
+    #[error("permission denied: cannot {action} {path}")]
+    Denied { action: &'static str, path: WorkspacePath },
+    #[error("read-only file system: cannot {action} {path}")]
+    ReadOnly { action: &'static str, path: WorkspacePath },
+    #[error("no space left: cannot {action} {path}")]
+    NoSpace { action: &'static str, path: WorkspacePath },
+    #[error("{path} changed while it was read; try again")]
+    Changed { path: WorkspacePath },
+    /// A failure inside a box, in the box's own words, which name the path.
+    #[error("{message}")]
+    Told { code: &'static str, message: String },
+    #[error("the workspace cannot be reached: {reason}")]
+    Unreachable { reason: String },
     #[error(transparent)]
     Path(#[from] PathError),
     #[error("cannot {action} {path}")]
@@ -62,6 +75,12 @@ impl FsError {
             Self::LinkLoop { .. } => "link_loop",
             Self::Special { .. } => "special_file",
             Self::TooLarge { .. } => "too_large",
+            Self::Denied { .. } => "permission_denied",
+            Self::ReadOnly { .. } => "read_only",
+            Self::NoSpace { .. } => "no_space",
+            Self::Changed { .. } => "changed",
+            Self::Told { code, .. } => code,
+            Self::Unreachable { .. } => "unreachable",
             Self::Root
             | Self::NotLink { .. }
             | Self::IntoItself { .. }
@@ -72,6 +91,28 @@ impl FsError {
             | Self::Path(_) => "invalid_argument",
             Self::Io { .. } => "io",
         }
+    }
+
+    /// Why bytes did not get into a file.
+    pub fn writing(path: &WorkspacePath, source: io::Error) -> Self {
+        let (action, path) = ("write", path.clone());
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { action, path },
+            _ => Self::Io { action, path, source },
+        }
+    }
+
+    /// Whether an entry that a walk reported is gone, or is another kind of entry by now.
+    pub const fn is_vanished(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFound { .. }
+                | Self::NotDirectory { .. }
+                | Self::IsDirectory { .. }
+                | Self::NotLink { .. }
+                | Self::LinkLoop { .. }
+                | Self::Special { .. }
+        )
     }
 
     /// The sentence with its cause, for those who show one line.

@@ -4,6 +4,7 @@
 //! is. No roots configured means nothing is allowed. Links are skipped unless the mount follows them, and then they are
 //! followed inside the allowed roots only.
 
+mod directory;
 mod error;
 mod fingerprint;
 mod plan;
@@ -12,6 +13,7 @@ mod roots;
 
 use serde::{Deserialize, Serialize};
 
+pub use directory::HostDirectory;
 pub use error::MountError;
 pub use preview::MountPreview;
 pub use roots::AllowedRoots;

@@ -21,6 +21,9 @@ use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
 use quote::quoted;
 
+/// No tool can apply a patch to a longer path, and the cost of comparing grows with the square of the depth.
+const MAX_PATH: usize = 4_096;
+const MAX_DEPTH: usize = 1_000;
 /// Longer files are named, not shown: comparing them line by line is nobody's wish.
 const MAX_BYTES: u64 = 8 << 20;
 
@@ -76,8 +79,9 @@ fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspaceP
             continue;
         }
         patch.changed.push(path.clone());
-        let old = old.map(|leaf| Side::load(before, path, *leaf)).transpose()?;
-        let new = new.map(|leaf| Side::load(after, path, *leaf)).transpose()?;
+        let changed = |error: FsError| if error.is_vanished() { FsError::Changed { path: path.clone() } } else { error };
+        let old = old.map(|leaf| Side::load(before, path, *leaf)).transpose().map_err(changed)?;
+        let new = new.map(|leaf| Side::load(after, path, *leaf)).transpose().map_err(changed)?;
         match (&old, &new) {
             // A file that became a link, or the other way: one goes, one comes.
             (Some(gone), Some(come)) if gone.is_link() != come.is_link() => {
@@ -88,6 +92,17 @@ fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspaceP
         }
     }
     Ok(patch)
+}
+
+/// Refuses a path that no patch can name.
+fn check_depth(path: &WorkspacePath) -> Result<(), FsError> {
+    let bytes = path.as_bytes();
+    if bytes.len() <= MAX_PATH && bytes.iter().filter(|byte| **byte == b'/').count() < MAX_DEPTH {
+        return Ok(());
+    }
+    // Named by its beginning: the whole of it fills a page.
+    let shown = WorkspacePath::from_segments(path.segments().take(8)).unwrap_or_else(|_| WorkspacePath::root());
+    Err(FsError::TooDeep { path: shown, limit: MAX_DEPTH })
 }
 
 /// What a patch knows of a path: files and links.
@@ -111,29 +126,46 @@ fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<W
             Err(FsError::NotFound { .. } | FsError::NotDirectory { .. }) => continue,
             Err(error) => return Err(error),
         }
+        let mut too_deep = None;
         let walked = fs.walk(scope, &mut |walked| {
             if walked.path.name().is_some_and(is_repository) {
                 return ControlFlow::Continue(Walk::Skip);
             }
+            if let Err(error) = check_depth(&walked.path) {
+                too_deep = Some(error);
+                return ControlFlow::Break(());
+            }
             found.push(walked.clone());
             ControlFlow::Continue(Walk::Continue)
         });
-        walked?;
+        match walked {
+            Err(error) if error.is_vanished() => {}
+            walked => walked?,
+        }
+        too_deep.map_or(Ok(()), Err)?;
     }
     let mut leaves = BTreeMap::new();
     for walked in found {
-        let leaf = match walked.kind {
-            Kind::Directory | Kind::Special => continue,
-            Kind::Symlink => Leaf { mode: "120000", digest: Digest::of(&fs.read_link(&walked.path)?) },
-            Kind::File => {
-                let executable = fs.stat_entry(&walked.path)?.permission == Permission::Executable;
-                let mode = if executable { "100755" } else { "100644" };
-                Leaf { mode, digest: fs.hash(&walked.path)? }
-            }
-        };
-        leaves.insert(walked.path, leaf);
+        match leaf(fs, &walked) {
+            Ok(leaf) => leaves.extend(leaf.map(|leaf| (walked.path, leaf))),
+            Err(error) if error.is_vanished() => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(leaves)
+}
+
+/// `None` for what a patch does not know.
+fn leaf(fs: &dyn Filesystem, walked: &Walked) -> Result<Option<Leaf>, FsError> {
+    Ok(Some(match walked.kind {
+        Kind::Directory | Kind::Special => return Ok(None),
+        Kind::Symlink => Leaf { mode: "120000", digest: Digest::of(&fs.read_link(&walked.path)?) },
+        Kind::File => {
+            let executable = fs.stat_entry(&walked.path)?.permission == Permission::Executable;
+            let mode = if executable { "100755" } else { "100644" };
+            Leaf { mode, digest: fs.hash(&walked.path)? }
+        }
+    }))
 }
 
 /// The name git has for a repository, in any case: so it is everywhere for git.

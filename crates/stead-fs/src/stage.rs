@@ -62,8 +62,7 @@ impl<'a> Stage<'a> {
             if total > limit {
                 return Err(StageError::TooLong { limit });
             }
-            let failed = |source| FsError::Io { action: "write", path: path.clone(), source };
-            writer.write_all(&buffer[..count]).map_err(failed)?;
+            writer.write_all(&buffer[..count]).map_err(|source| FsError::writing(path, source))?;
         }
         let written = writer.finish()?;
         if permission == Permission::Executable {

@@ -70,6 +70,7 @@ impl Suite<'_> {
             limits: ResourceLimits::default(),
             env: Env::default(),
             base_image: None,
+            image_roots: Vec::new(),
             image_digest: None,
         }
     }

@@ -67,7 +67,7 @@ impl NativeProvider {
         let lineage = self.workspaces.lineage(order.workspace);
         let image = lineage.as_ref().and_then(|lineage| lineage.image.clone());
         let made = BoxFacts {
-            image: image.as_ref().map(|image| image.reference.clone()),
+            image: image.as_ref().map(|image| image.reference.clone()).or_else(|| place::named_directory(order)),
             image_digest: image.map(|image| image.digest.to_string()),
             runtime: None,
             warm: lineage.is_some_and(|lineage| lineage.claimed),

@@ -143,9 +143,20 @@ impl PodmanProvider {
         }
     }
 
+    /// The image that the order names. Podman runs images: a directory of the host is for `native`.
+    fn reference<'a>(&'a self, order: &'a CreateOrder) -> Result<&'a str, ProviderError> {
+        match order.base_image.as_deref().unwrap_or(&self.podman.config.base_image) {
+            path if path.starts_with('/') => {
+                let reason = format!("base_image {path:?} is a directory, and podman runs images: import it with stead image import");
+                Err(ProviderError::BaseImage { reason })
+            }
+            reference => Ok(reference),
+        }
+    }
+
     /// Makes directory, volume and container anew.
     async fn make(&self, order: &CreateOrder) -> Result<Record, ProviderError> {
-        let reference = order.base_image.as_deref().unwrap_or(&self.podman.config.base_image);
+        let reference = self.reference(order)?;
         let image = match self.lend(reference, order).await? {
             Some(image) => image,
             None => self.own_image(reference, order).await?,
@@ -260,7 +271,7 @@ impl Provider for PodmanProvider {
     }
 
     async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError> {
-        let reference = order.base_image.as_deref().unwrap_or(&self.podman.config.base_image);
+        let reference = self.reference(order)?;
         if self.podman.config.pull == Pull::Never {
             return Ok(());
         }
@@ -305,7 +316,7 @@ impl Provider for PodmanProvider {
         if !stead_box::runs_as_root() {
             return Ok(None);
         }
-        let reference = order.base_image.as_deref().unwrap_or(&self.podman.config.base_image);
+        let reference = self.reference(order)?;
         let image = match self.images.look(reference)? {
             Some(imported) => imported.digest.to_string(),
             None => image::find(&self.podman.client, reference).await?.id,

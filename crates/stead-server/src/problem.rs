@@ -63,6 +63,9 @@ codes! {
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
     SessionNotActive = "session_not_active", CONFLICT, "The session is not active";
     Conflict = "conflict", CONFLICT, "It is in conflict with what is there";
+    ReadOnly = "read_only", CONFLICT, "The workspace is read-only";
+    PermissionDenied = "permission_denied", CONFLICT, "The file's mode forbids it";
+    Changed = "changed", CONFLICT, "The files changed while they were read";
     NoPoint = "no_point", CONFLICT, "The files were not kept then";
     Untracked = "untracked", CONFLICT, "What calls wrote is not recorded";
     IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
@@ -90,6 +93,7 @@ codes! {
     ToolNotAllowed = "tool_not_allowed", FORBIDDEN, "The tool may not run here";
     InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
     RepositoryRefused = "repository_refused", UNPROCESSABLE_ENTITY, "The repository may not be used";
+    BaseImageRefused = "base_image_refused", UNPROCESSABLE_ENTITY, "The base image may not be used";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
     ImageRefused = "image_refused", UNPROCESSABLE_ENTITY, "The image cannot be imported";
     ImageInUse = "image_in_use", CONFLICT, "Boxes use the image";
@@ -258,6 +262,7 @@ impl From<Rejection> for Problem {
             Rejection::Incompatible(_) => Code::PolicyIncompatible,
             Rejection::Incomplete(_) => Code::PolicyIncomplete,
             Rejection::Repository(_) => Code::RepositoryRefused,
+            Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
@@ -325,7 +330,14 @@ impl From<OperateError> for Problem {
             "present" => Code::Present,
             "not_found" | "no_snapshot" => Code::NotFound,
             archive if archive.starts_with("archive_") => Code::ArchiveRefused,
-            "io" | "interrupted" => return Self::internal(&error),
+            "io" => return Self::internal(&error),
+            "permission_denied" => Code::PermissionDenied,
+            "read_only" => Code::ReadOnly,
+            "changed" => Code::Changed,
+            "no_space" => Code::InsufficientStorage,
+            "unreachable" | "interrupted" => {
+                return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
+            }
             _ => Code::Conflict,
         };
         let problem = Self::new(code, error.to_string());

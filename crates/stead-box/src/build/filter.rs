@@ -5,8 +5,10 @@
 //! Each group of entries carries its *because*.
 
 mod calls;
+mod modes;
 mod profile;
 mod program;
 
+pub(super) use modes::ModeBits;
 pub use profile::seccomp_profile;
 pub(super) use program::{program, program_of_child, program_of_init};

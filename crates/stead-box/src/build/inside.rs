@@ -13,10 +13,11 @@ use rustix::thread::UnshareFlags;
 use super::launch::{Outer, Report, bring_up_loopback, say};
 use super::root::{Assembled, STAGING};
 use super::tree::{self, Opt, WRITTEN};
+use super::filter::ModeBits;
 use super::{lockdown, masks, volume};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Compared};
-use crate::spec::{BoxSpec, Ids, Volume};
+use crate::spec::{Access, Bound, BoxSpec, Ids, Volume};
 use crate::sys::{clone, keyring, mount_attr};
 
 /// What `/dev/shm` may hold. It is memory, and counted as the box's where memory is limited.
@@ -47,6 +48,10 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
     rustix::system::sethostname(b"stead").or_refuse(Primitive::Hostname, || "cannot name the box".to_owned())?;
     keyring::leave_session_keyring().or_refuse(Primitive::Keyring, || "cannot leave the session keyring".to_owned())?;
     limit_resources(&mut outer)?;
+    let bits = match &outer.spec.bound {
+        Some(Bound { access: Access::Write, .. }) => ModeBits::Permissions,
+        Some(Bound { access: Access::Read, .. }) | None => ModeBits::Any,
+    };
     let (mut handles, held) = outer.into_handles();
     handles.compared = compared;
     let mut keep = vec![handles.door.as_raw_fd().unwrap_or(0), report.as_raw_fd()];
@@ -55,7 +60,7 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
         let trees = [&compared.before, &compared.upper].into_iter().chain(compared.written.iter().flatten());
         keep.extend(trees.map(AsRawFd::as_raw_fd));
     }
-    lockdown::give_up_everything(&keep)?;
+    lockdown::give_up_everything(&keep, bits)?;
     say(report, &Report::Ready(held));
     // The report is the caller's: a dup of the null device takes its number, and the caller sees it closed.
     lockdown::close_report(report)?;

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::MountFlags;
 
 use super::ids::{self, Owners};
@@ -56,20 +56,27 @@ pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
     Ok(sources)
 }
 
-/// The host's own directory. Whose it is on the host, that is the agent in the box; what there belongs to others is nobody's.
+/// The host's own directory. The agent in the box stands for the owner of the directory on the host; files of other owners
+/// belong to nobody in the box.
 fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
     let flags = match bound.access {
         Access::Read => SHOWN,
         Access::Write => WRITTEN,
     };
-    // The path was found to have no link in it; one that has come since is not followed.
-    let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = openat2(CWD, &bound.path, how, Mode::empty(), ResolveFlags::NO_SYMLINKS)
-        .or_refuse(Primitive::Mount, || format!("cannot open {}", bound.path.display()))?;
+    let directory = tree::open_linkless(&bound.path)?;
     let mount = tree::copy(&directory, ".", flags)?;
+    let refused = || format!("cannot look at {}", bound.path.display());
+    let found = rustix::fs::fstat(&mount).or_refuse(Primitive::Mount, refused)?;
+    let same_owner = match (bound.owner, bound.access) {
+        (Some(owner), _) => owner == found.st_uid,
+        // Bound before owners were recorded.
+        (None, access) => access == Access::Read || found.st_uid != 0,
+    };
+    if !same_owner {
+        let changed = || format!("{} has another owner than when it was mounted", bound.path.display());
+        return Err(rustix::io::Errno::PERM).or_refuse(Primitive::Mount, changed);
+    }
     if let Some(shown) = spec.agent_on_host() {
-        let refused = || format!("cannot look at {}", bound.path.display());
-        let found = rustix::fs::fstat(&mount).or_refuse(Primitive::Mount, refused)?;
         let owners = Owners { user: found.st_uid, group: found.st_gid, shown, count: 1 };
         show_as(&mount, owners, &mut Vec::new())?;
     }

@@ -13,7 +13,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
 };
 
-use super::filter;
+use super::filter::{self, ModeBits};
 use super::inside::open_null;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::AGENT_ID;
@@ -26,10 +26,10 @@ const SECURE_BITS: CapabilitiesSecureBits = CapabilitiesSecureBits::NO_ROOT
     .union(CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE)
     .union(CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED);
 
-pub(super) fn give_up_everything(keep: &[RawFd]) -> Result<(), Refused> {
+pub(super) fn give_up_everything(keep: &[RawFd], bits: ModeBits) -> Result<(), Refused> {
     leave_files()?;
     drop_capabilities().or_refuse(Primitive::Capabilities, || "cannot drop the capabilities".to_owned())?;
-    close(keep, &filter::program_of_init())
+    close(keep, &filter::program_of_init(bits))
 }
 
 /// What every child of the first process does before anything else.
@@ -40,7 +40,8 @@ pub(crate) fn close_child() -> io::Result<()> {
 /// The same for a process that was started without any right: nothing is to be given up, all of it is to be proven.
 pub(super) fn prove_nothing_is_held(keep: &[RawFd]) -> Result<(), Refused> {
     leave_files()?;
-    close(keep, &filter::program())
+    // A container has no directory of the host's, so every bit may be set.
+    close(keep, &filter::program(ModeBits::Any))
 }
 
 fn leave_files() -> Result<(), Refused> {

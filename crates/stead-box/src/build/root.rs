@@ -68,7 +68,7 @@ pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut He
             pieces
         }
         Some(base) => {
-            let base = tree::open_directory(CWD, base)?;
+            let base = tree::open_linkless(base)?;
             entries(&base, Path::new(""), &|name| !OURS.iter().any(|ours| *ours == name))?
         }
     };

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
@@ -71,4 +71,11 @@ pub(super) fn open_directory(at: impl AsFd, path: impl AsRef<Path>) -> Result<Ow
     let path = path.as_ref();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, path, flags, Mode::empty()).or_refuse(Primitive::Mount, || format!("cannot open {}", path.display()))
+}
+
+/// Opens a directory of the host by its real path. A name on the way that has become a link since is not followed.
+pub(super) fn open_linkless(path: &Path) -> Result<OwnedFd, Refused> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        .or_refuse(Primitive::Mount, || format!("cannot open {} without following links", path.display()))
 }

@@ -37,13 +37,23 @@ impl From<FsError> for Undone {
 
 impl From<ArchiveError> for Undone {
     fn from(error: ArchiveError) -> Self {
-        Self { code: error.code(), message: error.to_string() }
+        match error {
+            ArchiveError::Fs(error) => error.into(),
+            ArchiveError::Io(error) => error.into(),
+            refused => Self { code: refused.code(), message: refused.to_string() },
+        }
     }
 }
 
 impl From<io::Error> for Undone {
     fn from(error: io::Error) -> Self {
-        Self { code: "io", message: error.to_string() }
+        let code = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "no_space",
+            io::ErrorKind::PermissionDenied => "permission_denied",
+            io::ErrorKind::ReadOnlyFilesystem => "read_only",
+            _ => "io",
+        };
+        Self { code, message: error.to_string() }
     }
 }
 

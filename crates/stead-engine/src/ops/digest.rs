@@ -4,10 +4,11 @@ use stead_core::decide::{NewDigest, may_set_digest};
 use stead_core::digest::{DEFAULT_TAG, DigestOrigin, DigestScope, DigestText, KeptDigest, default_key, namespace};
 use stead_core::tool::ToolName;
 use stead_core::{Actor, Command, Event, Name, Rejection, Session, SessionId, Timestamp};
+use stead_providers::OperateError;
 use stead_store::{DocumentKind, WriteMode};
 
 use super::document::Shelf;
-use super::read_files::allowed;
+use super::read_files::{allowed, unread};
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -128,7 +129,11 @@ pub async fn generate_digest(
         .in_lane(id, async move {
             let open = permitted(&work, &actor, id, &name, scope).await?;
             let workspace = allowed(&work, &actor, id, &[ToolName::Read]).await?;
-            let made = work.digests().of(id, workspace, notices(&born(&open).await?)).await?;
+            let made = work.digests().of(id, workspace, notices(&born(&open).await?)).await;
+            let made = match made {
+                Err(OpError::Operate(OperateError::Fs(error))) => return Err(unread(&work, id, error).await),
+                made => made?,
+            };
             let (summary, body) = (made.digest.summary.clone(), made.digest.body.clone());
             let text = Text { summary, body, origin: DigestOrigin::Generated, tree: Some(made.tree.clone()) };
             keep(&work, &actor, &open, name, scope, text).await

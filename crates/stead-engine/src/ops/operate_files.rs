@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use stead_core::event::{Event, Failure, FileEffect, FileOperation};
+use stead_core::session::Status;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId};
 use stead_providers::{FileOrder, OperateError, Placement};
@@ -130,7 +131,9 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
             let failure = Some(Failure::new(error.operate_code(), error.to_string()));
             let files = FileEffect::default();
             session.record(Outcome::OperationFinished { call, duration_ms, failure, files }).await?;
-            Err(error)
+            let closed = session.state().await.session.is_none_or(|session| session.status != Status::Active);
+            // A session that was closed meanwhile has no files, whatever the operation met.
+            Err(if closed { ended(session).await } else { error })
         }
     }
 }

@@ -5,8 +5,9 @@ use std::io::Seek as _;
 use std::sync::Arc;
 
 use stead_core::decide::may_use;
+use stead_core::session::Status;
 use stead_core::tool::ToolName;
-use stead_core::{Actor, SessionId};
+use stead_core::{Actor, Rejection, SessionId};
 use stead_fs::archive::ArchiveError;
 use stead_fs::patch::Patch;
 use stead_fs::{FsError, Listing};
@@ -34,10 +35,27 @@ pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str
         }
         Err(FsError::IsDirectory { .. }) => {
             allowed(engine, actor, id, &[ToolName::Ls]).await?;
-            Ok(Opened::Directory(workspace.list(path).await.map_err(OperateError::from)?))
+            match workspace.list(path).await {
+                Ok(listing) => Ok(Opened::Directory(listing)),
+                Err(error) => Err(unread(engine, id, error).await),
+            }
         }
-        Err(error) => Err(OperateError::from(error).into()),
+        Err(error) => Err(unread(engine, id, error).await),
     }
+}
+
+/// Why a reading failed. A session that was closed meanwhile has no files, whatever the reader met.
+pub(crate) async fn unread(engine: &Engine, id: SessionId, error: FsError) -> OpError {
+    match ended_meanwhile(engine, id).await {
+        Some(ended) => ended,
+        None => OperateError::from(error).into(),
+    }
+}
+
+async fn ended_meanwhile(engine: &Engine, id: SessionId) -> Option<OpError> {
+    let session = OpenSession::open(engine, id).await.ok()?;
+    let status = session.state().await.session?.status;
+    (status != Status::Active).then(|| Rejection::NotActive { status }.into())
 }
 
 /// The tree below a path as tar, from its start, in a file that is already unlinked.
@@ -47,10 +65,11 @@ pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &st
     let failed = |source| OpError::Spool { source };
     let mut spool = tempfile::tempfile().map_err(failed)?;
     let out = spool.try_clone().map_err(failed)?;
-    workspace.export(path, out).await.map_err(|source| match source {
-        ArchiveError::Fs(error) => OpError::Operate(error.into()),
-        source => OpError::Export { source },
-    })?;
+    match workspace.export(path, out).await {
+        Ok(()) => {}
+        Err(ArchiveError::Fs(error)) => return Err(unread(engine, id, error).await),
+        Err(source) => return Err(OpError::Export { source }),
+    }
     spool.rewind().map_err(failed)?;
     Ok(spool)
 }
@@ -59,7 +78,10 @@ pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &st
 pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
-    Ok(workspace.diff().await.map_err(OperateError::from)?)
+    match workspace.diff().await {
+        Ok(patch) => Ok(patch),
+        Err(error) => Err(unread(engine, id, error).await),
+    }
 }
 
 /// The workspace, for an actor who may use one of these tools on it. A refusal is of the first.

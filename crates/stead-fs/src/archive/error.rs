@@ -13,6 +13,9 @@ pub enum ArchiveError {
     Digest { expected: Digest, actual: Digest },
     #[error("the archive is damaged: {reason}")]
     Damaged { reason: String },
+    /// Other readers may find other files in it.
+    #[error("the archive can be read in two ways: {reason}")]
+    Ambiguous { reason: String },
     #[error("the archive ends before its end marker")]
     Truncated,
     #[error("there is data after the end of the archive")]
@@ -45,6 +48,7 @@ impl ArchiveError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Digest { .. } => "digest_mismatch",
+            Self::Ambiguous { .. } => "archive_ambiguous",
             Self::Damaged { .. } | Self::Truncated | Self::Trailing => "archive_damaged",
             Self::Name { .. } | Self::LinkOutside { .. } => "archive_escapes",
             Self::Duplicate { .. } | Self::Conflict { .. } => "archive_conflict",

@@ -21,8 +21,8 @@ pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write
     let mut builder = Builder::new(out);
     let mut failed = None;
     fs.walk(from, &mut |walked| match append(fs, &mut builder, from, walked) {
-        // Gone meanwhile, or another thing by now.
-        Ok(()) | Err(ArchiveError::Fs(FsError::NotFound { .. })) => ControlFlow::Continue(Walk::Continue),
+        Ok(()) => ControlFlow::Continue(Walk::Continue),
+        Err(ArchiveError::Fs(error)) if error.is_vanished() => ControlFlow::Continue(Walk::Continue),
         Err(error) => {
             failed = Some(error);
             ControlFlow::Break(())
@@ -76,7 +76,11 @@ fn append(
             builder.append_data(&mut header, name, Exactly { reader, left: size })
         }
     };
-    written.map_err(ArchiveError::Io)
+    written.map_err(|error| match error.kind() {
+        // Its header is written, so the archive cannot be continued.
+        io::ErrorKind::UnexpectedEof => FsError::Changed { path: walked.path.clone() }.into(),
+        _ => ArchiveError::Io(error),
+    })
 }
 
 /// A link with its target as it is written: `Builder::append_link` would tidy `a//b` up, and the tree would be another one.

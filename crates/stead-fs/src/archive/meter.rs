@@ -1,13 +1,9 @@
 //! The limits at work: what has come out of an archive so far.
 
 use std::cell::Cell;
-use std::io::{self, Read};
-use std::rc::Rc;
+use std::io::Read;
 
 use super::{ArchiveError, ArchiveLimits};
-
-/// Bytes of names and extended headers that may precede one entry. The tar reader holds them in memory.
-const HEADER_BYTES: u64 = 1 << 20;
 
 pub(super) struct Meter {
     limits: ArchiveLimits,
@@ -59,61 +55,5 @@ impl Meter {
             self.add(count)?;
             size += count;
         }
-    }
-}
-
-/// A stream under a tar reader that says no when headers go on and on, and remembers whether it has ended.
-pub(super) struct Gated<R> {
-    inner: R,
-    gate: Rc<Gate>,
-}
-
-#[derive(Default)]
-pub(super) struct Gate {
-    allowed: Cell<Option<u64>>,
-    ended: Cell<bool>,
-}
-
-impl Gate {
-    /// From here on, headers: so many bytes and no more.
-    pub(super) fn headers(&self) {
-        self.allowed.set(Some(HEADER_BYTES));
-    }
-
-    /// From here on, content: the meter watches that.
-    pub(super) fn content(&self) {
-        self.allowed.set(None);
-    }
-
-    pub(super) fn ended(&self) -> bool {
-        self.ended.get()
-    }
-}
-
-impl<R: Read> Gated<R> {
-    pub(super) fn new(inner: R) -> (Self, Rc<Gate>) {
-        let gate = Rc::new(Gate::default());
-        (Self { inner, gate: Rc::clone(&gate) }, gate)
-    }
-
-    pub(super) fn into_inner(self) -> R {
-        self.inner
-    }
-}
-
-impl<R: Read> Read for Gated<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        if count == 0 && !buffer.is_empty() {
-            self.gate.ended.set(true);
-        }
-        if let Some(allowed) = self.gate.allowed.get() {
-            let Some(left) = allowed.checked_sub(count as u64) else {
-                let reason = format!("an entry's headers have more than {HEADER_BYTES} bytes");
-                return Err(io::Error::other(ArchiveError::Damaged { reason }));
-            };
-            self.gate.allowed.set(Some(left));
-        }
-        Ok(count)
     }
 }

@@ -1,16 +1,14 @@
-//! Reading tars, plain or compressed.
+//! Bundles and image layers that are tars, plain or compressed.
 
 use std::io::{BufRead, BufReader, Read, Seek};
 
-use tar::{Archive, EntryType};
+use tar::EntryType;
 
-use super::meter::{Gated, Meter};
+use super::meter::Meter;
 use super::name::{entry_path, shown};
+use super::tar_reader::{Member, TarReader};
 use super::{ArchiveEntry, ArchiveError, ArchiveFormat, Body, Visit};
 use crate::entry::Permission;
-
-/// Zeros after the end marker: tars are padded to whole records.
-const PADDING: u64 = 1 << 20;
 
 pub(super) fn read<R: Read + Seek>(
     archive: &mut R,
@@ -22,7 +20,7 @@ pub(super) fn read<R: Read + Seek>(
     match format {
         ArchiveFormat::TarGz => {
             let rest = read_tar(flate2::bufread::GzDecoder::new(buffered), meter, visit)?;
-            // One stream is one archive: what follows was hidden from whoever looked at the first.
+            // One stream is one archive: data after it is hidden from tools that read the first stream only.
             if rest.into_inner().fill_buf()?.is_empty() { Ok(()) } else { Err(ArchiveError::Trailing) }
         }
         ArchiveFormat::TarZst => {
@@ -34,44 +32,24 @@ pub(super) fn read<R: Read + Seek>(
 }
 
 fn read_tar<R: Read>(stream: R, meter: &Meter, visit: &mut Visit<'_>) -> Result<R, ArchiveError> {
-    let (gated, gate) = Gated::new(stream);
-    let mut archive = Archive::new(gated);
-    let mut entries = archive.entries()?;
-    loop {
-        gate.headers();
-        let Some(entry) = entries.next() else { break };
-        let mut entry = entry?;
-        gate.content();
-        read_entry(&mut entry, meter, visit)?;
-        // Whatever a visitor left: the next header must not pay for it.
-        meter.drain(&mut entry)?;
+    let mut tar = TarReader::new(stream);
+    while let Some(member) = tar.next_member()? {
+        read_member(&mut tar, member, meter, visit)?;
+        // Content that the visitor did not read counts too.
+        meter.drain(&mut tar)?;
     }
-    if gate.ended() {
-        return Err(ArchiveError::Truncated);
-    }
-    gate.content();
-    let mut gated = archive.into_inner();
-    check_padding(&mut gated)?;
-    Ok(gated.into_inner())
+    tar.finish()
 }
 
-fn read_entry<R: Read>(
-    entry: &mut tar::Entry<'_, R>,
+fn read_member<R: Read>(
+    tar: &mut TarReader<R>,
+    member: Member,
     meter: &Meter,
     visit: &mut Visit<'_>,
 ) -> Result<(), ArchiveError> {
     meter.entry()?;
-    let name = entry.path_bytes().into_owned();
-    let kind = entry.header().entry_type();
-    if kind == EntryType::XGlobalHeader {
-        // A comment about the whole archive, as git writes one.
-        return Ok(());
-    }
-    let path = entry_path(&name)?;
-    let size = entry.size();
-    let mode = entry.header().mode().unwrap_or(0o644);
-    let link = entry.link_name_bytes().map(|target| target.into_owned()).unwrap_or_default();
-    let Some(path) = path else {
+    let Member { name, link, kind, mode, size, .. } = member;
+    let Some(path) = entry_path(&name)? else {
         let root = kind == EntryType::Directory && size == 0;
         return if root { Ok(()) } else { Err(ArchiveError::Name { name: shown(&name) }) };
     };
@@ -84,7 +62,7 @@ fn read_entry<R: Read>(
         }
         EntryType::Regular | EntryType::Continuous => {
             let permission = if mode & 0o100 == 0 { Permission::Plain } else { Permission::Executable };
-            Body::File { reader: entry, permission }
+            Body::File { reader: tar, permission }
         }
         EntryType::Directory => Body::Directory,
         EntryType::Symlink => Body::Symlink { target: link },
@@ -96,19 +74,4 @@ fn read_entry<R: Read>(
         _ => return Err(ArchiveError::Special { name: shown(&name) }),
     };
     visit(ArchiveEntry { path, body })
-}
-
-fn check_padding(rest: &mut impl Read) -> Result<(), ArchiveError> {
-    let mut buffer = [0; 4096];
-    let mut total = 0;
-    loop {
-        let count = rest.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(());
-        }
-        total += count as u64;
-        if total > PADDING || buffer[..count].iter().any(|byte| *byte != 0) {
-            return Err(ArchiveError::Trailing);
-        }
-    }
 }

@@ -20,6 +20,9 @@ pub(super) fn error(action: &'static str, path: &WorkspacePath, errno: Errno) ->
         Errno::XDEV => FsError::Escapes { path },
         Errno::LOOP => FsError::LinkLoop { path },
         Errno::NAMETOOLONG => FsError::Path(PathError::SegmentTooLong { limit: NAME_MAX }),
+        Errno::ACCESS | Errno::PERM => FsError::Denied { action, path },
+        Errno::ROFS => FsError::ReadOnly { action, path },
+        Errno::NOSPC | Errno::DQUOT => FsError::NoSpace { action, path },
         other => FsError::Io { action, path, source: other.into() },
     }
 }

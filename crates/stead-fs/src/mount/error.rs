@@ -24,6 +24,16 @@ pub enum MountError {
     OutsideRoots { host_path: String, roots: Vec<String> },
     #[error("Host path '{host_path}' is a symbolic link; set follow_symlinks to mount what it leads to.")]
     Symlink { host_path: String },
+    #[error(
+        "Host path '{host_path}' belongs to root, and so would every file a box leaves there: mount a directory of an ordinary \
+         user, use mode overlay or ro, or name it in the platform's allowed_root_owned_mounts."
+    )]
+    RootOwned { host_path: String },
+    #[error(
+        "Host path '{host_path}' holds a set-user-id or set-group-id file that a box could change: remove the bit from {file}, \
+         or use mode overlay or ro."
+    )]
+    SetId { host_path: String, file: String },
     #[error("Host path '{host_path}' is neither a file nor a directory.")]
     Special { host_path: String },
     #[error("Link '{link}' in host path '{host_path}' leads outside allowed roots.")]
@@ -77,6 +87,8 @@ impl MountError {
             Self::RootMissing { .. } => "mount_root_missing",
             Self::Missing { .. } => "mount_not_found",
             Self::Symlink { .. } => "mount_symlink",
+            Self::RootOwned { .. } => "mount_root_owned",
+            Self::SetId { .. } => "mount_set_id",
             Self::OverBudget { .. } | Self::TooMany { .. } => "mount_too_large",
             Self::EmptyHostPath
             | Self::Special { .. }

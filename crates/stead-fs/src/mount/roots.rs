@@ -5,7 +5,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::{HostMount, MountError};
+use super::{HostDirectory, HostMount, MountError};
 use crate::disk::DiskFs;
 use crate::entry::Kind;
 use crate::error::FsError;
@@ -51,14 +51,19 @@ impl AllowedRoots {
         opened.map_err(|error| MountError::Copy { host_path: host_path.to_owned(), target: source.path, source: error })
     }
 
-    /// The real path of a directory, if it is inside and reached through no link.
-    pub fn directory(&self, host_path: &str) -> Result<PathBuf, MountError> {
-        let (source, kind) = self.find(&HostMount::new(host_path))?;
-        if kind != Kind::Directory {
-            let source = FsError::NotDirectory { path: source.path.clone() };
-            return Err(MountError::Copy { host_path: host_path.to_owned(), target: WorkspacePath::root(), source });
-        }
-        Ok(self.host_path(&source))
+    /// Opens a directory, if it is inside and reached through no link.
+    pub fn directory(&self, host_path: &str) -> Result<HostDirectory, MountError> {
+        let (source, _) = self.find(&HostMount::new(host_path))?;
+        // Opened once, beneath the root's descriptor: whatever the names lead to by now, this is what is used.
+        let files = self.fs(source.root).subdirectory(&source.path).map_err(|error| match error {
+            FsError::LinkLoop { .. } => MountError::Symlink { host_path: host_path.to_owned() },
+            FsError::NotFound { .. } => MountError::Missing { host_path: host_path.to_owned() },
+            error => {
+                let (host_path, target) = (host_path.to_owned(), WorkspacePath::root());
+                MountError::Copy { host_path, target, source: error }
+            }
+        })?;
+        Ok(HostDirectory { host_path: host_path.to_owned(), path: self.host_path(&source), files })
     }
 
     pub(super) fn fs(&self, root: usize) -> &DiskFs {

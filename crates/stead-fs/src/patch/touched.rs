@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use super::check_depth;
 use crate::entry::Kind;
 use crate::error::FsError;
 use crate::filesystem::{Filesystem, Walk};
@@ -17,8 +18,13 @@ pub(super) fn scopes(
 ) -> Result<Vec<WorkspacePath>, FsError> {
     let mut scopes = Vec::new();
     let mut directories = BTreeSet::from([WorkspacePath::root()]);
+    let mut too_deep = None;
     for upper in uppers {
         upper.walk(&WorkspacePath::root(), &mut |walked| {
+            if let Err(error) = check_depth(&walked.path) {
+                too_deep = Some(error);
+                return ControlFlow::Break(());
+            }
             if walked.kind == Kind::Directory {
                 directories.insert(walked.path.clone());
             } else {
@@ -27,6 +33,7 @@ pub(super) fn scopes(
             ControlFlow::Continue(Walk::Continue)
         })?;
     }
+    too_deep.map_or(Ok(()), Err)?;
     for directory in directories {
         match (names(before, &directory)?, names(after, &directory)?) {
             (Some(before), Some(after)) => scopes.extend(before.difference(&after).cloned()),
@@ -47,5 +54,9 @@ fn names(fs: &dyn Filesystem, directory: &WorkspacePath) -> Result<Option<BTreeS
             Err(error) => return Err(error),
         }
     }
-    Ok(Some(fs.list(directory, usize::MAX)?.entries.into_iter().map(|entry| entry.path).collect()))
+    match fs.list(directory, usize::MAX) {
+        Ok(listing) => Ok(Some(listing.entries.into_iter().map(|entry| entry.path).collect())),
+        Err(error) if error.is_vanished() => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -7,7 +7,8 @@ use crate::path::PathError;
 /// A refusal or failure as a value: the code is for programs, the message for the agent, the hint for its next try.
 ///
 /// Codes: `invalid_argument`, `not_found`, `exists`, `stale`, `ambiguous`, `binary`, `too_large`, `is_directory`,
-/// `not_directory`, `escapes` (a link leads out), `link_loop`, `special_file` (a FIFO, socket or device), `io`.
+/// `not_directory`, `escapes` (a link leads out), `link_loop`, `special_file` (a FIFO, socket or device),
+/// `permission_denied`, `read_only`, `no_space`, `changed` (while it was read), `io`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError {
     pub code: &'static str,
@@ -47,7 +48,7 @@ impl From<FsError> for ToolError {
         let made = Self::new(error.code(), error.sentence());
         match error {
             FsError::Escapes { .. } => made.hinting("a symbolic link on this path leads out of the workspace"),
-            FsError::Io { .. } => made.hinting("nothing was changed"),
+            FsError::Io { .. } | FsError::NoSpace { .. } => made.hinting("nothing was changed"),
             _ => made,
         }
     }

@@ -12,6 +12,7 @@ mod paths;
 mod properties;
 mod race;
 mod replay;
+mod tars_like_gnu;
 mod tools_edit;
 mod tools_files;
 mod tools_patch;

@@ -107,3 +107,49 @@ fn remove_file() {
 fn remove_directory() {
     race(Rm, &json!({"path": "swap/sub"}));
 }
+
+/// A host directory is opened once, beneath its root: what is copied is never what a link put in its place leads to.
+#[test]
+fn a_raced_host_directory_is_never_the_one_outside() {
+    let host = tempfile::tempdir().unwrap();
+    let (root, outside, link) = (host.path().join("root"), host.path().join("outside"), host.path().join("root/link"));
+    for (directory, content) in [(&outside, FLAG), (&root.join("swap"), "inside")] {
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::write(directory.join("file"), content).unwrap();
+    }
+    symlink(&outside, &link).unwrap();
+    let (swap, file) = (root.join("swap"), "file".parse().unwrap());
+    let roots = stead_fs::mount::AllowedRoots::open(&[&root]).unwrap();
+    let read = |fs: &DiskFs| fs.read_bytes(&file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).ok();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = renameat_with(CWD, &link, CWD, &swap, RenameFlags::EXCHANGE);
+            }
+        });
+        let (mut inside, mut refused, mut naive) = (0, 0, 0);
+        // Until each has been seen: both directories, and the control that follows the path as it is written.
+        for round in 0..200_000 {
+            match roots.directory(swap.to_str().unwrap()) {
+                Ok(found) => {
+                    let content = read(&found.into_files());
+                    if content.as_deref() != Some("inside") {
+                        done.store(true, Ordering::Relaxed);
+                        panic!("{content:?}");
+                    }
+                    inside += 1;
+                }
+                Err(_) => refused += 1,
+            }
+            let control = DiskFs::open(&swap).ok().and_then(|fs| read(&fs));
+            naive += usize::from(control.as_deref() == Some(FLAG));
+            if round >= rounds() && inside > 0 && refused > 0 && naive > 0 {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(inside > 0 && refused > 0, "no race: {inside} inside, {refused} refused");
+        assert!(naive > 0, "the control never saw the flag, so the race proves nothing");
+    });
+}

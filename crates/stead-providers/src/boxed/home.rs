@@ -29,6 +29,8 @@ pub(crate) struct MountOrder {
     pub(crate) host_path: String,
     pub(crate) mode: MountMode,
     pub(crate) allowed_host_roots: Vec<String>,
+    /// Directories of root's that may be mounted `rw`.
+    pub(crate) allowed_root_owned_mounts: Vec<String>,
 }
 
 /// What a look at a tree found.

@@ -1,7 +1,5 @@
 //! What a box said, in the words of the contract.
 
-use std::io;
-
 use serde_json::Value;
 use stead_box::BoxError;
 use stead_core::event::{Answer, ToolFailure};
@@ -10,23 +8,39 @@ use stead_fs::{FsError, PathRules, WorkspacePath};
 use crate::error::OperateError;
 use crate::workspace::{Done, ToolDone};
 
-/// A refusal by code; what the code does not say becomes an input/output error with the box's own sentence.
+/// Characters of a box's sentence that are passed on.
+const MAX_TOLD: usize = 1_000;
+/// Codes of a box that are passed on with its sentence. The box knows which path below the one asked for failed.
+const TOLD: &[&str] = &[
+    "exists",
+    "not_directory",
+    "not_empty",
+    "escapes",
+    "link_loop",
+    "special_file",
+    "permission_denied",
+    "read_only",
+    "no_space",
+    "changed",
+    "too_large",
+    "invalid_argument",
+];
+
+/// A refusal by its code. A box works on the agent's own files, so whatever else it says is about these and not about the
+/// server. A box that does not answer is unreachable.
 pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
     let at = match WorkspacePath::parse(path, &PathRules::existing()) {
         Ok(path) => path,
         Err(error) => return error.into(),
     };
-    let code = if let BoxError::Answer { code, .. } = &error { code.as_str() } else { "" };
-    match code {
-        "not_found" => FsError::NotFound { path: at },
-        "exists" => FsError::Exists { path: at },
-        "is_directory" => FsError::IsDirectory { path: at },
-        "not_directory" => FsError::NotDirectory { path: at },
-        "not_empty" => FsError::DirectoryNotEmpty { path: at },
-        "escapes" => FsError::Escapes { path: at },
-        "link_loop" => FsError::LinkLoop { path: at },
-        "special_file" => FsError::Special { path: at },
-        _ => FsError::Io { action: "reach", path: at, source: io::Error::other(chain(&error)) },
+    match error {
+        BoxError::Answer { code, .. } if code == "not_found" => FsError::NotFound { path: at },
+        BoxError::Answer { code, .. } if code == "is_directory" => FsError::IsDirectory { path: at },
+        BoxError::Answer { code, message } => {
+            let code = TOLD.iter().find(|told| **told == code).copied().unwrap_or("file_error");
+            FsError::Told { code, message: message.chars().take(MAX_TOLD).collect() }
+        }
+        lost => FsError::Unreachable { reason: chain(&lost) },
     }
 }
 

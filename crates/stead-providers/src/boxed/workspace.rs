@@ -203,8 +203,9 @@ impl Inner {
                 let note = self.home.lay(bundle)?;
                 return serde_json::from_value(note).map_err(|_| ProviderError::BundleFormat);
             }
-            Action::MountDirectory { host_path, mode, allowed_host_roots } => {
-                return self.home.mount(MountOrder { host_path, mode, allowed_host_roots });
+            Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts } => {
+                let order = MountOrder { host_path, mode, allowed_host_roots, allowed_root_owned_mounts };
+                return self.home.mount(order);
             }
             unsupported => {
                 let (provider, action) = (self.home.provider(), unsupported.name());

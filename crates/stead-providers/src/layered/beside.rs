@@ -127,10 +127,9 @@ pub(super) fn refuse_covering(
 }
 
 /// Everything of a host directory, links as links.
-pub(super) fn copy_of(directory: PathBuf) -> Fill<'static> {
+pub(super) fn copy_of(directory: DiskFs) -> Fill<'static> {
     Box::new(move |files| {
-        let from = DiskFs::open(&directory).map_err(|error| host("read", &directory, error))?;
-        stead_fs::lay(&from, files, 0).map_err(|source| ProviderError::Files { source })?;
+        stead_fs::lay(&directory, files, 0).map_err(|source| ProviderError::Files { source })?;
         Ok(StepReport::default())
     })
 }

@@ -263,16 +263,18 @@ impl BoxHome for LayeredHome {
     fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError> {
         let refused = |source| ProviderError::Mount { source };
         let roots = AllowedRoots::open(&order.allowed_host_roots).map_err(refused)?;
-        let path = roots.directory(&order.host_path).map_err(refused)?;
-        let access = match order.mode {
+        let directory = roots.directory(&order.host_path).map_err(refused)?;
+        let (access, owner) = match order.mode {
             // Copied, not put below the overlay as it is: a directory that changes below an overlay has no defined content, and a diff or
             // an apply needs to know what the agent began with.
-            MountMode::Overlay => return self.fill(beside::copy_of(path)),
-            MountMode::ReadOnly => Access::Read,
-            MountMode::ReadWrite => Access::Write,
+            MountMode::Overlay => return self.fill(beside::copy_of(directory.into_files())),
+            MountMode::ReadOnly => (Access::Read, None),
+            MountMode::ReadWrite => {
+                (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))
+            }
         };
         end_unused(&mut self.turn())?;
-        let bound = Some(Bound { path, access });
+        let bound = Some(Bound { path: directory.path().to_owned(), access, owner });
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.bound = bound)?;
         Ok(StepReport::default())
     }

@@ -33,7 +33,12 @@ impl Boxes for NativeBoxes {
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {
         let mut spec = self.workspaces.place.spec(order, lineage, &self.workspaces.layers, kept)?;
         spec.base = match &lineage.image {
-            Some(image) => Some(self.images.root(image)?),
+            // The box opens its root through no link, and the way to the server's own directories may have one.
+            Some(image) => {
+                let root = self.images.root(image)?;
+                let real = root.canonicalize();
+                Some(real.map_err(|source| BoxError::Host { doing: "open", path: root, source })?)
+            }
             None => host_root(order)?,
         };
         spec.env = env(order, lineage);

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use stead_core::command::CreateOrder;
+use stead_fs::mount::AllowedRoots;
 
 use crate::error::ProviderError;
 use crate::images::{HeldImage, Images};
@@ -75,17 +76,20 @@ pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, St
     env
 }
 
-/// An unpacked root of the host's; `None` if the order names none.
+/// An unpacked root of the host's, by its real path; `None` if the order names none. It must lie inside the roots that were
+/// allowed when the session was made.
 pub(super) fn host_root(order: &CreateOrder) -> Result<Option<PathBuf>, ProviderError> {
     let Some(named) = &order.base_image else { return Ok(None) };
-    let root = PathBuf::from(named);
-    match root.is_absolute() {
-        true if root.is_dir() => Ok(Some(root)),
-        true => Err(ProviderError::BaseImage { reason: format!("base_image {named:?} is no directory of this host") }),
-        false => {
-            let reason =
-                "no image of that name was imported, and it is no absolute path of an unpacked root".to_owned();
-            Err(ProviderError::NoImage { image: named.clone(), reason })
-        }
+    if !named.starts_with('/') {
+        let reason = "no image of that name was imported, and it is no absolute path of an unpacked root".to_owned();
+        return Err(ProviderError::NoImage { image: named.clone(), reason });
     }
+    let refused = |error| ProviderError::BaseImage { reason: format!("base_image {named:?} is refused: {error}") };
+    let roots = AllowedRoots::open(&order.image_roots).map_err(refused)?;
+    Ok(Some(roots.directory(named).map_err(refused)?.path().to_owned()))
+}
+
+/// The image as the session names it, where it is a directory of the host.
+pub(super) fn named_directory(order: &CreateOrder) -> Option<String> {
+    order.base_image.clone().filter(|image| image.starts_with('/'))
 }

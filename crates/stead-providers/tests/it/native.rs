@@ -88,7 +88,7 @@ pub(crate) fn order(number: u128) -> CreateOrder {
     let mut env = Env::default();
     env.set("OF_THE_BOX", "box");
     let (workspace, session) = (WorkspaceId::from_bits(number), SessionId::from_bits(number));
-    CreateOrder { workspace, session, limits, env, base_image: None, image_digest: None }
+    CreateOrder { workspace, session, limits, env, base_image: None, image_roots: Vec::new(), image_digest: None }
 }
 
 pub(crate) async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) -> Value {

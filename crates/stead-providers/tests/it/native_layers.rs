@@ -247,7 +247,9 @@ fn a_host_directory_is_mounted_as_it_was_asked_for() {
             let roots = vec![host.display().to_string()];
             let mount = |path: &Path, mode, allowed_host_roots| {
                 let host_path = path.display().to_string();
-                action(Action::MountDirectory { host_path, mode, allowed_host_roots })
+                // The tests run as root, and as an ordinary user: whose the directory is differs.
+                let allowed_root_owned_mounts = vec![host.display().to_string()];
+                action(Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts })
             };
             let change = "echo more >> a; rm -r docs; cat a 2>&1; ls";
             for (number, mode) in
@@ -287,6 +289,49 @@ fn a_host_directory_is_mounted_as_it_was_asked_for() {
                 }
                 provider.remove(order(number).workspace).await.unwrap();
             }
+        });
+    });
+}
+
+/// Tries to set every special bit in the workspace, by the tools there are; prints the modes that came of it.
+const SPECIAL_BITS: &str = "touch f; for m in 4755 2755 1755 6755; do chmod $m f 2>/dev/null; done; mkdir -m 1777 d 2>/dev/null; \
+    mkdir e; chmod g+s e 2>/dev/null; install -m 4755 f g 2>/dev/null; stat -c %a f d e g 2>/dev/null | grep -cE '^[1-7]...$'";
+
+#[test]
+fn no_special_bits_are_set_in_a_writable_host_directory() {
+    let name = "native_layers::no_special_bits_are_set_in_a_writable_host_directory";
+    as_root_and_as_ordinary_user(name, |home, init| {
+        use stead_core::policy::MountMode;
+        use std::os::unix::fs::MetadataExt;
+        let host = home.join("host");
+        std::fs::create_dir(&host).unwrap();
+        run(async {
+            let provider = provider(home, init);
+            let mount = |named: Vec<String>| {
+                let host_path = host.display().to_string();
+                action(Action::MountDirectory {
+                    allowed_host_roots: vec![host_path.clone()],
+                    host_path,
+                    mode: MountMode::ReadWrite,
+                    allowed_root_owned_mounts: named,
+                })
+            };
+            let workspace = provider.create(&order(6101)).await.unwrap();
+            let unnamed = workspace.perform(mount(Vec::new())).await;
+            assert_eq!(unnamed.is_err(), std::fs::metadata(&host).unwrap().uid() == 0);
+            workspace.perform(mount(vec![host.display().to_string()])).await.unwrap();
+            workspace.begin().await.unwrap();
+            assert_eq!(bash(&workspace, SPECIAL_BITS).await.trim(), "0");
+            for entry in std::fs::read_dir(&host).unwrap() {
+                let entry = entry.unwrap();
+                assert_eq!(entry.metadata().unwrap().mode() & 0o7000, 0, "{:?}", entry.file_name());
+            }
+            provider.remove(order(6101).workspace).await.unwrap();
+            // The control: where there is no host directory the same commands set them.
+            let workspace = provider.create(&order(6102)).await.unwrap();
+            workspace.begin().await.unwrap();
+            assert_eq!(bash(&workspace, SPECIAL_BITS).await.trim(), "4");
+            provider.remove(order(6102).workspace).await.unwrap();
         });
     });
 }

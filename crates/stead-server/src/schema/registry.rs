@@ -63,10 +63,12 @@ pub(super) fn platform() -> Value {
         }),
     );
     let root = text("A directory on the host.", HOST_PATH, 4096);
+    let root_owned = text("A directory on the host that may be mounted `rw` although root owns it.", HOST_PATH, 4096);
     object(
         &[],
         json!({
             "workspace_policy": or_null(named("WorkspacePolicy")), "allowed_host_roots": or_null(list(root)),
+            "allowed_root_owned_mounts": or_null(list(root_owned)),
             "allowed_git_hosts": or_null(list(free_text(1, Some(255)))), "env": or_null(named("Env")),
             "defaults": or_null(defaults),
         }),

@@ -41,7 +41,7 @@ pub(crate) struct Place {
     /// What makes the box
     #[arg(long, value_name = "NAME", default_value = "native")]
     provider: String,
-    /// The image or the unpacked root the box begins with
+    /// Start the box from this imported image, or from an unpacked root inside `allowed_host_roots`
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use libc::{c_long, sock_filter};
 
 use super::calls::{ALLOWED, ALLOWED_NATIVE, IGNORED, REFUSED, REFUSED_NATIVE};
+use super::modes::{self, ModeBits};
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE: u32 = 0xC000_003E;
@@ -16,10 +17,10 @@ const NATIVE: u32 = 0xC000_00B7;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the filter knows x86_64 and aarch64");
 
-const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+pub(super) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
-const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+pub(super) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+pub(super) const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 /// The kernel does not run the call and returns 0.
 const IGNORE: u32 = libc::SECCOMP_RET_ERRNO;
 const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
@@ -27,7 +28,7 @@ const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
 /// Where things are in `struct seccomp_data`. Arguments are 64 bits wide; the kernel looks at the lower half of those checked here.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
-const fn argument(index: u32) -> u32 {
+pub(super) const fn argument(index: u32) -> u32 {
     16 + 8 * index
 }
 
@@ -42,14 +43,14 @@ const FILE_TYPE: u32 = libc::S_IFMT;
 const PERSONALITIES: &[u32] = &[0, 0x0040_0000, 0x8, 0x0002_0000, 0x0002_0008, 0xFFFF_FFFF];
 
 /// The whole filter.
-pub(in crate::build) fn program() -> Vec<sock_filter> {
-    with_first(&[])
+pub(in crate::build) fn program(bits: ModeBits) -> Vec<sock_filter> {
+    with_first(&[], bits)
 }
 
 /// The same for a first process that starts its children inside their control groups. Only `clone3` can do that, and its arguments are where no
 /// filter sees them; so every child takes the call away again, by [`program_of_child`], before it does anything else.
-pub(in crate::build) fn program_of_init() -> Vec<sock_filter> {
-    with_first(&[jump_equal(of(libc::SYS_clone3), 0, 1), give(ALLOW)])
+pub(in crate::build) fn program_of_init(bits: ModeBits) -> Vec<sock_filter> {
+    with_first(&[jump_equal(of(libc::SYS_clone3), 0, 1), give(ALLOW)], bits)
 }
 
 /// On top of [`program_of_init`]: together they are [`program`].
@@ -57,10 +58,10 @@ pub(in crate::build) fn program_of_child() -> Vec<sock_filter> {
     vec![load(NUMBER), jump_equal(of(libc::SYS_clone3), 0, 1), give(UNKNOWN), give(ALLOW)]
 }
 
-fn with_first(first: &[sock_filter]) -> Vec<sock_filter> {
+fn with_first(first: &[sock_filter], bits: ModeBits) -> Vec<sock_filter> {
     let mut code = vec![load(ARCHITECTURE), jump_equal(NATIVE, 1, 0), give(KILL), load(NUMBER)];
     code.extend_from_slice(first);
-    for (number, check) in looked_at() {
+    for (number, check) in modes::checks(bits).into_iter().chain(looked_at()) {
         // Each check ends in an answer, so it is only entered by its own call.
         code.extend([jump_equal(of(number), 0, check.len() as u8)]);
         code.extend(check);
@@ -124,6 +125,11 @@ pub(super) fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
             vec![load(argument(0)), jump_equal(libc::AF_UNIX as u32, 0, 1), give(ALLOW), give(NO_FAMILY)],
         ),
         (libc::SYS_mknodat, no_device(2)),
+        // A rename may leave a whiteout behind, which is a device, and needs no capability.
+        (
+            libc::SYS_renameat2,
+            vec![load(argument(4)), jump_any(libc::RENAME_WHITEOUT, 0, 1), give(REFUSE), give(ALLOW)],
+        ),
         // Its own limits only: process 1 has the same user.
         (libc::SYS_prlimit64, vec![load(argument(0)), jump_equal(0, 0, 1), give(ALLOW), give(REFUSE)]),
         (libc::SYS_personality, one_of(0, PERSONALITIES)),
@@ -169,7 +175,7 @@ fn socket() -> Vec<sock_filter> {
     ]
 }
 
-fn no_device(mode: u32) -> Vec<sock_filter> {
+pub(super) fn no_device(mode: u32) -> Vec<sock_filter> {
     vec![
         load(argument(mode)),
         and(FILE_TYPE),
@@ -187,7 +193,7 @@ fn one_of(index: u32, values: &[u32]) -> Vec<sock_filter> {
     code
 }
 
-const fn load(offset: u32) -> sock_filter {
+pub(super) const fn load(offset: u32) -> sock_filter {
     sock_filter { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
 }
 
@@ -210,11 +216,11 @@ const fn skip(instructions: u32) -> sock_filter {
 }
 
 /// Skips by whether any bit of `mask` is set.
-const fn jump_any(mask: u32, yes: u8, no: u8) -> sock_filter {
+pub(super) const fn jump_any(mask: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16, jt: yes, jf: no, k: mask }
 }
 
-const fn give(answer: u32) -> sock_filter {
+pub(super) const fn give(answer: u32) -> sock_filter {
     sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: answer }
 }
 
@@ -224,7 +230,7 @@ mod tests {
 
     /// The filter machine, as far as the program uses it.
     fn run(architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
-        run_program(&program(), architecture, number, arguments)
+        run_program(&program(ModeBits::Any), architecture, number, arguments)
     }
 
     fn run_program(program: &[sock_filter], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
@@ -287,10 +293,10 @@ mod tests {
 
     #[test]
     fn init_alone_may_start_children_in_their_groups() {
-        let (init, child) = (program_of_init(), program_of_child());
+        let (init, child) = (program_of_init(ModeBits::Any), program_of_child());
         for number in 0..600 {
             let [whole, of_init, of_child] =
-                [&program(), &init, &child].map(|program| run_program(program, NATIVE, number, [0; 6]));
+                [&program(ModeBits::Any), &init, &child].map(|program| run_program(program, NATIVE, number, [0; 6]));
             let expected = if number == of(libc::SYS_clone3) { (ALLOW, UNKNOWN) } else { (whole, ALLOW) };
             assert_eq!((of_init, of_child), expected, "{number}");
         }
@@ -318,8 +324,62 @@ mod tests {
         assert_eq!(call(libc::SYS_ioctl, &[0, 0x5413]), ALLOW);
         assert_eq!(call(libc::SYS_mknodat, &[0, 0, u64::from(libc::S_IFCHR | 0o600), 0]), REFUSE);
         assert_eq!(call(libc::SYS_mknodat, &[0, 0, u64::from(libc::S_IFIFO | 0o600), 0]), ALLOW);
+        assert_eq!(call(libc::SYS_renameat2, &[0, 0, 0, 0, u64::from(libc::RENAME_NOREPLACE)]), ALLOW);
+        assert_eq!(call(libc::SYS_renameat2, &[0, 0, 0, 0, u64::from(libc::RENAME_WHITEOUT)]), REFUSE);
         assert_eq!(call(libc::SYS_prlimit64, &[1]), REFUSE);
         assert_eq!(call(libc::SYS_personality, &[0xFFFF_FFFF]), ALLOW);
         assert_eq!(call(libc::SYS_personality, &[0x0200_0000]), REFUSE);
+    }
+    /// Each call that sets a mode, with the position of its mode and the arguments before it.
+    fn sets_modes() -> Vec<(c_long, Vec<u64>)> {
+        let create = libc::O_CREAT as u64;
+        let nameless = libc::O_TMPFILE as u64;
+        let mut calls = vec![
+            (libc::SYS_fchmod, vec![0]),
+            (libc::SYS_fchmodat, vec![0, 0]),
+            (libc::SYS_fchmodat2, vec![0, 0]),
+            (libc::SYS_mkdirat, vec![0, 0]),
+            (libc::SYS_mknodat, vec![0, 0]),
+            (libc::SYS_openat, vec![0, 0, create]),
+            (libc::SYS_openat, vec![0, 0, nameless]),
+        ];
+        #[cfg(target_arch = "x86_64")]
+        calls.extend([
+            (libc::SYS_chmod, vec![0]),
+            (libc::SYS_mkdir, vec![0]),
+            (libc::SYS_creat, vec![0]),
+            (libc::SYS_mknod, vec![0]),
+            (libc::SYS_open, vec![0, create]),
+            (libc::SYS_open, vec![0, nameless]),
+        ]);
+        calls
+    }
+
+    #[test]
+    fn special_bits_are_refused_where_files_are_the_hosts() {
+        let ask = |bits: ModeBits, number: c_long, arguments: &[u64]| {
+            let mut six = [0; 6];
+            six[..arguments.len()].copy_from_slice(arguments);
+            run_program(&program(bits), NATIVE, of(number), six)
+        };
+        for (number, before) in sets_modes() {
+            for special in [0o1777u64, 0o2755, 0o4755, 0o6755, 0o7000] {
+                let arguments = [&before[..], &[special]].concat();
+                assert_eq!(ask(ModeBits::Permissions, number, &arguments), REFUSE, "{number} {special:o}");
+                // The control: the bit alone decides.
+                assert_eq!(ask(ModeBits::Any, number, &arguments), ALLOW, "{number} {special:o}");
+            }
+            let usual = [&before[..], &[0o755]].concat();
+            assert_eq!(ask(ModeBits::Permissions, number, &usual), ALLOW, "{number}");
+        }
+        // Without a flag that creates, the mode is whatever the register held.
+        assert_eq!(ask(ModeBits::Permissions, libc::SYS_openat, &[0, 0, 0, 0o7777]), ALLOW);
+        assert_eq!(ask(ModeBits::Permissions, libc::SYS_openat2, &[]), UNKNOWN);
+        assert_eq!(ask(ModeBits::Permissions, libc::SYS_mknodat, &[0, 0, u64::from(libc::S_IFCHR)]), REFUSE);
+        // Nothing else changes.
+        let checked: Vec<c_long> = modes::checks(ModeBits::Permissions).into_iter().map(|(number, _)| number).collect();
+        for number in (0..600).filter(|number| !checked.contains(number)) {
+            assert_eq!(ask(ModeBits::Permissions, number, &[]), ask(ModeBits::Any, number, &[]), "{number}");
+        }
     }
 }

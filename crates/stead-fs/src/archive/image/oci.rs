@@ -4,14 +4,14 @@
 //! blob that says it has the digest it was named by.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Read, SeekFrom};
+use std::io::{BufReader, Read, SeekFrom};
 
 use serde::Deserialize;
+use tar::EntryType;
 
 use super::section::Section;
 use super::{Layer, ReadSeek, damaged, format};
-use crate::archive::meter::Gated;
-use crate::archive::{ArchiveError, ArchiveFormat, ArchiveLimits};
+use crate::archive::{ArchiveError, ArchiveFormat, ArchiveLimits, TarReader};
 use crate::digest::Digest;
 
 /// Of the documents; real ones have a few kilobytes.
@@ -110,24 +110,18 @@ fn is_docker(archive: &mut dyn ReadSeek, places: &Places) -> bool {
 fn places(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<Places, ArchiveError> {
     archive.seek(SeekFrom::Start(0))?;
     let mut places = Places::new();
-    let (gated, gate) = Gated::new(BufReader::with_capacity(256 << 10, archive));
-    let mut tar = tar::Archive::new(gated);
-    let mut entries = tar.entries()?;
-    loop {
-        gate.headers();
-        let Some(entry) = entries.next() else { return Ok(places) };
-        let mut entry = entry?;
-        gate.content();
+    let mut tar = TarReader::new(BufReader::with_capacity(256 << 10, archive));
+    while let Some(member) = tar.next_member()? {
         if places.len() > limits.entries {
             return Err(ArchiveError::TooMany { limit: limits.entries });
         }
-        if entry.header().entry_type().is_file() {
-            let name = entry.path_bytes();
-            let name = name.strip_prefix(b"./").unwrap_or(&name).to_vec();
-            places.insert(name, (entry.raw_file_position(), entry.size()));
+        // A sparse file is not stored in one piece, so it cannot be read as a section. Nothing writes blobs so.
+        if member.kind == EntryType::Regular && member.sparse.is_none() {
+            let name = member.name.strip_prefix(b"./").unwrap_or(&member.name).to_vec();
+            places.insert(name, (member.stored_at, member.size));
         }
-        io::copy(&mut entry, &mut io::sink())?;
     }
+    Ok(places)
 }
 
 struct Oci<'a> {

@@ -24,7 +24,8 @@ impl Host {
         let server = server();
         native::build_init();
         let root = folder.path().join("allowed").to_str().unwrap().to_owned();
-        server.client().put("/platform", json!({"allowed_host_roots": [root]})).expect(200);
+        let platform = json!({"allowed_host_roots": [root], "allowed_root_owned_mounts": [root]});
+        server.client().put("/platform", platform).expect(200);
         server.agent_type("h", json!({"enabled": true, "provider": "native", "require_workspace": true}));
         Self { server, folder }
     }

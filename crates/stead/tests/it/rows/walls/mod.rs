@@ -7,3 +7,9 @@
 
 mod fair_share;
 mod sync_calls;
+use super::Files;
+
+mod agent_errors;
+mod host_paths;
+mod special_bits;
+mod tars;

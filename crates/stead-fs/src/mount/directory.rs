@@ -1,0 +1,43 @@
+//! A host directory that was allowed once and is held open: what is used is what was judged.
+
+use std::path::{Path, PathBuf};
+
+use super::MountError;
+use crate::disk::DiskFs;
+
+/// A directory inside an allowed root. A name on the way to it that is swapped for a link later changes nothing.
+pub struct HostDirectory {
+    pub(super) host_path: String,
+    /// Where it was when it was opened, with no link in it.
+    pub(super) path: PathBuf,
+    pub(super) files: DiskFs,
+}
+
+impl HostDirectory {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn into_files(self) -> DiskFs {
+        self.files
+    }
+
+    /// The owner of the directory, if a box may write there as that owner.
+    ///
+    /// Files that a box leaves in a directory of root's belong to root, so such a directory needs the operator's word
+    /// (`root_owned`: the directory or one it lies in). A set-id file of the owner is refused too: a program that maps it into
+    /// memory can change its content, and the kernel does not clear the bit then.
+    pub fn check_writable(&self, root_owned: &[String]) -> Result<u32, MountError> {
+        let read = |source| MountError::Read { host_path: self.host_path.clone(), source };
+        let owner = self.files.owner().map_err(read)?;
+        let named = |root: &String| Path::new(root).canonicalize().is_ok_and(|root| self.path.starts_with(root));
+        if owner == 0 && !root_owned.iter().any(named) {
+            return Err(MountError::RootOwned { host_path: self.host_path.clone() });
+        }
+        let walk = |source| MountError::Walk { host_path: self.host_path.clone(), source };
+        match self.files.find_set_id(owner).map_err(walk)? {
+            None => Ok(owner),
+            Some(file) => Err(MountError::SetId { host_path: self.host_path.clone(), file: file.to_string() }),
+        }
+    }
+}
