@@ -12,7 +12,7 @@ use stead_eval::Evaluator;
 use stead_git::{Mirrors, Retention};
 use stead_providers::{Images, Providers};
 use stead_store::{Ownership, Store, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +27,9 @@ use crate::readiness::Readiness;
 use crate::share::Shares;
 use crate::token::TokenKey;
 use crate::{collect, pool, reap, recover};
+
+/// Exports that may run at once. Each holds a thread for as long as its client reads.
+const MOST_EXPORTS: usize = 128;
 
 /// What the server's operator set.
 #[derive(Debug, Clone)]
@@ -51,6 +54,8 @@ pub struct Settings {
     pub mirror_retention: Retention,
     /// How often mirrors that nobody needs are looked for.
     pub collect_every: Duration,
+    /// How long a blob that nothing names is kept: somebody may be about to use it.
+    pub blob_grace: Duration,
     /// Where the grammars run that find symbols for digests.
     pub parsers: Parsers,
 }
@@ -69,6 +74,7 @@ impl Default for Settings {
             images: None,
             mirror_retention: Retention::default(),
             collect_every: Duration::from_secs(3600),
+            blob_grace: Duration::from_secs(24 * 3600),
             parsers: Parsers::InProcess,
         }
     }
@@ -108,6 +114,7 @@ struct Inner {
     digests: Digests,
     pool: Pool,
     connections: Connections,
+    exports: Arc<Semaphore>,
     lanes: Lanes,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -138,6 +145,7 @@ impl Engine {
             digests,
             pool: Pool::default(),
             connections: Connections::default(),
+            exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             lanes,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -146,6 +154,7 @@ impl Engine {
         engine.spawn(reap::run(engine.clone()));
         engine.spawn(pool::run(engine.clone()));
         engine.spawn(collect::run(engine.clone()));
+        engine.spawn(collect::run_blobs(engine.clone()));
         Ok(engine)
     }
 
@@ -187,6 +196,10 @@ impl Engine {
 
     pub(crate) fn connections(&self) -> &Connections {
         &self.0.connections
+    }
+
+    pub(crate) fn exports(&self) -> Arc<Semaphore> {
+        self.0.exports.clone()
     }
 
     pub(crate) fn store(&self) -> &Store {

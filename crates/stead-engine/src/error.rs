@@ -22,6 +22,11 @@ pub enum OpError {
     IdempotencyMismatch { key: String },
     #[error("the session is being changed by others too often; try again")]
     Contended,
+    #[error(
+        "the session's journal has reached its limit of {limit} bytes, so nothing that adds to it is done any more; \
+         files can still be removed, restored and rewound; clone the session to go on with a new journal, or close it"
+    )]
+    JournalFull { limit: u64 },
     #[error("the server is shutting down")]
     ShuttingDown,
     #[error("the journal of session {session} cannot be read at sequence number {seq}")]

@@ -22,6 +22,7 @@ mod failpoint;
 mod files;
 mod git_tool;
 mod history;
+mod journal_size;
 mod lanes;
 mod open_session;
 pub mod ops;
@@ -35,6 +36,7 @@ mod recover;
 mod repository;
 mod share;
 mod token;
+mod uploads;
 
 pub use engine::{Engine, Settings, StartError};
 pub use error::OpError;

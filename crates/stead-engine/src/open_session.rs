@@ -4,9 +4,11 @@
 //! append at the sequence number the decision was made at; if somebody else came first the state is read again and the
 //! decision made anew. Nothing has run yet, so nothing is lost by that.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stead_core::exec::Exec;
+use stead_core::quantity::ByteSize;
 use stead_core::rewind::Points;
 use stead_core::{
     Actor, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
@@ -14,11 +16,13 @@ use stead_core::{
 };
 use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::journal_size::{self, JournalSize};
 use crate::pause::Pause;
+use crate::uploads::Charge;
 use crate::{audit, clock, points};
 
 /// How often a decision is made anew because somebody else appended first.
@@ -33,12 +37,28 @@ pub(crate) struct Cell {
     workspace: Mutex<Option<Arc<dyn Workspace>>>,
     /// Held by whoever does the session's long work: one at a time.
     pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Exports of this session that may run at once.
+    exports: Arc<Semaphore>,
+    /// Bytes of all uploads under way.
+    uploads: Arc<AtomicU64>,
+    journal: JournalSize,
 }
+
+/// An export runs as slowly as its client reads, and holds a thread and a job in the box meanwhile.
+const MOST_EXPORTS: usize = 4;
 
 impl Cell {
     pub(crate) fn new(state: State) -> Arc<Self> {
         let seq = watch::Sender::new(state.seq);
-        Arc::new(Self { state: state.into(), seq, workspace: Mutex::default(), turn: tokio::sync::Mutex::default() })
+        Arc::new(Self {
+            state: state.into(),
+            seq,
+            workspace: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
+            uploads: Arc::default(),
+            journal: JournalSize::default(),
+        })
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
@@ -122,6 +142,27 @@ impl OpenSession {
         self.cell.turn.lock().await
     }
 
+    /// Begins an upload, charged to the session's disk limit.
+    pub(crate) async fn charge(&self, slack: Slack) -> Charge {
+        let limit = self.disk_limit().await.unwrap_or(u64::MAX);
+        let limit = match slack {
+            Slack::None => limit,
+            Slack::Archive => limit.saturating_add(limit / 8).saturating_add(1 << 20),
+        };
+        Charge::new(self.cell.uploads.clone(), limit)
+    }
+
+    async fn disk_limit(&self) -> Option<u64> {
+        disk_limit(&*self.cell.state.lock().await)
+    }
+
+    /// Waits until this session, and the server, may run one more export.
+    pub(crate) async fn export_permits(&self) -> Result<[OwnedSemaphorePermit; 2], OpError> {
+        let own = self.cell.exports.clone().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
+        let all = self.engine.exports().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
+        Ok([own, all])
+    }
+
     pub(crate) fn workspace(&self) -> Option<Arc<dyn Workspace>> {
         self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -143,6 +184,9 @@ impl OpenSession {
         claim: Option<IdempotencyClaim>,
     ) -> Result<Intent, OpError> {
         let mut state = self.cell.state.lock().await;
+        if journal_size::grows(&command) {
+            self.cell.journal.check(&self.engine, self.id, disk_limit(&state)).await?;
+        }
         for _ in 0..RETRIES {
             let step = decide(&state, command.clone(), actor)?;
             let (at, first_seq) = (clock::now(), state.seq + 1);
@@ -269,7 +313,9 @@ impl OpenSession {
         let mut rows = Vec::with_capacity(events.len());
         let mut entries = Vec::new();
         for (event, seq) in events.into_iter().zip(state.seq + 1..) {
-            rows.push(NewEvent { kind: event.kind().to_owned(), payload: payload(&event) });
+            let row = NewEvent { kind: event.kind().to_owned(), payload: payload(&event) };
+            self.cell.journal.add(&event, row.payload.len());
+            rows.push(row);
             entries.extend(audit::entries(self.id, &event, at));
             apply(&mut after, &Recorded { seq, at, event });
         }
@@ -316,6 +362,19 @@ impl OpenSession {
         let same = found.iter().zip(expected).all(|(found, expected)| found.payload == expected.payload);
         Ok(same && found.len() == expected.len())
     }
+}
+
+/// What an upload may have beyond the disk limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slack {
+    None,
+    /// Headers and padding.
+    Archive,
+}
+
+fn disk_limit(state: &State) -> Option<u64> {
+    let limits = &state.session.as_ref()?.workspace_spec()?.limits;
+    limits.disk.as_ref().map(ByteSize::bytes)
 }
 
 /// A first commit that was not made.

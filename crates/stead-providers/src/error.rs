@@ -67,6 +67,11 @@ pub enum ProviderError {
          end what runs, or remove files"
     )]
     NoRoom { limit: u64 },
+    #[error(
+        "the workspace's disk is full: after a snapshot there would be no room to start its box again; nothing was changed; \
+         remove files, or restore an older snapshot, and try again"
+    )]
+    VolumeFull,
     #[error("the layer {key} is not there")]
     NoLayer { key: crate::LayerKey },
     #[error("cannot write the workspace's files")]
@@ -142,7 +147,7 @@ impl ProviderError {
             Self::Setup { .. } => "setup_failed",
             Self::Source(failure) => &failure.code,
             Self::Unenforced { .. } => "limit_not_enforced",
-            Self::NoRoom { .. } => "no_room",
+            Self::NoRoom { .. } | Self::VolumeFull => "no_room",
             Self::NoLayer { .. } => "no_layer",
             Self::Files { .. } => "files_failed",
         }

@@ -104,6 +104,8 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    DiskLimit = "disk_limit", CONFLICT, "The session's disk limit is reached";
+    JournalFull = "journal_full", CONFLICT, "The session's journal is full";
     TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
     InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
@@ -247,6 +249,10 @@ impl From<OpError> for Problem {
                 log(&error);
                 Self::new(Code::Internal, text).hint("stead verify tells what is wrong with the journal")
             }
+            OpError::JournalFull { .. } => Self::new(Code::JournalFull, text),
+            OpError::Export { ref source } if source.code() != "io" => {
+                Self::new(Code::Conflict, format!("{text}: {source}"))
+            }
             OpError::CorruptDocument { .. }
             | OpError::MissingBlob { .. }
             | OpError::Export { .. }
@@ -334,7 +340,7 @@ impl From<OperateError> for Problem {
             "permission_denied" => Code::PermissionDenied,
             "read_only" => Code::ReadOnly,
             "changed" => Code::Changed,
-            "no_space" => Code::InsufficientStorage,
+            "no_space" | "no_room" => Code::DiskLimit,
             "unreachable" | "interrupted" => {
                 return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
             }

@@ -25,6 +25,16 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
+    pub const ALL: [Self; 7] = [
+        Self::Platform,
+        Self::Project,
+        Self::AgentType,
+        Self::Content,
+        Self::ContentVersion,
+        Self::Token,
+        Self::Digest,
+    ];
+
     /// The name in the database: never change one.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -23,6 +23,7 @@ mod idempotency;
 mod open;
 mod operation;
 mod own;
+mod references;
 mod session;
 mod setting;
 mod sql;
@@ -31,7 +32,7 @@ mod verify;
 mod writer;
 
 pub use audit::{AuditEntry, AuditOrder, AuditQuery, AuditRow};
-pub use blobs::{BlobError, BlobState, Blobs, Digest, InvalidDigest, OpenBlob, StoredBlob};
+pub use blobs::{BlobError, BlobState, Blobs, Digest, InvalidDigest, OpenBlob, StoredBlob, Upload};
 pub use chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
 pub use commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
 pub use content::{ContentPush, PushError, version_id};

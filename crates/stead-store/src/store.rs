@@ -10,7 +10,7 @@ use stead_core::{SessionId, Timestamp};
 
 use crate::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
 use crate::backend::Backend;
-use crate::blobs::{Blobs, StoredBlob};
+use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
 use crate::chain::StoredEvent;
 use crate::commit::{Commit, CommitError, Committed};
 use crate::content::{ContentPush, PushError};
@@ -20,7 +20,9 @@ use crate::error::{OpenError, StoreError};
 use crate::garbage;
 use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
 use crate::open;
+use crate::operation::Operation;
 use crate::own::{self, Ownership};
+use crate::references::{self, Age, Holder, References, Referring};
 use crate::session::{self, SessionQuery, SessionRow};
 use crate::setting::SettingOrInsert;
 use crate::sql::values;
@@ -39,7 +41,9 @@ impl Store {
     pub async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::backend(database).await?);
         let blobs = Blobs::at(blobs).await.map_err(|source| OpenError::Blobs { source })?;
-        Ok(Store { backend, blobs })
+        let store = Store { backend, blobs };
+        garbage::backfill(&store).await.map_err(|source| OpenError::References { source })?;
+        Ok(store)
     }
 
     /// Opens what is there without writing a byte, for a disk that cannot be written. Every write fails.
@@ -60,7 +64,34 @@ impl Store {
 
     /// Appends events and writes everything that goes with them, all or nothing.
     pub async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        self.backend.write(commit).await
+        let holder = Holder::Session(commit.session);
+        let kept = commit.events.iter().filter(|event| references::keeps(&event.kind));
+        let named = self.named_in(kept.map(|event| event.payload.as_str())).await?;
+        if named.is_empty() {
+            return self.backend.write(commit).await;
+        }
+        self.backend.write(Referring { write: commit, references: References { holder, named } }).await
+    }
+
+    async fn named_in(&self, texts: impl Iterator<Item = &str>) -> Result<references::Named, StoreError> {
+        references::named_in(&self.blobs, texts, Age::Renewed).await.map_err(garbage::unreadable)
+    }
+
+    /// Writes something that names blobs, and who holds them from now on.
+    async fn write_naming<O: Operation>(&self, holder: Holder, text: &str, write: O) -> Result<O::Output, O::Error> {
+        let named = self.named_in(std::iter::once(text)).await?;
+        self.backend.write(Referring { write, references: References { holder, named } }).await
+    }
+
+    pub(crate) async fn refer(&self, references: References) -> Result<(), StoreError> {
+        self.backend.write(references).await
+    }
+
+    pub(crate) async fn has_setting(&self, key: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT value FROM settings WHERE key = $1";
+        let row: Option<(String,)> =
+            self.backend.reader().await?.conn().optional("read a setting", sql, values![key]).await?;
+        Ok(row.is_some())
     }
 
     /// The events after `after`, in order.
@@ -112,7 +143,9 @@ impl Store {
     }
 
     pub async fn write_document(&self, write: DocumentWrite) -> Result<Document, WriteError> {
-        self.backend.write(write).await
+        let holder = Holder::Document { kind: write.kind.as_str(), id: write.id.clone() };
+        let body = write.body.clone();
+        self.write_naming(holder, &body, write).await
     }
 
     /// `false` if there was none; the audit rows are written only if there was one.
@@ -122,12 +155,14 @@ impl Store {
         id: &str,
         audit: Vec<AuditEntry>,
     ) -> Result<bool, StoreError> {
-        self.backend.write(DeleteDocument { kind, id: id.to_owned(), audit }).await
+        let holder = Holder::Document { kind: kind.as_str(), id: id.to_owned() };
+        self.write_naming(holder, "", DeleteDocument { kind, id: id.to_owned(), audit }).await
     }
 
     /// Adds a version of content; gives its number.
     pub async fn push_content(&self, push: ContentPush) -> Result<u64, PushError> {
-        self.backend.write(push).await
+        let (holder, body) = (Holder::Content { name: push.name.clone() }, push.body.clone());
+        self.write_naming(holder, &body, push).await
     }
 
     pub async fn record_audit(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
@@ -161,14 +196,43 @@ impl Store {
         Ok(())
     }
 
-    /// Blobs that are older than `before` and that nothing in the store refers to, sorted. The caller owns the store
-    /// ([`Store::own`]) until it has removed them: a reference made meanwhile would lead nowhere.
-    pub async fn unreferenced_blobs(
-        &self,
-        _ownership: &Ownership,
-        before: SystemTime,
-    ) -> Result<Vec<StoredBlob>, StoreError> {
+    /// Blobs that are older than `before` and that nothing in the store refers to, sorted.
+    pub async fn unreferenced_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
         garbage::unreferenced(&mut self.backend.reader().await?.conn(), &self.blobs, before).await
+    }
+
+    /// Removes those blobs and returns them. This server may put and name blobs meanwhile: what it puts or
+    /// names is younger than `before`, so `before` must be longer ago than any put takes to be named. No
+    /// other server may work on the store.
+    pub async fn collect_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
+        let mut removed = Vec::new();
+        for blob in self.unreferenced_blobs(before).await? {
+            if self.blobs.remove_older(&blob.digest, before).await.map_err(garbage::unreadable)? {
+                removed.push(blob);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes the bytes of an upload whose operation has ended, unless they were there before, somebody
+    /// put them again, or an event or a document names them.
+    pub async fn discard(&self, upload: &Upload) -> Result<(), StoreError> {
+        let Some(made) = upload.made else { return Ok(()) };
+        if references::is_held(&mut self.backend.reader().await?.conn(), &upload.digest).await? {
+            return Ok(());
+        }
+        let removed = self.blobs.remove_unchanged(&upload.digest, made).await;
+        removed.map(drop).map_err(|error: BlobError| garbage::unreadable(error))
+    }
+
+    /// Bytes of a session's events. Reads all of them.
+    pub async fn event_bytes(&self, session: SessionId) -> Result<u64, StoreError> {
+        references::event_bytes(&mut self.backend.reader().await?.conn(), session).await
+    }
+
+    /// Bytes of the blobs that a session's events name.
+    pub async fn blob_bytes(&self, session: SessionId) -> Result<u64, StoreError> {
+        references::blob_bytes(&mut self.backend.reader().await?.conn(), session).await
     }
 
     pub fn blobs(&self) -> &Blobs {

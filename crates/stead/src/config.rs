@@ -75,6 +75,7 @@ pub(crate) struct Config {
     default_provider: Option<Setting>,
     max_concurrent: Option<Setting>,
     max_upload: Option<Setting>,
+    blob_grace_seconds: Option<Setting>,
     limits: LimitKeys,
     podman: PodmanKeys,
     allowed_hosts: Vec<String>,
@@ -131,6 +132,11 @@ impl Config {
                 file.workspace_max_concurrent.map(|number| number.to_string()),
             )?,
             max_upload: merged("STEAD_MAX_UPLOAD", "max_upload", file.max_upload)?,
+            blob_grace_seconds: merged(
+                "STEAD_BLOB_GRACE_SECONDS",
+                "blob_grace_seconds",
+                file.blob_grace_seconds.map(|number| number.to_string()),
+            )?,
             limits: LimitKeys::merge(&merge, &file.limits)?,
             podman: PodmanKeys {
                 // The second name is the one that earlier tools of this kind read.

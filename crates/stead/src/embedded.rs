@@ -206,6 +206,7 @@ fn engine_settings(
         mirrors: Some(mirrors),
         images: Some(images),
         mirror_retention,
+        blob_grace: settings.blob_grace,
         // This program again, also after its file was replaced.
         parsers: stead_digest::Parsers::Worker("/proc/self/exe".into()),
         ..defaults

@@ -22,6 +22,7 @@ pub(super) struct File {
     pub(super) workspace_default_provider: Option<String>,
     pub(super) workspace_max_concurrent: Option<u32>,
     pub(super) max_upload: Option<String>,
+    pub(super) blob_grace_seconds: Option<u64>,
     pub(super) cache: Option<String>,
     pub(super) podman_base_url: Option<String>,
     pub(super) podman_identity: Option<String>,

@@ -5,7 +5,10 @@
 //! pass, so that a test that can no longer fail is noticed. Tests aim only at files, cgroups, mounts,
 //! namespaces and processes that they made themselves.
 
+mod disk_use;
 mod fair_share;
+mod full_disk;
+mod memory_limit;
 mod sync_calls;
 use super::Files;
 
