@@ -36,7 +36,7 @@ const MOST_EXPORTS: usize = 128;
 pub struct Settings {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
-    /// How many sessions may be live at once.
+    /// Largest number of live sessions with a workspace.
     pub max_sessions: u32,
     /// How many calls, commands and file operations of one session run at once; four times as many may wait.
     pub calls_per_session: usize,

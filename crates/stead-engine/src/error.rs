@@ -14,7 +14,7 @@ pub enum OpError {
     Exists { what: &'static str, id: String },
     #[error("the agent type '{id}' has live sessions")]
     InUse { id: String },
-    #[error("{max} sessions are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
+    #[error("{max} sessions with a workspace are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
     Full { max: u32 },
     #[error("{running} operations of this session run and {waiting} wait; there may not be more")]
     Busy { running: usize, waiting: usize },

@@ -11,8 +11,8 @@ use stead_core::exec::Exec;
 use stead_core::quantity::ByteSize;
 use stead_core::rewind::Points;
 use stead_core::{
-    Actor, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
-    conclude_onward, decide, decide_onward,
+    Actor, AuditKind, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply,
+    conclude, conclude_onward, decide, decide_onward,
 };
 use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
@@ -312,6 +312,8 @@ impl OpenSession {
         let mut after = state.clone();
         let mut rows = Vec::with_capacity(events.len());
         let mut entries = Vec::new();
+        let other_starts: Vec<(AuditKind, String)> =
+            events.iter().filter_map(audit::other_start).map(|(kind, reason)| (kind, reason.to_owned())).collect();
         for (event, seq) in events.into_iter().zip(state.seq + 1..) {
             let row = NewEvent { kind: event.kind().to_owned(), payload: payload(&event) };
             self.cell.journal.add(&event, row.payload.len());
@@ -342,6 +344,7 @@ impl OpenSession {
             }
             Err(error) => return Err(error),
         }
+        other_starts.iter().for_each(|(kind, reason)| audit::announce(self.id, *kind, reason));
         let ended = !after.session.as_ref().is_some_and(|session| session.live());
         points::forget(&self.engine, self, state, &after);
         *state = after;
@@ -418,6 +421,7 @@ fn head(state: &State) -> Head {
         Some(session) => Head {
             status: session.status.to_string(),
             live: session.live(),
+            holds_workspace: session.workspace.is_some() && !session.degraded,
             agent_type: session.spec.agent_type.to_string(),
             project: session.spec.project.as_ref().map(ToString::to_string),
             due_at: session.due_at().map(|(at, _)| at),
@@ -427,6 +431,7 @@ fn head(state: &State) -> Head {
         None => Head {
             status: String::new(),
             live: false,
+            holds_workspace: false,
             agent_type: String::new(),
             project: None,
             due_at: None,

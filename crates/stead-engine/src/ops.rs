@@ -61,7 +61,7 @@ pub use follow_exec::{ExecNews, ExecReader, follow_exec};
 pub use image::{image, images, import_image, remove_image};
 pub use offered::{OfferedTool, offered_tools, prompt_pack, prompt_packs};
 pub use operate_files::{Operated, operate_files};
-pub use plan_session::plan_session;
+pub use plan_session::{Outlook, SessionPlan, plan_session};
 pub use platform::{platform, set_platform};
 pub use pool::pool;
 pub use project::{project, set_project};

@@ -139,13 +139,14 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 let bundle = bundle::open(engine, session.id(), &action).await?;
                 let (tree, checkout) = repository::tree(engine, session, &action).await?.unzip();
                 let order = ActionOrder { action, env, bundle, tree, now: at };
-                let mut performed = workspace.perform(order).await.map_err(|error| error.to_failure())?;
+                let failed = |error: ProviderError| StepFailed { failure: error.to_failure(), report: error.report() };
+                let mut performed = workspace.perform(order).await.map_err(failed)?;
                 repository::complete(&mut performed.report, checkout);
                 Ok(performed)
             };
             let performed = tokio::select! {
                 performed = performed => performed,
-                () = closing(session) => Err(closed()),
+                () = closing(session) => Err(closed().into()),
             };
             return record_step(engine, session, started, performed).await;
         }
@@ -170,10 +171,6 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             };
             let again = if outcome == Outcome::Removed { Again::Now } else { Again::Later };
             session.record_surely(outcome).await?;
-            if session.state().await.session.is_some_and(|session| session.degraded && session.status == Status::Active)
-            {
-                metrics::counter!("stead_degraded_sessions_total").increment(1);
-            }
             return Ok(again);
         }
         Some(Effect::Content(ContentEffect::Read { sync, requested })) => {
@@ -234,11 +231,23 @@ async fn create(
     provider.create(order).await
 }
 
+/// A step that failed, with what it had to tell all the same.
+struct StepFailed {
+    failure: Failure,
+    report: StepReport,
+}
+
+impl From<Failure> for StepFailed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, report: StepReport::default() }
+    }
+}
+
 async fn record_step(
     engine: &Engine,
     session: &OpenSession,
     started: Instant,
-    performed: Result<Performed, Failure>,
+    performed: Result<Performed, StepFailed>,
 ) -> Result<Again, OpError> {
     let duration_ms = millis(started);
     let nothing = FileEffect::default();
@@ -247,8 +256,12 @@ async fn record_step(
             Ok((files, staged)) => (None, files, report, Some(staged)),
             Err(error) => (Some(Failure::new("files_failed", error.to_string())), nothing, report, None),
         },
-        Err(failure) => (Some(failure), nothing, StepReport::default(), None),
+        Err(StepFailed { failure, report }) => (Some(failure), nothing, report, None),
     };
+    if let (Some(failure), Some(setup)) = (&failure, &report.setup) {
+        let (id, number, timed_out) = (session.id(), setup.number, setup.timed_out);
+        tracing::warn!(session = %id, number, timed_out, reason = %failure.message, "a setup command failed");
+    }
     let kept = session.record_onward(Outcome::StepFinished { duration_ms, failure, files, report }).await?;
     if let (Some(_), Some(staged)) = (&kept, staged) {
         staged.publish();

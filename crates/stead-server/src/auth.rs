@@ -46,6 +46,7 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/api/v1/sessions/{id}/files"),
     (Method::PUT, "/api/v1/sessions/{id}/files"),
     (Method::GET, "/api/v1/sessions/{id}/files/"),
+    (Method::PUT, "/api/v1/sessions/{id}/files/"),
     (Method::GET, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::PUT, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::DELETE, "/api/v1/sessions/{id}/files/{*path}"),

@@ -93,6 +93,10 @@ codes! {
     ToolNotAllowed = "tool_not_allowed", FORBIDDEN, "The tool may not run here";
     InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
     RepositoryRefused = "repository_refused", UNPROCESSABLE_ENTITY, "The repository may not be used";
+    NetworkNotAvailable = "network_not_available", UNPROCESSABLE_ENTITY, "Network access is not available";
+    ProviderNotConfigured = "provider_not_configured", UNPROCESSABLE_ENTITY, "The provider is not configured";
+    MountRefused = "mount_refused", UNPROCESSABLE_ENTITY, "The mount is not allowed";
+    BundleRefused = "bundle_refused", UNPROCESSABLE_ENTITY, "The bundle is not allowed";
     BaseImageRefused = "base_image_refused", UNPROCESSABLE_ENTITY, "The base image may not be used";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
     ImageRefused = "image_refused", UNPROCESSABLE_ENTITY, "The image cannot be imported";
@@ -268,6 +272,10 @@ impl From<Rejection> for Problem {
             Rejection::Incompatible(_) => Code::PolicyIncompatible,
             Rejection::Incomplete(_) => Code::PolicyIncomplete,
             Rejection::Repository(_) => Code::RepositoryRefused,
+            Rejection::NetworkNotAvailable { .. } => Code::NetworkNotAvailable,
+            Rejection::ProviderNotConfigured { .. } => Code::ProviderNotConfigured,
+            Rejection::MountRefused { .. } => Code::MountRefused,
+            Rejection::BundleRefused { .. } => Code::BundleRefused,
             Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
@@ -284,6 +292,16 @@ impl From<Rejection> for Problem {
         match rejection {
             Rejection::Content(Refusal::InvalidArguments { faults, .. }) => {
                 Self { errors: faults, ..Self::new(code, text) }
+            }
+            Rejection::NetworkNotAvailable { field } => {
+                let message = "no provider of this server can give a box network access".to_owned();
+                Self { errors: vec![FieldError { field, message }], ..Self::new(code, text) }
+            }
+            Rejection::ProviderNotConfigured { .. } => {
+                Self::new(code, text).hint("GET /providers lists the providers of this server")
+            }
+            Rejection::MountRefused { .. } | Rejection::BundleRefused { .. } => {
+                Self::new(code, text).hint("the platform's allowed_host_roots names what may be used")
             }
             Rejection::NoPoint(_) => Self::new(code, text).hint(
                 "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",

@@ -61,7 +61,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::call_tool))
         .routes(routes!(files::read_root, files::put_root))
         // The same root, as one writes a directory; the document names it once.
-        .route("/sessions/{id}/files/", get(files::read_root))
+        .route("/sessions/{id}/files/", get(files::read_root).put(files::put_root))
         .routes(routes!(files::read, files::head, files::put, files::delete))
         .routes(routes!(execs::create, execs::list))
         .routes(routes!(execs::show, execs::kill))

@@ -46,6 +46,8 @@ pub struct NewEvent {
 pub struct Head {
     pub status: String,
     pub live: bool,
+    /// Set if the session has a workspace or will have one. [`Admission`] counts only these sessions.
+    pub holds_workspace: bool,
     pub agent_type: String,
     pub project: Option<String>,
     pub due_at: Option<Timestamp>,
@@ -53,7 +55,7 @@ pub struct Head {
     pub final_hash: Option<String>,
 }
 
-/// The commit is refused if `max_live` other sessions are live.
+/// The commit is refused if `max_live` other sessions with a workspace are live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
     pub max_live: u32,
@@ -173,7 +175,7 @@ impl Commit {
         let row: Option<(i64,)> = conn
             .optional(
                 "count live sessions",
-                "SELECT COUNT(*) FROM sessions WHERE live = 1 AND id <> $1",
+                "SELECT COUNT(*) FROM sessions WHERE live = 1 AND holds_workspace = 1 AND id <> $1",
                 values![self.session],
             )
             .await?;
@@ -204,8 +206,8 @@ impl Commit {
             .execute(
                 "create a session",
                 "INSERT INTO sessions \
-                 (id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) ON CONFLICT (id) DO NOTHING",
+                 (id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at, \
+                 holds_workspace) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11) ON CONFLICT (id) DO NOTHING",
                 self.row(seq, hash),
             )
             .await?;
@@ -217,12 +219,12 @@ impl Commit {
         values.push(from.into());
         Statement {
             sql: "UPDATE sessions SET seq = $2, head_hash = $3, status = $4, live = $5, agent_type = $6, project = $7, \
-                  due_at = $8, final_hash = $9, updated_at = $10 WHERE id = $1 AND seq = $11",
+                  due_at = $8, final_hash = $9, updated_at = $10, holds_workspace = $11 WHERE id = $1 AND seq = $12",
             values,
         }
     }
 
-    /// What a session's row says after the events: `$1` to `$10`.
+    /// What a session's row says after the events: `$1` to `$11`.
     fn row(&self, seq: u64, hash: Hash) -> Vec<Value> {
         let head = &self.head;
         values![
@@ -235,7 +237,8 @@ impl Commit {
             head.project.clone(),
             head.due_at.map(Timestamp::millis),
             head.final_hash.clone(),
-            self.at
+            self.at,
+            head.holds_workspace
         ]
     }
 

@@ -35,5 +35,6 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),
     };
-    exit::code(commands::run(args))
+    let form = args.global.form();
+    exit::code(commands::run(args), form)
 }

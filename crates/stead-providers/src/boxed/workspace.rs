@@ -187,7 +187,8 @@ impl Inner {
                 }
             }
             Action::RunSetupCommand { number, command, timeout_seconds } => {
-                command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
+                let report = command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
+                return Ok(StepReport { setup: Some(Box::new(report)), ..StepReport::default() });
             }
             Action::RestoreSnapshot { snapshot, .. } => {
                 if !self.home.restore(snapshot)? {

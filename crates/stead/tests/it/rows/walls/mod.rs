@@ -9,6 +9,10 @@ mod disk_use;
 mod fair_share;
 mod full_disk;
 mod memory_limit;
+mod refused_starts;
+mod repository_layers;
+mod setup_output;
+mod starts;
 mod sync_calls;
 use super::Files;
 
