@@ -55,13 +55,13 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, place: Pla
         .with_upgrades();
     let mut connection = pin!(connection);
     let mut stopping = app.stopping.clone();
-    let mut tick = tokio::time::interval(pace(&app.config));
     let mut told = false;
     loop {
+        let look_again = if told { PARTING / 5 } else { next_look(&clocks, &app.config) };
         tokio::select! {
             _ = connection.as_mut() => return,
             () = place.evicted.cancelled() => return,
-            _ = tick.tick() => {
+            () = tokio::time::sleep(look_again) => {
                 if overdue(&clocks, &app.config) || (told && clocks.idle_for(PARTING)) {
                     return;
                 }
@@ -69,16 +69,25 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, place: Pla
             _ = stopping.wait_for(|stopping| *stopping), if !told => {
                 told = true;
                 connection.as_mut().graceful_shutdown();
-                tick = tokio::time::interval(PARTING / 5);
             }
         }
     }
 }
 
-/// Often enough to be punctual, seldom enough to cost nothing.
-fn pace(config: &ServerConfig) -> Duration {
-    let shortest = config.header_timeout.min(config.idle_timeout).min(config.write_timeout);
-    (shortest / 8).clamp(Duration::from_millis(5), Duration::from_secs(1))
+/// When the connection may be overdue at the earliest. Thousands of idle connections must not cost a wakeup a second each; what begins
+/// meanwhile, a header or a stalled write, is seen after one more of its own time limits at the latest.
+fn next_look(clocks: &Clocks, config: &ServerConfig) -> Duration {
+    let left = |limit: Duration, since: Option<Duration>| limit.saturating_sub(since.unwrap_or_default());
+    let stalled = left(config.write_timeout, clocks.since(&clocks.stalled));
+    let wait = if clocks.is_answering() {
+        stalled
+    } else {
+        match clocks.since(&clocks.heading) {
+            Some(heading) => stalled.min(left(config.header_timeout, Some(heading))),
+            None => stalled.min(left(config.idle_timeout, Some(clocks.silence()))).min(config.header_timeout),
+        }
+    };
+    wait.max(Duration::from_millis(5))
 }
 
 fn overdue(clocks: &Clocks, config: &ServerConfig) -> bool {

@@ -4,14 +4,17 @@
 //! last byte of its answer: an event stream counts for as long as it is open. Bodies that are read into memory count their bytes for as long.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http_body_util::BodyExt as _;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
 use stead_core::Actor;
 
 use crate::app::App;
@@ -138,12 +141,30 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     };
     request.extensions_mut().insert(ticket.clone());
     let response = next.run(request).await;
-    response.map(|body| {
-        Body::new(body.map_frame(move |frame| {
-            let _ = &ticket;
-            frame
-        }))
-    })
+    response.map(|body| Body::new(Counted { body, _ticket: ticket }))
+}
+
+/// An answer's body that counts until its last byte. It keeps the size hint, from which the router makes `Content-Length`.
+struct Counted {
+    body: Body,
+    _ticket: Arc<Ticket>,
+}
+
+impl hyper::body::Body for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,18 @@ use serde_json::{Value, json};
 use crate::http::Client;
 
 const PROGRAM: &str = include_str!("in_box.py");
+/// Attacks of the program in the box, by the names of its functions.
+const IN_BOX: &[&str] = &["inotify", "queues", "terminals", "sockets", "forks", "syncs", "full_disk", "memory"];
+/// Attacks by clients with the hostile token.
+const BY_CLIENTS: &[(&str, fn(&Means, usize))] = &[
+    ("sparse-export", |means, _| abandoned_export(means)),
+    ("blob-churn", |means, turn| put(&means.client, &format!("{}/files/churn", means.path), turn)),
+    ("memory-files", |means, turn| put(&means.memory, &format!("{}/files/f{turn}", means.memory_path), turn)),
+    ("snapshots", |means, _| snapshot(means)),
+    ("mcp-sessions", |means, _| drop(greet(&means.client))),
+    ("abandoned-calls", |means, _| abandoned_call(means)),
+];
+const IDLE: &str = "idle-connections";
 const IDLE_CONNECTIONS: usize = 4200;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -39,7 +51,8 @@ struct Means {
 }
 
 impl Hostile {
-    pub(super) fn begin(admin: &Client) -> Result<Self> {
+    pub(super) fn begin(admin: &Client, attacks: &[String]) -> Result<Self> {
+        let wanted = |name: &str| attacks.is_empty() || attacks.iter().any(|attack| attack == name);
         let (id, client) = session(admin, "hostile")?;
         let (memory_id, memory) = session(admin, "hostile-memory")?;
         let means = Means {
@@ -49,7 +62,8 @@ impl Hostile {
             memory,
             memory_path: format!("/api/v1/sessions/{memory_id}"),
         };
-        start_program(&means)?;
+        let in_box: Vec<&str> = IN_BOX.iter().copied().filter(|name| wanted(name)).collect();
+        start_program(&means, &in_box)?;
         let mut hostile = Self {
             admin: admin.clone(),
             sessions: vec![id, memory_id],
@@ -57,20 +71,12 @@ impl Hostile {
             threads: Vec::new(),
             counts: BTreeMap::new(),
         };
-        hostile.attack("sparse export", &means, |means, _| abandoned_export(means));
-        hostile.attack("blob churn", &means, |means, turn| {
-            put(&means.client, &format!("{}/files/churn", means.path), turn)
-        });
-        hostile.attack("memory files", &means, |means, turn| {
-            put(&means.memory, &format!("{}/files/f{turn}", means.memory_path), turn);
-        });
-        hostile.attack("snapshots", &means, |means, _| {
-            drop(means.admin.post(&format!("{}/snapshots", means.path), &json!({})));
-            std::thread::sleep(Duration::from_secs(2));
-        });
-        hostile.attack("MCP sessions", &means, |means, _| drop(greet(&means.client)));
-        hostile.attack("abandoned calls", &means, |means, _| abandoned_call(means));
-        hostile.idle_connections(&means);
+        for (name, attempt) in BY_CLIENTS.iter().filter(|(name, _)| wanted(name)) {
+            hostile.attack(name, &means, *attempt);
+        }
+        if wanted(IDLE) {
+            hostile.idle_connections(&means);
+        }
         Ok(hostile)
     }
 
@@ -103,7 +109,7 @@ impl Hostile {
     /// Connections that send nothing; those the server closes are opened again.
     fn idle_connections(&mut self, means: &Means) {
         let (stop, address, count) = (self.stop.clone(), means.client.address, Arc::new(AtomicUsize::new(0)));
-        self.counts.insert("idle connections", count.clone());
+        self.counts.insert(IDLE, count.clone());
         let thread = std::thread::spawn(move || {
             let mut open: Vec<TcpStream> = Vec::new();
             while !stop.load(Ordering::Relaxed) {
@@ -120,7 +126,7 @@ impl Hostile {
                 std::thread::sleep(PAUSE);
             }
         });
-        self.threads.push(("idle connections", thread));
+        self.threads.push((IDLE, thread));
     }
 }
 
@@ -138,8 +144,16 @@ fn session(admin: &Client, agent_type: &str) -> Result<(String, Client)> {
     Ok((text("id")?, client))
 }
 
-fn start_program(means: &Means) -> Result<()> {
-    let order = json!({"argv": ["python3", "-c", PROGRAM], "background": true});
+/// The name of an attack, if there is one.
+pub(super) fn known(name: &str) -> Result<&'static str> {
+    let mut all = IN_BOX.iter().copied().chain(BY_CLIENTS.iter().map(|(name, _)| *name)).chain([IDLE]);
+    let names = all.clone().collect::<Vec<_>>().join(", ");
+    all.find(|known| *known == name).with_context(|| format!("no attack is called '{name}'; attacks: {names}"))
+}
+
+fn start_program(means: &Means, attacks: &[&str]) -> Result<()> {
+    let argv = [&["python3", "-c", PROGRAM], attacks].concat();
+    let order = json!({"argv": argv, "background": true});
     let begun = means.client.post(&format!("{}/execs", means.path), &order)?;
     ensure!(begun.status == 201, "the hostile program does not start: {begun}");
     Ok(())
@@ -154,6 +168,12 @@ fn abandoned_export(means: &Means) {
             return;
         }
     }
+}
+
+/// Keeps a disk that may be full just then. Only an admin may, so it stands for a supervisor that takes snapshots.
+fn snapshot(means: &Means) {
+    drop(means.admin.post(&format!("{}/snapshots", means.path), &json!({})));
+    std::thread::sleep(Duration::from_secs(2));
 }
 
 /// Puts a file of 4 MiB that is different each time.

@@ -1,5 +1,5 @@
 # Runs in the hostile box and tries, in turns and for ever, to use up what a box shares with others. The box's limits bound all of it.
-import ctypes, mmap, os, signal, socket, time
+import ctypes, mmap, os, signal, socket, sys, time
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -104,6 +104,8 @@ try:
     os.truncate("/workspace/sparse", 1 << 40)
 except OSError:
     pass
+attacks = [globals()[name] for name in sys.argv[1:]]
 while True:
-    for attack in [inotify, queues, terminals, sockets, forks, syncs, full_disk, memory]:
+    for attack in attacks:
         in_child(attack)
+    time.sleep(0.1)

@@ -1,4 +1,4 @@
-//! `cargo xtask hostile-load [--seconds N] [--clients N]`: the same mixed work of many clients without and with a hostile session beside it.
+//! `cargo xtask hostile-load [--seconds N] [--clients N] [--attack NAME]…`: the same mixed work of many clients without and with a hostile session beside it.
 //!
 //! The work of `clients.rs` runs in segments, alternately alone and beside `hostile.rs`, so that a drift of the machine's own load reaches both
 //! halves alike. `monitor.rs` watches the server's memory and the home's disk all along. At the end everything is closed and
@@ -38,10 +38,12 @@ const HOSTILE_DISK_MIB: u64 = 256;
 /// What the home may take besides the workspaces: journal, prepared volumes and templates.
 const OWN_DISK_MIB: u64 = 2048;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Size {
     seconds: u64,
     clients: usize,
+    /// The attacks to try; none named means all of them.
+    attacks: Vec<String>,
 }
 
 /// What `--seconds` of `cargo xtask nightly` said.
@@ -50,13 +52,12 @@ static ASKED: OnceLock<u64> = OnceLock::new();
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let size = parse(args)?;
     run_command(cargo().args(["build", "--package", "stead", "--package", "stead-box", "--bins"]))?;
-    campaign(size)
+    campaign(&size)
 }
 
-/// The `hostile-load` step of the nightly tests.
+/// The `hostile-load` step of the nightly tests, with the programs that were built before.
 pub(crate) fn check() -> Result<()> {
-    run_command(cargo().args(["build", "--package", "stead", "--package", "stead-box", "--bins"]))?;
-    campaign(Size { seconds: ASKED.get().copied().unwrap_or(SECONDS), clients: CLIENTS })
+    campaign(&Size { seconds: ASKED.get().copied().unwrap_or(SECONDS), clients: CLIENTS, attacks: Vec::new() })
 }
 
 /// Takes `--seconds N` out of the nightly's arguments.
@@ -69,20 +70,21 @@ pub(crate) fn take_seconds(args: &[String]) -> Result<Vec<String>> {
 }
 
 fn parse(args: &[String]) -> Result<Size> {
-    let mut size = Size { seconds: SECONDS, clients: CLIENTS };
+    let mut size = Size { seconds: SECONDS, clients: CLIENTS, attacks: Vec::new() };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let value = args.next().with_context(|| format!("{arg} wants a number"))?;
         match arg.as_str() {
             "--seconds" => size.seconds = value.parse().with_context(|| format!("--seconds {value}"))?,
             "--clients" => size.clients = value.parse().with_context(|| format!("--clients {value}"))?,
-            _ => bail!("usage: cargo xtask hostile-load [--seconds N] [--clients N]"),
+            "--attack" => size.attacks.push(hostile::known(value)?.to_owned()),
+            _ => bail!("usage: cargo xtask hostile-load [--seconds N] [--clients N] [--attack NAME]…"),
         }
     }
     Ok(size)
 }
 
-fn campaign(size: Size) -> Result<()> {
+fn campaign(size: &Size) -> Result<()> {
     println!("{} clients, {} s without and {} s with a hostile session", size.clients, size.seconds, size.seconds);
     let folder = tempfile::Builder::new().prefix("stead-load-").tempdir()?;
     let server = Server::ready_in(folder.path(), "")?;
@@ -113,7 +115,7 @@ fn nothing_left(left: &[String]) -> Result<()> {
 }
 
 /// Both halves, and the control groups of every box that was seen.
-fn measured(server: &Server, size: Size) -> Result<(Report, census::Groups)> {
+fn measured(server: &Server, size: &Size) -> Result<(Report, census::Groups)> {
     let admin = server.client()?;
     declare(&admin)?;
     let monitor = Monitor::start(server.pid(), server.home());
@@ -125,7 +127,7 @@ fn measured(server: &Server, size: Size) -> Result<(Report, census::Groups)> {
     for round in 1..=ROUNDS {
         without.extend(work(&mut workers, Instant::now() + segment)?);
         println!("  round {round}: {} operations without", without.count());
-        let hostile = Hostile::begin(&admin)?;
+        let hostile = Hostile::begin(&admin, &size.attacks)?;
         let measured = work(&mut workers, Instant::now() + segment);
         let attacks = hostile.end()?;
         with.extend(measured?);
@@ -200,8 +202,9 @@ mod tests {
     #[test]
     fn arguments_are_parsed_or_refused() {
         let args = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let size = parse(&args(&["--seconds", "60", "--clients", "4"])).unwrap();
-        assert_eq!(size, Size { seconds: 60, clients: 4 });
+        let size = parse(&args(&["--seconds", "60", "--clients", "4", "--attack", "snapshots"])).unwrap();
+        assert_eq!(size, Size { seconds: 60, clients: 4, attacks: args(&["snapshots"]) });
+        assert!(parse(&args(&["--attack", "kindness"])).is_err());
         assert!(parse(&args(&["--seconds"])).is_err());
         assert!(parse(&args(&["--minutes", "1"])).is_err());
         assert_eq!(take_seconds(&args(&["--only", "x"])).unwrap(), args(&["--only", "x"]));

@@ -232,11 +232,12 @@ fn calls_of_one_session_wait_for_each_other_and_not_the_others_for_them() {
     let token = hostile["token"].as_str().unwrap();
     // One runs, and holds its slot although its client is gone; four more may wait.
     let execs = format!("/sessions/{}/execs", id(&hostile));
-    drop(send(&server, token, &format!("POST /api/v1{execs}"), r#"{"command": "sleep 600"}"#));
+    let first = send(&server, token, &format!("POST /api/v1{execs}"), r#"{"command": "sleep 600"}"#);
     let running = until("the first command to run", || {
         let list = server.client().get(&execs).expect(200);
         list["items"][0]["id"].as_str().map(str::to_owned)
     });
+    drop(first);
     let line = format!("POST /api/v1/sessions/{}/tools/bash", id(&hostile));
     let mut calls: Vec<TcpStream> = (0..9).map(|_| send(&server, token, &line, r#"{"command": "true"}"#)).collect();
     let refused = until("five of nine calls to be refused", || {

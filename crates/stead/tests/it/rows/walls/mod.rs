@@ -7,12 +7,12 @@
 
 mod disk_use;
 mod fair_share;
+mod full_disk;
+mod memory_limit;
 mod refused_starts;
 mod repository_layers;
 mod setup_output;
 mod starts;
-mod full_disk;
-mod memory_limit;
 mod sync_calls;
 use super::Files;
 
