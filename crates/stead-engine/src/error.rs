@@ -22,6 +22,8 @@ pub enum OpError {
     Contended,
     #[error("the server is shutting down")]
     ShuttingDown,
+    #[error("the operation failed because of a bug in the server; its log says where")]
+    Panicked,
     #[error("the journal of session {session} cannot be read at sequence number {seq}")]
     Corrupt {
         session: stead_core::SessionId,

@@ -21,6 +21,7 @@ pub mod exported;
 mod failpoint;
 mod files;
 mod git_tool;
+mod guard;
 mod history;
 mod open_session;
 pub mod ops;
@@ -32,6 +33,7 @@ mod reap;
 mod reconcile;
 mod recover;
 mod repository;
+mod seals;
 mod share;
 mod token;
 

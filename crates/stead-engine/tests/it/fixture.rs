@@ -22,7 +22,8 @@ pub(crate) fn admin() -> Actor {
 async fn start(home: &std::path::Path, settings: Settings) -> Engine {
     let database = Database::Sqlite(home.join("stead.db"));
     let store = Store::open(&database, &home.join("blobs")).await.unwrap();
-    Engine::start(store, Providers::default().with(MemoryProvider::new()), settings).await.unwrap()
+    let ownership = store.own("test").await.unwrap().unwrap();
+    Engine::start(store, ownership, Providers::default().with(MemoryProvider::new()), settings).await.unwrap()
 }
 
 impl Fixture {

@@ -7,7 +7,7 @@ use stead_store::{Commit, Digest, NewEvent, Store};
 use crate::fixture::{Fixture, create, session_id};
 
 async fn garbage(store: &Store, before: SystemTime) -> Vec<Digest> {
-    let ownership = store.own().await.unwrap().unwrap();
+    let ownership = store.own("test").await.unwrap().unwrap();
     let found = store.unreferenced_blobs(&ownership, before).await.unwrap();
     found.iter().map(|blob| blob.digest).collect()
 }
