@@ -28,6 +28,8 @@ use crate::sql::{Conn, values};
 const OWNER_LOCK: i64 = 0x73_74_65_61_64_02;
 /// A server that was just killed may still be known to the database for a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The kernel releases a file's lock with its process: a held one is held by a running server.
+const FILE_PATIENCE: Duration = Duration::from_millis(300);
 /// How long the lock must be free before a server from another home takes it.
 const GRACE: Duration = Duration::from_secs(3);
 const TRY_AGAIN: Duration = Duration::from_millis(50);
@@ -124,7 +126,7 @@ fn unlockable(source: crate::error::BoxedSource) -> StoreError {
 
 async fn lock_file(path: &Path) -> Result<Option<ManuallyDrop<File>>, StoreError> {
     let file = ManuallyDrop::new(File::open(path).map_err(|error| unlockable(error.into()))?);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + FILE_PATIENCE;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),

@@ -213,10 +213,14 @@ impl Check<'_> {
             _ => row.subject,
         };
         let latest = Latest { seq, number: row.number, hash: row.hash };
-        let before = self.latest.insert((kind, key.clone()), latest);
-        if let Some(before) = before.filter(|before| before.number > row.number) {
+        let hash = latest.hash.clone();
+        let Some(before) = self.latest.insert((kind, key.clone()), latest) else { return };
+        if before.number > row.number {
             let reason = format!("it went back: ledger row {} says {}", before.seq, before.number);
             self.found(table_of(kind), key, Some(row.number), reason);
+        } else if before.number == row.number && before.hash == hash {
+            let reason = format!("the ledger has the same change twice, also in row {}", before.seq);
+            self.found(Table::Ledger, seq.to_string(), None, reason);
         }
     }
 
