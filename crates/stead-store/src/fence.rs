@@ -119,11 +119,15 @@ impl Fence {
     /// Completes with the reason when the claim is lost for good.
     pub(crate) async fn lost(&self) -> String {
         let mut standing = self.standing.subscribe();
-        let found = standing.wait_for(|standing| matches!(standing, Standing::Lost(_))).await;
-        match found.as_deref() {
-            Ok(Standing::Lost(reason)) => reason.clone(),
+        loop {
+            let now = standing.borrow_and_update().clone();
+            if let Standing::Lost(reason) = now {
+                return reason;
+            }
             // The sender is in `self`, which this borrows: it cannot be gone.
-            _ => std::future::pending().await,
+            if standing.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
     }
 }

@@ -256,3 +256,58 @@ fn a_replaced_database_file_ends_the_server_before_it_acknowledges_a_write() {
     assert_eq!(running.wait_for_end().code(), Some(1), "{}", running.log());
     assert!(running.log().contains("was replaced by another one"), "{}", running.log());
 }
+
+/// Appends a record behind the server's back, as a second server would have done before there was a fence.
+fn append_behind(home: &Path, session: &str) {
+    use stead_core::tool::ToolName;
+    use stead_core::{Actor, Event, Timestamp};
+    use stead_store::{Commit, Database, Head, NewEvent, Store};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(&Database::Sqlite(home.join("stead.db")), &home.join("blobs")).await.unwrap();
+        let row = store.head(session.parse().unwrap()).await.unwrap().unwrap();
+        let event = Event::ToolCallRefused {
+            tool: ToolName::Write,
+            code: "elsewhere".to_owned(),
+            message: "refused by another server".to_owned(),
+            actor: Actor::System,
+        };
+        let payload = serde_json::to_string(&event).unwrap();
+        let head = Head {
+            status: row.status,
+            live: row.live,
+            agent_type: row.agent_type,
+            project: row.project,
+            due_at: row.due_at,
+            final_hash: row.final_hash,
+        };
+        let commit = Commit {
+            session: row.id,
+            expected_seq: Some(row.seq),
+            create: false,
+            at: Timestamp::from_millis(row.updated_at.millis() + 1),
+            events: vec![NewEvent { kind: event.kind().to_owned(), payload }],
+            head,
+            audit: Vec::new(),
+            admission: None,
+            idempotency: None,
+        };
+        store.commit(commit).await.unwrap();
+        store.close().await;
+    });
+}
+
+#[test]
+fn a_session_whose_journal_something_else_wrote_to_is_taken_up_from_its_journal() {
+    let running = server();
+    running.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let session = running.session(json!({"agent_type": "a"}));
+    let id = id_of(&session);
+    assert_eq!(write(running.client(), &id, "before.txt"), Some(200));
+    append_behind(running.home(), &id);
+    // Nothing runs on the stale state and its stale workspace.
+    assert_ne!(write(running.client(), &id, "conflict.txt"), Some(200));
+    until("the session is taken up again", || (write(running.client(), &id, "after.txt") == Some(200)).then_some(()));
+    assert_all_there(&running, &session, &["before.txt".to_owned(), "after.txt".to_owned()]);
+    assert!(running.log().contains("something else wrote to the journal"), "{}", running.log());
+}
