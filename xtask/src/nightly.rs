@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
         about: "16 clients for 30 minutes without and with a hostile session (--seconds N)",
         run: hostile_load::check,
     },
+    Step { name: "mutations", about: "500 random changes of a home, each found by stead verify", run: mutations },
     Step { name: "crash", about: "kill -9 under load, 1,000 times", run: crash::check_long },
 ];
 
@@ -53,6 +54,10 @@ fn boxes() -> Result<()> {
 
 fn kills() -> Result<()> {
     large("rows::endurance::s9_kills", &[("STEAD_KILLS", "300")])
+}
+
+fn mutations() -> Result<()> {
+    large("rows::walls::record::every_random_mutation", &[("STEAD_MUTATIONS", "500"), ("STEAD_MUTATION_SEED", "2")])
 }
 
 fn flood() -> Result<()> {

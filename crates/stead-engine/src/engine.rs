@@ -11,7 +11,7 @@ use stead_digest::Parsers;
 use stead_eval::Evaluator;
 use stead_git::{Mirrors, Retention};
 use stead_providers::{Images, Providers};
-use stead_store::{Ownership, Store, StoreError};
+use stead_store::{Ownership, Sealer, Standing, Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,7 +26,7 @@ use crate::pool::Pool;
 use crate::readiness::Readiness;
 use crate::share::Shares;
 use crate::token::TokenKey;
-use crate::{collect, pool, reap, recover};
+use crate::{collect, pool, reap, recover, seals};
 
 /// Exports that may run at once. Each holds a thread for as long as its client reads.
 const MOST_EXPORTS: usize = 128;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub blob_grace: Duration,
     /// Where the grammars run that find symbols for digests.
     pub parsers: Parsers,
+    /// Signs the ledger; without it records are chained and not signed.
+    pub sealer: Option<Arc<Sealer>>,
 }
 
 impl Default for Settings {
@@ -76,6 +78,7 @@ impl Default for Settings {
             collect_every: Duration::from_secs(3600),
             blob_grace: Duration::from_secs(24 * 3600),
             parsers: Parsers::InProcess,
+            sealer: None,
         }
     }
 }
@@ -85,8 +88,6 @@ impl Default for Settings {
 pub enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("another Stead server works on this database")]
-    Owned,
     #[error("the system gives no random bytes")]
     Randomness(#[source] getrandom::Error),
     #[error("the token key in the database is damaged")]
@@ -104,8 +105,8 @@ struct Inner {
     providers: Providers,
     settings: Settings,
     token_key: TokenKey,
-    /// Held for as long as the engine is: no other one works on this store.
-    _ownership: Ownership,
+    /// Given up by [`Engine::stop`]: until then no other engine works on this store.
+    ownership: Mutex<Option<Ownership>>,
     /// Sessions that are being worked on. One that has ended is not among them.
     cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
     ended: Ended,
@@ -123,10 +124,14 @@ struct Inner {
 impl Engine {
     /// Takes up what the last run left, then looks after it until [`Engine::stop`].
     ///
-    /// Refuses if another engine works on the same PostgreSQL database; for SQLite the caller locks the home.
-    pub async fn start(store: Store, providers: Providers, settings: Settings) -> Result<Engine, StartError> {
+    /// The caller owns the store ([`Store::own`]), so no other engine works on it.
+    pub async fn start(
+        store: Store,
+        ownership: Ownership,
+        providers: Providers,
+        settings: Settings,
+    ) -> Result<Engine, StartError> {
         crate::failpoint::arm();
-        let ownership = store.own().await?.ok_or(StartError::Owned)?;
         let drawn = TokenKey::draw().map_err(StartError::Randomness)?;
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
@@ -137,7 +142,7 @@ impl Engine {
             providers,
             settings,
             token_key,
-            _ownership: ownership,
+            ownership: Mutex::new(Some(ownership)),
             cells: Mutex::default(),
             ended: Ended::default(),
             readiness: Readiness::default(),
@@ -155,6 +160,7 @@ impl Engine {
         engine.spawn(pool::run(engine.clone()));
         engine.spawn(collect::run(engine.clone()));
         engine.spawn(collect::run_blobs(engine.clone()));
+        engine.spawn(seals::run(engine.clone()));
         Ok(engine)
     }
 
@@ -168,7 +174,34 @@ impl Engine {
         self.0.connections.end_all();
         self.0.settings.evaluator.retire();
         self.0.providers.iter().for_each(|provider| provider.retire());
+        self.give_up_store().await;
         self.0.store.close().await;
+    }
+
+    /// Signs the end of the ledger and lets the next server take over at once.
+    async fn give_up_store(&self) {
+        let ownership = self.0.ownership.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(ownership) = ownership else { return };
+        if self.0.store.standing() != Standing::Held {
+            return;
+        }
+        seals::seal(self).await;
+        if let Err(error) = self.0.store.release(ownership).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot release the database in order");
+        }
+    }
+
+    /// The reason, if another server has the store.
+    pub fn lost_store(&self) -> Option<String> {
+        match self.0.store.standing() {
+            Standing::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Completes with the reason when another server has the store. Nothing can be written any more: the caller stops.
+    pub async fn disowned(&self) -> String {
+        self.0.store.lost().await
     }
 
     /// The token of a session.
@@ -185,6 +218,9 @@ impl Engine {
     pub async fn ready(&self) -> Result<(), OpError> {
         if self.0.stopping.is_cancelled() {
             return Err(OpError::ShuttingDown);
+        }
+        if let Standing::InDoubt(reason) | Standing::Lost(reason) = self.0.store.standing() {
+            return Err(StoreError::NotOwner { reason }.into());
         }
         self.0.readiness.check(&self.0.store).await
     }
@@ -253,7 +289,11 @@ impl Engine {
         &self,
         work: impl Future<Output = Result<T, OpError>> + Send + 'static,
     ) -> Result<T, OpError> {
-        self.spawn(work).await.map_err(|_| OpError::ShuttingDown)?
+        match self.spawn(work).await {
+            Ok(done) => done,
+            Err(stopped) if stopped.is_panic() => Err(OpError::Panicked),
+            Err(_) => Err(OpError::ShuttingDown),
+        }
     }
 
     /// As [`Engine::to_its_end`], in a slot of the session that the work holds to its end.
@@ -292,6 +332,18 @@ impl Engine {
     pub(crate) fn drop_cell(&self, session: SessionId) {
         self.lock_cells().remove(&session);
         self.0.connections.end(session);
+    }
+
+    /// Drops the cell if it is still the one that is kept.
+    pub(crate) fn drop_stale_cell(&self, session: SessionId, stale: &Arc<Cell>) -> bool {
+        let mut cells = self.lock_cells();
+        let same = cells.get(&session).is_some_and(|cell| Arc::ptr_eq(cell, stale));
+        if same {
+            cells.remove(&session);
+            drop(cells);
+            self.0.connections.end(session);
+        }
+        same
     }
 
     fn lock_cells(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<Cell>>> {

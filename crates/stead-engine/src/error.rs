@@ -29,6 +29,8 @@ pub enum OpError {
     JournalFull { limit: u64 },
     #[error("the server is shutting down")]
     ShuttingDown,
+    #[error("the operation failed because of a bug in the server; its log says where")]
+    Panicked,
     #[error("the journal of session {session} cannot be read at sequence number {seq}")]
     Corrupt {
         session: stead_core::SessionId,

@@ -1,8 +1,9 @@
 //! A session at hand: its state, its workspace, and the only two ways to change it.
 //!
 //! [`OpenSession::commit`] asks: decide, append, and only then hand out the effect. [`OpenSession::record`] states: conclude, append. Both
-//! append at the sequence number the decision was made at; if somebody else came first the state is read again and the
-//! decision made anew. Nothing has run yet, so nothing is lost by that.
+//! append at the sequence number the decision was made at. One process owns the store and has one cell per session, so a
+//! conflict means that something else wrote to the journal. The cell is then stale, and so is its workspace handle: both are
+//! dropped and the session is taken up from its journal, as after a restart.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,9 +24,9 @@ use crate::error::OpError;
 use crate::journal_size::{self, JournalSize};
 use crate::pause::Pause;
 use crate::uploads::Charge;
-use crate::{audit, clock, points};
+use crate::{audit, clock, points, recover};
 
-/// How often a decision is made anew because somebody else appended first.
+/// How often an outcome is concluded again because something else appended first.
 const RETRIES: usize = 16;
 /// How many events are read at a time.
 const PAGE: u32 = 512;
@@ -187,20 +188,35 @@ impl OpenSession {
         if journal_size::grows(&command) {
             self.cell.journal.check(&self.engine, self.id, disk_limit(&state)).await?;
         }
-        for _ in 0..RETRIES {
-            let step = decide(&state, command.clone(), actor)?;
-            let (at, first_seq) = (clock::now(), state.seq + 1);
-            if step.events.is_empty() {
-                return Ok(Intent { effect: step.effect, at, first_seq });
-            }
-            let with = Attached { idempotency: claim.clone(), ..Attached::default() };
-            match self.append(&mut state, step.events, at, with).await {
-                Ok(()) => return Ok(Intent { effect: step.effect, at, first_seq }),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
-            }
+        let step = decide(&state, command, actor)?;
+        let (at, first_seq) = (clock::now(), state.seq + 1);
+        if step.events.is_empty() {
+            return Ok(Intent { effect: step.effect, at, first_seq });
         }
-        Err(OpError::Contended)
+        let with = Attached { idempotency: claim, ..Attached::default() };
+        match self.append(&mut state, step.events, at, with).await {
+            Ok(()) => Ok(Intent { effect: step.effect, at, first_seq }),
+            Err(CommitError::Conflict { .. }) => {
+                self.drop_stale();
+                Err(OpError::Contended)
+            }
+            Err(error) => Err(op_error(error)),
+        }
+    }
+
+    /// Drops the cell and its workspace handle, and has the session taken up again. Does nothing if the cell was dropped before.
+    fn drop_stale(&self) {
+        self.set_workspace(None);
+        if !self.engine.drop_stale_cell(self.id, &self.cell) {
+            return;
+        }
+        tracing::error!(session = %self.id, "something else wrote to the journal; the session is read again");
+        recover::take_up_again(&self.engine, self.id);
+    }
+
+    /// Whether this handle's cell was dropped while the session lives on under another.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.engine.cell(self.id).is_some_and(|cell| !Arc::ptr_eq(&cell, &self.cell))
     }
 
     /// The first commit, with the intent to do what is due first. On success the session is open in the engine.
@@ -223,19 +239,24 @@ impl OpenSession {
 
     /// States what happened. It cannot be refused, only fail to be written. `None`: it has its outcome already, and this one is not kept.
     pub(crate) async fn record(&self, outcome: Outcome) -> Result<Option<u64>, OpError> {
-        let mut state = self.cell.state.lock().await;
+        let mut session = self.clone();
         for _ in 0..RETRIES {
-            let events = conclude(&state, outcome.clone());
-            if events.is_empty() {
-                return Ok(None);
-            }
-            match self.append(&mut state, events, clock::now(), Attached::default()).await {
-                Ok(()) => return Ok(Some(state.seq)),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
+            match session.try_record(&outcome).await {
+                Err(OpError::Contended) => session = Self::open(&self.engine, self.id).await?,
+                recorded => return recorded,
             }
         }
         Err(OpError::Contended)
+    }
+
+    async fn try_record(&self, outcome: &Outcome) -> Result<Option<u64>, OpError> {
+        let mut state = self.cell.state.lock().await;
+        let events = conclude(&state, outcome.clone());
+        if events.is_empty() {
+            return Ok(None);
+        }
+        self.append_or_drop(&mut state, events, clock::now()).await?;
+        Ok(Some(state.seq))
     }
 
     /// Records, however long it takes the store to take it: what happened must not be forgotten because a disk was full.
@@ -257,6 +278,10 @@ impl OpenSession {
         let mut pause = Pause::new();
         loop {
             match self.try_record_onward(&outcome).await {
+                // The session goes on under another cell, which decides itself what is due next.
+                Err(OpError::Contended) if self.is_stale() => {
+                    return self.record_surely(outcome).await.map(|_| None);
+                }
                 Err(error @ (OpError::Store(_) | OpError::Contended)) => {
                     tracing::warn!(session = %self.id, error = &error as &dyn std::error::Error, "cannot record yet");
                     pause.wait(&self.engine).await.map_err(|_| error)?;
@@ -268,37 +293,46 @@ impl OpenSession {
 
     async fn try_record_onward(&self, outcome: &Outcome) -> Result<Option<Intent>, OpError> {
         let mut state = self.cell.state.lock().await;
+        let (at, first_seq) = (clock::now(), state.seq + 1);
+        let step = conclude_onward(&state, outcome.clone(), at);
+        if step.events.is_empty() {
+            return Ok(None);
+        }
+        self.append_or_drop(&mut state, step.events, at).await?;
+        Ok(Some(Intent { effect: step.effect, at, first_seq }))
+    }
+
+    /// Records a refusal of a live session; of one that has ended only the audit log tells.
+    pub(crate) async fn record_refusal(&self, refusal: Event) -> Result<(), OpError> {
+        let mut session = self.clone();
         for _ in 0..RETRIES {
-            let (at, first_seq) = (clock::now(), state.seq + 1);
-            let step = conclude_onward(&state, outcome.clone(), at);
-            if step.events.is_empty() {
-                return Ok(None);
-            }
-            match self.append(&mut state, step.events, at, Attached::default()).await {
-                Ok(()) => return Ok(Some(Intent { effect: step.effect, at, first_seq })),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
+            match session.try_record_refusal(&refusal).await {
+                Err(OpError::Contended) => session = Self::open(&self.engine, self.id).await?,
+                recorded => return recorded,
             }
         }
         Err(OpError::Contended)
     }
 
-    /// Records a refusal of a live session; of one that has ended only the audit log tells.
-    pub(crate) async fn record_refusal(&self, refusal: Event) -> Result<(), OpError> {
+    async fn try_record_refusal(&self, refusal: &Event) -> Result<(), OpError> {
         let mut state = self.cell.state.lock().await;
-        for _ in 0..RETRIES {
-            let at = clock::now();
-            if !state.session.as_ref().is_some_and(|session| session.live()) {
-                let entries = audit::entries(self.id, &refusal, at);
-                return Ok(self.engine.store().record_audit(entries).await?);
-            }
-            match self.append(&mut state, vec![refusal.clone()], at, Attached::default()).await {
-                Ok(()) => return Ok(()),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
-            }
+        let at = clock::now();
+        if !state.session.as_ref().is_some_and(|session| session.live()) {
+            let entries = audit::entries(self.id, refusal, at);
+            return Ok(self.engine.store().record_audit(entries).await?);
         }
-        Err(OpError::Contended)
+        self.append_or_drop(&mut state, vec![refusal.clone()], at).await
+    }
+
+    /// Appends; a conflict drops the cell and is [`OpError::Contended`].
+    async fn append_or_drop(&self, state: &mut State, events: Vec<Event>, at: Timestamp) -> Result<(), OpError> {
+        match self.append(state, events, at, Attached::default()).await {
+            Err(CommitError::Conflict { .. }) => {
+                self.drop_stale();
+                Err(OpError::Contended)
+            }
+            appended => appended.map_err(op_error),
+        }
     }
 
     /// Appends at the state's sequence number and, once that is durable, moves the state on.

@@ -15,6 +15,7 @@ use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Works
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::{guard, guard_op};
 use crate::open_session::{Intent, OpenSession};
 use crate::pause::Pause;
 use crate::repository::Watcher;
@@ -57,9 +58,14 @@ async fn run(engine: &Engine, id: SessionId, intent: Option<Intent>) -> Result<(
             }
         };
         let again = match intent {
-            Ok(intent) => carry_out(engine, &session, intent).await?,
+            Ok(intent) => match guard_op(carry_out(engine, &session, intent)).await {
+                Err(OpError::Panicked) => Again::Later,
+                carried => carried?,
+            },
             // Somebody else did it meanwhile: look again.
             Err(OpError::Rejected(_)) => Again::Now,
+            // The session is taken up again elsewhere (`recover.rs`), with a cell of its own.
+            Err(OpError::Contended) if session.is_stale() => return Ok(()),
             Err(error @ (OpError::Store(_) | OpError::Contended)) => {
                 tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot go on yet");
                 Again::Later
@@ -103,7 +109,8 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => {
             pause("provision.create").await;
-            let made = create(engine, session, provider, &order).await;
+            let made = guard(create(engine, session, provider, &order)).await;
+            let made = made.unwrap_or_else(|_| Err(ProviderError::Source(bug())));
             let outcome = if made.is_ok() { "made" } else { "failed" };
             metrics::counter!("stead_provisions_total", "provider" => provider.as_str(), "outcome" => outcome)
                 .increment(1);
@@ -128,7 +135,8 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             return record(session, outcome).await;
         }
         Some(Effect::BeginWork) => {
-            return record(session, begin_work(session).await).await;
+            let began = guard(begin_work(session)).await.unwrap_or_else(|_| Outcome::CreateFailed(bug()));
+            return record(session, began).await;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();
@@ -145,7 +153,7 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 Ok(performed)
             };
             let performed = tokio::select! {
-                performed = performed => performed,
+                performed = guard(performed) => performed.unwrap_or_else(|_| Err(bug().into())),
                 () = closing(session) => Err(closed().into()),
             };
             return record_step(engine, session, started, performed).await;
@@ -278,6 +286,11 @@ fn hold(session: &OpenSession, workspace: std::sync::Arc<dyn Workspace>) -> Outc
 
 pub(crate) fn millis(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A step that panicked.
+fn bug() -> Failure {
+    Failure::new("internal", "the step failed because of a bug in the server; its log says where")
 }
 
 fn closed() -> Failure {

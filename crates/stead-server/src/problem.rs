@@ -234,6 +234,7 @@ impl From<OpError> for Problem {
             OpError::Undigested { .. } => Self::new(Code::Unavailable, text),
             OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
+            OpError::Panicked => Self::new(Code::Internal, text),
             OpError::HeadMismatch { .. } => {
                 Self::new(Code::Conflict, text).hint("read the newest version, bring your change over, push again")
             }
@@ -412,6 +413,10 @@ impl From<StoreError> for Problem {
                 Self::full()
             }
             StoreError::Unavailable { .. } | StoreError::Closed => {
+                log(&error);
+                Self::new(Code::Unavailable, error.to_string()).retry_after(5)
+            }
+            StoreError::NotOwner { .. } => {
                 log(&error);
                 Self::new(Code::Unavailable, error.to_string()).retry_after(5)
             }

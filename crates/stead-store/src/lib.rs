@@ -4,6 +4,8 @@
 //! audit), is on disk together; an `Err` other than [`StoreError::OutcomeUnknown`] means that none of it is. The
 //! store knows no rules: events are opaque JSON text with a type name.
 //!
+//! Every write also adds to the ledger (`ledger.rs`), which `stead verify` checks.
+//!
 //! Start with [`Store`] (every operation), [`Commit`] (the journal's only write) and [`chain`] (the hash chain, usable
 //! without a database). `sql.rs` is the only file that sees two databases; `writer.rs` is SQLite's group commit.
 
@@ -18,8 +20,10 @@ mod directory;
 mod document;
 mod error;
 mod failpoints;
+mod fence;
 mod garbage;
 mod idempotency;
+mod ledger;
 mod open;
 mod operation;
 mod own;
@@ -39,8 +43,10 @@ pub use content::{ContentPush, PushError, version_id};
 pub use database::{Database, InvalidDatabase};
 pub use document::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode};
 pub use error::{BoxedSource, OpenError, StoreError};
+pub use fence::Standing;
 pub use idempotency::{IdempotencyKey, IdempotencyRow};
+pub use ledger::{Anchor, InvalidPublicKey, LedgerBreak, LedgerReport, PublicKey, Seal, Sealer, SealerError, Table};
 pub use own::Ownership;
 pub use session::{SessionQuery, SessionRow};
-pub use store::Store;
+pub use store::{Evidence, Store};
 pub use verify::ChainVerdict;

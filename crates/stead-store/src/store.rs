@@ -11,14 +11,16 @@ use stead_core::{SessionId, Timestamp};
 use crate::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
 use crate::backend::Backend;
 use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
-use crate::chain::StoredEvent;
+use crate::chain::{Hash, StoredEvent};
 use crate::commit::{Commit, CommitError, Committed};
 use crate::content::{ContentPush, PushError};
 use crate::database::Database;
 use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
 use crate::error::{OpenError, StoreError};
+use crate::fence::Standing;
 use crate::garbage;
 use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
+use crate::ledger::{self, Anchor, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
 use crate::open;
 use crate::operation::Operation;
 use crate::own::{self, Ownership};
@@ -33,6 +35,17 @@ use crate::verify::{self, ChainVerdict};
 pub struct Store {
     backend: Arc<Backend>,
     blobs: Blobs,
+}
+
+/// What is known of the ledger from outside the database.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// The keys whose signatures are believed.
+    pub keys: Vec<PublicKey>,
+    /// The last seal that the home noted.
+    pub anchor: Option<Anchor>,
+    /// The hash of a seal that somebody kept elsewhere.
+    pub kept: Option<Hash>,
 }
 
 impl Store {
@@ -52,9 +65,51 @@ impl Store {
         Ok(Store { backend, blobs: Blobs::at_read_only(blobs) })
     }
 
-    /// The right to work on this store, if no other server has it.
-    pub async fn own(&self) -> Result<Option<Ownership>, StoreError> {
-        own::own(&self.backend).await
+    /// The right to work on this store, if no other server has it. `holder` names the home of this server: a server of
+    /// the same home takes over at once, because the lock of the home proves that the last one is gone.
+    pub async fn own(&self, holder: &str) -> Result<Option<Ownership>, StoreError> {
+        own::own(&self.backend, holder).await
+    }
+
+    /// Gives the store up in order.
+    pub async fn release(&self, ownership: Ownership) -> Result<(), StoreError> {
+        let released = self.backend.write(own::Release).await;
+        drop(ownership);
+        released
+    }
+
+    /// Whether this process may write.
+    pub fn standing(&self) -> Standing {
+        self.backend.fence.standing()
+    }
+
+    /// Completes with the reason when this process has lost the store for good.
+    pub async fn lost(&self) -> String {
+        self.backend.fence.lost().await
+    }
+
+    /// Signs what was added to the ledger since the last seal; `None` if nothing was.
+    pub async fn seal(&self, sealer: &Arc<Sealer>, at: Timestamp) -> Result<Option<Seal>, StoreError> {
+        let seal = self.backend.write(WriteSeal { sealer: Arc::clone(sealer), at }).await?;
+        if let Some(seal) = seal.clone() {
+            let noting = Arc::clone(sealer);
+            let noted = tokio::task::spawn_blocking(move || noting.note(&seal)).await;
+            if let Ok(Err(error)) = noted {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot note the seal in the home");
+            }
+        }
+        Ok(seal)
+    }
+
+    /// Compares every record with the ledger and the ledger with its seals, in one snapshot of the database.
+    pub async fn verify_ledger(&self, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
+        let mut reader = self.backend.reader().await?;
+        let mut conn = reader.conn();
+        let begin = conn.either("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        conn.execute("begin a snapshot", begin, values![]).await?;
+        let report = ledger::check(&mut conn, evidence).await;
+        conn.execute("end a snapshot", "ROLLBACK", values![]).await?;
+        report
     }
 
     /// Finishes what was handed in and closes the connections; later calls on any clone get [`StoreError::Closed`].
@@ -108,12 +163,12 @@ impl Store {
         session::list(&mut self.backend.reader().await?.conn(), &query).await
     }
 
-    /// Oldest first.
     /// How many sessions there are in each status that any has.
     pub async fn session_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
         session::counts(&mut self.backend.reader().await?.conn()).await
     }
 
+    /// Oldest first.
     pub async fn live_sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
         session::live(&mut self.backend.reader().await?.conn()).await
     }

@@ -20,6 +20,7 @@ use crate::content::{arguments, bound, request};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::guard_op;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 
@@ -70,10 +71,10 @@ async fn decide_and_perform(
     };
     let performed =
         match intent.effect {
-            Some(Effect::CallTool { .. }) => perform(engine, &session, intent, cancelled).await.map(|reply| {
+            Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, cancelled)).await.map(|reply| {
                 BoundReply { call: reply.call, seq: reply.seq, tool: Some(reply.tool), answer: reply.answer }
             }),
-            _ => perform_bound(engine, &session, intent, cancelled).await,
+            _ => guard_op(perform_bound(engine, &session, intent, cancelled)).await,
         };
     performed.map_err(|error| match error {
         error @ OpError::Rejected(_) => error,

@@ -13,6 +13,7 @@ use super::call_tool::{abandon, ended};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::guard_op;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 use crate::{clock, files, points};
@@ -72,8 +73,8 @@ pub(super) async fn carry_out(
     let session = OpenSession::open(engine, id).await?;
     match session.commit_claimed(command, actor, claim).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
-        Ok(intent) => match perform(engine, &session, intent).await {
-            Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended)) => {
+        Ok(intent) => match guard_op(perform(engine, &session, intent)).await {
+            Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended | OpError::Panicked)) => {
                 Err(abandon(engine, session, call, error))
             }
             operated => operated,

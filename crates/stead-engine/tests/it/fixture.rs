@@ -24,8 +24,9 @@ pub(crate) fn admin() -> Actor {
 async fn start(home: &Path, settings: Settings) -> Engine {
     let database = Database::Sqlite(home.join("stead.db"));
     let store = Store::open(&database, &home.join("blobs")).await.unwrap();
+    let ownership = store.own("test").await.unwrap().unwrap();
     let providers = Providers::default().with(MemoryProvider::new()).with(broken(home));
-    Engine::start(store, providers, settings).await.unwrap()
+    Engine::start(store, ownership, providers, settings).await.unwrap()
 }
 
 /// A provider that is configured and cannot work: its boxes have no first program.

@@ -10,6 +10,7 @@ use stead_providers::{LayerKey, LayerStore};
 use stead_store::{Store, StoredBlob};
 
 use crate::context::Context;
+use crate::embedded::holder;
 use crate::failure::Failure;
 use crate::output::Mark;
 use crate::render::{self, counted};
@@ -46,7 +47,7 @@ impl Gc {
         let runtime = runtime.map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
         let (blobs, repositories) = runtime.block_on(async {
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
-            let collected = self.collect(&store).await;
+            let collected = self.collect(&store, &holder(home)).await;
             store.close().await;
             collected
         })?;
@@ -56,9 +57,9 @@ impl Gc {
     }
 
     /// The garbage, and the repositories of live sessions.
-    async fn collect(&self, store: &Store) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
-        let ownership = store.own().await.map_err(|error| Failure::from_error(&error))?;
-        let _ownership = ownership.ok_or_else(|| {
+    async fn collect(&self, store: &Store, holder: &str) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
+        let ownership = store.own(holder).await.map_err(|error| Failure::from_error(&error))?;
+        let ownership = ownership.ok_or_else(|| {
             Failure::new("a Stead server works on this database").hint("stop it first: it may be about to use a blob")
         })?;
         let before = SystemTime::now() - self.grace();
@@ -67,6 +68,7 @@ impl Gc {
             false => store.collect_blobs(before).await,
         };
         let garbage = found.map_err(|error| Failure::from_error(&error))?;
+        store.release(ownership).await.map_err(|error| Failure::from_error(&error))?;
         Ok((garbage, repositories(store).await?))
     }
 

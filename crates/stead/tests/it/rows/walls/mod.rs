@@ -20,3 +20,6 @@ mod agent_errors;
 mod host_paths;
 mod special_bits;
 mod tars;
+mod ownership;
+mod panics;
+mod record;
