@@ -11,6 +11,7 @@ mod rewind;
 use serde_json::Value;
 
 use crate::actor::Actor;
+use crate::box_facts::Allowances;
 use crate::command::{Command, CreateOrder, Effect, InitialContent, Outcome, Step};
 use crate::config::OnSetupFailure;
 use crate::content;
@@ -266,6 +267,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
     let attempt = workspace.attempt;
     match outcome {
         Outcome::Created { enforced_limits, made } => {
+            let shared = made.allowances.and_then(Allowances::warning);
             let mut events = vec![Event::WorkspaceCreated { attempt, enforced_limits: enforced_limits.clone(), made }];
             let missing = unenforced(&spec.limits, &enforced_limits);
             if !missing.is_empty() {
@@ -273,6 +275,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
                 let provider = workspace.provider.map_or("this provider", |provider| provider.as_str());
                 events.push(warning("limit_not_enforced", format!("provider '{provider}' does not enforce: {names}")));
             }
+            events.extend(shared.map(|reason| warning("limit_not_enforced", reason.to_owned())));
             events
         }
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
