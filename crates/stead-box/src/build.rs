@@ -6,6 +6,7 @@
 //! The invariant: the child does nothing before its ids are mapped and the record names it, and serves nothing before everything has
 //! been given up and that has been verified. Any refusal ends both.
 
+mod allowances;
 mod devices;
 mod etc;
 mod filter;
@@ -23,6 +24,7 @@ mod tree;
 mod trees;
 mod volume;
 
+pub use allowances::{OPEN_FILES, PSEUDO_TERMINALS, SHARED_MESSAGE_QUEUE_BYTES, SHARED_QUEUED_SIGNALS};
 pub use filter::seccomp_profile;
 pub(crate) use guest::GATE_SOCKET;
 pub use guest::{GATE, HandOver, INIT, guest};

@@ -48,6 +48,21 @@ pub fn enforceable() -> Held {
     }
 }
 
+/// Files in which the kernel counts what it did because of a limit.
+#[derive(Debug, Default)]
+pub(crate) struct GroupEvents {
+    /// Processes that it ended for want of memory.
+    pub(crate) memory: Option<OwnedFd>,
+    /// Processes that it did not start.
+    pub(crate) processes: Option<OwnedFd>,
+}
+
+impl GroupEvents {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.memory.iter().chain(&self.processes)
+    }
+}
+
 /// The groups of one box.
 pub(crate) struct Groups {
     groups: Vec<(Hierarchy, PathBuf)>,
@@ -56,6 +71,13 @@ pub(crate) struct Groups {
 const CPU_PERIOD_MICROS: u64 = 100_000;
 /// The kernel takes no quota below a millisecond of each period.
 const CPU_LEAST_MICROS: u64 = 1_000;
+
+/// Version 1 counts the buffers of TCP and UDP sockets apart from memory, and not at all without this limit.
+/// A kernel that is built without it has no other: then only the number of sockets is bounded.
+const SOCKET_LIMIT: &str = "memory.kmem.tcp.limit_in_bytes";
+/// They may have an eighth of the memory limit, on top of it.
+const SOCKET_PART: u64 = 8;
+const LEAST_SOCKET_BYTES: u64 = 4 << 20;
 
 impl Groups {
     /// Where the groups will be, in every hierarchy this user may write.
@@ -108,6 +130,11 @@ impl Groups {
         found.map(|(_, path)| path.as_path())
     }
 
+    /// Whether the box's share of the processors is counted apart from everybody else's.
+    pub(crate) fn has_cpu(&self) -> bool {
+        self.with(Controller::Cpu).is_some()
+    }
+
     /// Sets the limits and reads them back.
     pub(crate) fn limit(&self, limits: &Limits) -> Held {
         Held {
@@ -141,14 +168,18 @@ impl Groups {
     fn limit_memory(&self, bytes: u64) -> bool {
         // The kernel counts in pages and rounds down; so that what is read back is what was set, round first.
         let page = rustix::param::page_size() as u64;
-        let bytes = (bytes / page * page).to_string();
+        let rounded = bytes / page * page;
+        let bytes = rounded.to_string();
         let Some((hierarchy, path)) = self.with(Controller::Memory) else { return false };
         match hierarchy.version {
             // Memory and swap together cannot be set below memory alone, so it comes second.
             Version::One => {
+                let sockets = (rounded / SOCKET_PART / page * page).max(LEAST_SOCKET_BYTES).to_string();
+                let sockets_counted = path.join(SOCKET_LIMIT).exists();
                 let swap_counted = path.join("memory.memsw.limit_in_bytes").exists();
                 set(path, "memory.limit_in_bytes", &bytes)
                     && (if swap_counted { set(path, "memory.memsw.limit_in_bytes", &bytes) } else { no_swap() })
+                    && (!sockets_counted || set(path, SOCKET_LIMIT, &sockets))
             }
             Version::Two => set(path, "memory.max", &bytes) && set(path, "memory.swap.max", "0"),
         }
@@ -169,14 +200,18 @@ impl Groups {
         Ok(Some(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
-    /// Where the kernel counts processes it ended for want of memory.
-    pub(crate) fn memory_events(&self) -> io::Result<Option<OwnedFd>> {
-        let Some((hierarchy, path)) = self.with(Controller::Memory) else { return Ok(None) };
-        let file = match hierarchy.version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
-        };
-        Ok(Some(open(path.join(file), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+    /// Opens what the kernel counts of the groups.
+    pub(crate) fn events(&self) -> io::Result<GroupEvents> {
+        let open = |path: PathBuf| open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let memory = self.with(Controller::Memory).map(|(hierarchy, path)| {
+            open(path.join(match hierarchy.version {
+                Version::One => "memory.oom_control",
+                Version::Two => "memory.events",
+            }))
+        });
+        // Linux before 4.8 does not count these.
+        let processes = self.with(Controller::Pids).and_then(|(_, path)| open(path.join("pids.events")).ok());
+        Ok(GroupEvents { memory: memory.transpose()?, processes })
     }
 }
 

@@ -9,11 +9,13 @@ mod connection;
 mod dial;
 mod exec;
 mod files;
+mod group_events;
 mod job;
-mod memory_events;
 mod output;
 mod put_all;
+mod room;
 mod serve;
+mod socket_watch;
 mod spawn;
 mod supervise;
 mod tree;
@@ -22,6 +24,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 
+use crate::cgroup::GroupEvents;
 pub(crate) use dial::Dialler;
 pub(crate) use serve::serve;
 
@@ -56,7 +59,8 @@ pub(crate) struct Handles {
     pub(crate) door: Door,
     /// A cgroup of its own, for groups below it.
     pub(crate) cgroup: Option<OwnedFd>,
-    pub(crate) memory_events: Option<OwnedFd>,
+    /// What the kernel counts of its groups.
+    pub(crate) events: GroupEvents,
     /// The trees a diff looks at.
     pub(crate) compared: Option<Compared>,
     pub(crate) env: BTreeMap<String, String>,

@@ -19,6 +19,34 @@ pub struct BoxFacts {
     /// How its files are kept, where that depends on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<Trees>,
+    /// Whom the kernel charges what it counts per user. Absent where there is no box, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowances: Option<Allowances>,
+}
+
+/// Whom the kernel charges what it counts per user: inotify instances and watches, message queues, queued signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allowances {
+    /// A user of the box's own: one box cannot use up what another needs.
+    Own,
+    /// The user of the server or of the container runtime, for all boxes together. Each box has a limit, but several
+    /// boxes can use up what is left for the others and for that user.
+    Shared,
+}
+
+impl Allowances {
+    /// What a session is told of it.
+    pub fn warning(self) -> Option<&'static str> {
+        match self {
+            Self::Own => None,
+            Self::Shared => Some(
+                "the kernel counts inotify instances and watches, message queues and queued signals of this box, and its \
+                 pipe buffers if the server is not root, together with those of other boxes and of the user who runs \
+                 them, so several boxes can use up what the others need; the native provider as root gives each box its own",
+            ),
+        }
+    }
 }
 
 /// How the files of a box are kept.

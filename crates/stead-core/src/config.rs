@@ -207,7 +207,30 @@ pub struct ResourceLimits {
     pub pids: Option<u64>,
 }
 
+/// The smallest limits in which a box starts and runs a command.
+pub const LEAST_PIDS: u64 = 16;
+pub const LEAST_MEMORY_BYTES: u64 = 16 << 20;
+pub const LEAST_DISK_BYTES: u64 = 1 << 20;
+/// The largest number of processes that the kernel knows.
+pub const MOST_PIDS: u64 = 4_194_304;
+
 impl ResourceLimits {
+    /// The limits that no box could start with: the field, and what is wrong with it.
+    pub fn impossible(&self) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        for (field, size, least, text) in
+            [("memory", &self.memory, LEAST_MEMORY_BYTES, "16M"), ("disk", &self.disk, LEAST_DISK_BYTES, "1M")]
+        {
+            if let Some(size) = size.as_ref().filter(|size| size.bytes() < least) {
+                found.push((field, format!("{size} is too small for a box: the smallest value is \"{text}\"")));
+            }
+        }
+        if let Some(pids) = self.pids.filter(|pids| !(LEAST_PIDS..=MOST_PIDS).contains(pids)) {
+            found.push(("pids", format!("must be between {LEAST_PIDS} and {MOST_PIDS}, not {pids}")));
+        }
+        found
+    }
+
     /// Field by field: what is not given here comes from `defaults`.
     pub fn or(&self, defaults: &ResourceLimits) -> ResourceLimits {
         ResourceLimits {
@@ -228,8 +251,8 @@ impl Read for ResourceLimits {
             disk: fields.optional("disk"),
             pids: fields.optional("pids"),
         };
-        if limits.pids.is_some_and(|pids| !(1..=4_194_304).contains(&pids)) {
-            fields.fail("pids", "must be between 1 and 4194304");
+        for (field, reason) in limits.impossible() {
+            fields.fail(field, reason);
         }
         fields.done();
         Some(limits)

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stead_box::{BoxError, Held, RunningBox};
 use stead_core::WorkspaceId;
-use stead_core::box_facts::BoxFacts;
+use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
@@ -72,6 +72,7 @@ impl NativeProvider {
             runtime: None,
             warm: lineage.is_some_and(|lineage| lineage.claimed),
             trees: None,
+            allowances: Some(if stead_box::runs_as_root() { Allowances::Own } else { Allowances::Shared }),
         };
         let boxes: Arc<dyn Boxes> = self.boxes.clone();
         LayeredHome { order: order.clone(), workspaces, boxes, turn, promised, made, started_anew }

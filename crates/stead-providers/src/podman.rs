@@ -23,8 +23,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use stead_box::Held;
 use stead_core::WorkspaceId;
-use stead_core::box_facts::BoxFacts;
 pub use stead_core::box_facts::Trees;
+use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileHome, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
@@ -116,6 +116,11 @@ impl PodmanProvider {
             runtime: record.runtime.clone(),
             warm: record.warm,
             trees: Some(if record.layered { Trees::Shared } else { Trees::Copied }),
+            // gVisor counts in its own kernel. Other runtimes make the user namespace as the user they run as.
+            allowances: Some(match self.podman.is_of_this_kernel() {
+                true => Allowances::Shared,
+                false => Allowances::Own,
+            }),
         }
     }
 

@@ -11,7 +11,8 @@ use crate::output::Form;
 const AFTER_HELP: &str = "\
 Settings, weakest first: defaults, stead.toml, environment, flags.
 Environment: STEAD_HOME, STEAD_URL, STEAD_TOKEN, STEAD_LISTEN, STEAD_DATABASE_URL, STEAD_LOG,
-  WORKSPACE_DEFAULT_CPU, WORKSPACE_DEFAULT_MEMORY, WORKSPACE_DEFAULT_DISK, WORKSPACE_DEFAULT_PROVIDER, WORKSPACE_MAX_CONCURRENT
+  WORKSPACE_DEFAULT_CPU, WORKSPACE_DEFAULT_MEMORY, WORKSPACE_DEFAULT_DISK, WORKSPACE_DEFAULT_PIDS,
+  WORKSPACE_DEFAULT_PROVIDER, WORKSPACE_MAX_CONCURRENT
 Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 a session that started without its workspace;
   run and exec: the command's own code, 125 if Stead failed, 127 if the command cannot be started";
 

@@ -72,6 +72,7 @@ pub(crate) struct Config {
     default_cpu: Option<Setting>,
     default_memory: Option<Setting>,
     default_disk: Option<Setting>,
+    default_pids: Option<Setting>,
     default_provider: Option<Setting>,
     max_concurrent: Option<Setting>,
     max_upload: Option<Setting>,
@@ -121,6 +122,11 @@ impl Config {
                 file.workspace_default_memory,
             )?,
             default_disk: merged("WORKSPACE_DEFAULT_DISK", "workspace_default_disk", file.workspace_default_disk)?,
+            default_pids: merged(
+                "WORKSPACE_DEFAULT_PIDS",
+                "workspace_default_pids",
+                file.workspace_default_pids.map(|number| number.to_string()),
+            )?,
             default_provider: merged(
                 "WORKSPACE_DEFAULT_PROVIDER",
                 "workspace_default_provider",

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::{Report, say};
 use super::lockdown;
-use crate::cgroup::Held;
+use crate::cgroup::{GroupEvents, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Dialler, Door, Handles};
 use crate::sys::signals;
@@ -42,6 +42,9 @@ pub struct HandOver {
     pub dial: Option<String>,
     /// Whether a second file comes: where the kernel counts what it ended for want of memory.
     pub memory_events: bool,
+    /// Whether another file comes after it: where the kernel counts the processes it refused.
+    #[serde(default)]
+    pub process_events: bool,
 }
 
 /// Takes the listener, closes the box and serves. Returns, with an exit code, only if that fails or the box is shut down.
@@ -78,11 +81,14 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         Some(secret) => Door::Dialled(Dialler::new(format!("{GATE}/{GATE_SOCKET}"), secret)),
         None => Door::Listener(UnixListener::from(files.next().ok_or_else(missing)?)),
     };
-    let memory_events = if hand_over.memory_events { files.next() } else { None };
+    let events = GroupEvents {
+        memory: if hand_over.memory_events { files.next() } else { None },
+        processes: if hand_over.process_events { files.next() } else { None },
+    };
     let core = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, core).or_refuse(Primitive::Spec, || "cannot set a resource limit".to_owned())?;
-    let keep =
-        [door.as_raw_fd().unwrap_or(0), memory_events.as_ref().map_or(0, AsRawFd::as_raw_fd), report.as_raw_fd()];
+    let mut keep = vec![door.as_raw_fd().unwrap_or(0), report.as_raw_fd()];
+    keep.extend(events.files().map(AsRawFd::as_raw_fd));
     close_others(&keep).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
     lockdown::prove_nothing_is_held(&keep)?;
     say(report, &Report::Ready(Held::default()));
@@ -92,7 +98,7 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         .filter(|(name, _)| !NOT_THE_IMAGES.contains(&name.as_str()))
         .collect();
     env.extend(hand_over.env);
-    Ok(Handles { door, cgroup: None, memory_events, env, compared: None })
+    Ok(Handles { door, cgroup: None, events, env, compared: None })
 }
 
 /// Whatever the runtime left open is none of the box's business.
@@ -108,7 +114,7 @@ fn close_others(keep: &[i32]) -> io::Result<()> {
 /// Four bytes of length, then JSON; the files come with the first byte.
 fn receive(mut server: &UnixStream) -> io::Result<(HandOver, Vec<OwnedFd>)> {
     let mut length = [0; 4];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(server, &mut [IoSliceMut::new(&mut length[..1])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     if received.bytes != 1 {

@@ -14,7 +14,7 @@ use super::filter::ModeBits;
 use super::launch::{Outer, Report, bring_up_loopback, say};
 use super::root::{Assembled, STAGING};
 use super::tree::{self, Opt, WRITTEN};
-use super::{lockdown, masks, volume};
+use super::{allowances, lockdown, masks, volume};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Compared};
 use crate::spec::{Access, Bound, BoxSpec, Ids, Volume};
@@ -22,7 +22,6 @@ use crate::sys::{clone, keyring, mount_attr};
 
 /// What `/dev/shm` may hold. It is memory, and counted as the box's where memory is limited.
 const SHARED_MEMORY_BYTES: &str = "67108864";
-const OPEN_FILES: u64 = 65_536;
 
 /// Builds the rest, says that the box is ready, and serves. Never returns.
 pub(super) fn run(outer: Outer, assembled: Option<Assembled>, report: &File) -> ! {
@@ -55,7 +54,7 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
     let (mut handles, held) = outer.into_handles();
     handles.compared = compared;
     let mut keep = vec![handles.door.as_raw_fd().unwrap_or(0), report.as_raw_fd()];
-    keep.extend(handles.cgroup.iter().chain(&handles.memory_events).map(AsRawFd::as_raw_fd));
+    keep.extend(handles.cgroup.iter().chain(handles.events.files()).map(AsRawFd::as_raw_fd));
     if let Some(compared) = &handles.compared {
         let trees = [&compared.before, &compared.upper].into_iter().chain(compared.written.iter().flatten());
         keep.extend(trees.map(AsRawFd::as_raw_fd));
@@ -85,9 +84,15 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>,
     let hardened = WRITTEN | mount_attr::NOEXEC;
     let proc = tree::new("proc", &[], hardened, Primitive::Proc)?;
     tree::attach(&proc, root.as_fd(), "proc")?;
-    forbid_namespaces(&root)?;
+    cap_counters(&root, spec)?;
     masks::apply(&root, &staging)?;
-    let terminals = [Opt::Flag("newinstance"), Opt::Value("ptmxmode", "0666"), Opt::Value("mode", "0620")];
+    let most = allowances::PSEUDO_TERMINALS.to_string();
+    let terminals = [
+        Opt::Flag("newinstance"),
+        Opt::Value("ptmxmode", "0666"),
+        Opt::Value("mode", "0620"),
+        Opt::Value("max", &most),
+    ];
     let terminals = tree::new("devpts", &terminals, mount_attr::NOSUID | mount_attr::NOEXEC, Primitive::Devpts)?;
     tree::attach(&terminals, root.as_fd(), "dev/pts")?;
     let shared = [Opt::Value("size", SHARED_MEMORY_BYTES), Opt::Value("mode", "1777"), Opt::Value("nr_inodes", "16k")];
@@ -114,13 +119,12 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>,
     Ok(compared)
 }
 
-/// No user namespace in this one, and so no other either: the filter says so too, but this is said by the kernel's own count.
-fn forbid_namespaces(root: &OwnedFd) -> Result<(), Refused> {
-    let refused = || "cannot forbid namespaces inside the box".to_owned();
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let most = openat(root, "proc/sys/user/max_user_namespaces", flags, Mode::empty())
-        .or_refuse(Primitive::Namespaces, refused)?;
-    rustix::io::write(most, b"0").map(drop).or_refuse(Primitive::Namespaces, refused)
+/// Caps what the kernel counts in the box's user namespace, before `/proc/sys` becomes read-only.
+fn cap_counters(root: &OwnedFd, spec: &BoxSpec) -> Result<(), Refused> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let counters = openat(root, "proc/sys/user", flags, Mode::empty())
+        .or_refuse(Primitive::Namespaces, || "cannot open /proc/sys/user inside the box".to_owned())?;
+    allowances::cap_counters(&counters, allowances::Charged::of(spec.ids))
 }
 
 /// Directories of the volume.
@@ -165,11 +169,12 @@ fn pivot(root: &impl AsFd, spec: &BoxSpec) -> Result<(), Refused> {
 /// Limits that are the process's own and inherited by all it starts.
 fn limit_resources(outer: &mut Outer) -> Result<(), Refused> {
     let refused = || "cannot set a resource limit".to_owned();
-    let files = getrlimit(Resource::Nofile).maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
     setrlimit(Resource::Core, both(0)).or_refuse(Primitive::Spec, refused)?;
-    setrlimit(Resource::Nofile, Rlimit { current: Some(files.min(4_096)), maximum: Some(files) })
-        .or_refuse(Primitive::Spec, refused)?;
+    allowances::limit_open_files(&outer.spec)?;
+    if outer.spec.ids == Ids::Own {
+        allowances::limit_queues(allowances::Charged::ToASharedUser)?;
+    }
     if let (Some(pids), false) = (outer.spec.limits.pids, outer.held.pids) {
         // Counted per user namespace (since Linux 5.14), so it is the box's own number even when the user has many processes.
         setrlimit(Resource::Nproc, both(pids)).or_refuse(Primitive::Spec, refused)?;

@@ -11,8 +11,9 @@ use rustix::thread::UnshareFlags;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::allowances::Charged;
 use super::volume::ReadyVolume;
-use super::{ids, inside, root};
+use super::{allowances, ids, inside, root};
 use crate::cgroup::{Groups, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{Door, Handles};
@@ -21,6 +22,8 @@ use crate::spec::{BoxSpec, Ids, Preparation};
 use crate::sys::clone::{self, Parenthood, Side};
 use crate::sys::{loopback, signals};
 
+/// The highest that there is for an ordinary scheduling class.
+const INIT_PRIORITY: i32 = -20;
 /// As long as the order for a box may be.
 const MAX_ORDER: u64 = 4 << 20;
 
@@ -101,11 +104,10 @@ fn prepare((spec, ready): (BoxSpec, Option<ReadyVolume>)) -> Result<Outer, Refus
     let held = groups.limit(&spec.limits);
     let cgroup_refused = || "cannot hand the box its control group".to_owned();
     let cgroup = groups.delegate(spec.agent_on_host()).or_refuse(Primitive::Cgroup, cgroup_refused)?;
-    let memory_events = groups.memory_events().or_refuse(Primitive::Cgroup, cgroup_refused)?;
+    let events = groups.events().or_refuse(Primitive::Cgroup, cgroup_refused)?;
     let listener = UnixListener::bind(path.join("control.sock"))
         .or_refuse(Primitive::ControlSocket, || "cannot bind the control socket".to_owned())?;
-    let handles =
-        Handles { door: Door::Listener(listener), cgroup, memory_events, compared: None, env: spec.env.clone() };
+    let handles = Handles { door: Door::Listener(listener), cgroup, events, compared: None, env: spec.env.clone() };
     Ok(Outer { spec, handles, held, ready, groups, directory: (fd, path), record })
 }
 
@@ -180,7 +182,9 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
             clone::unshare(UnshareFlags::NEWNS)
                 .or_refuse(Primitive::Namespaces, || "cannot make a mount namespace".to_owned())?;
             root::make_mounts_private()?;
-            Some(outer.assemble()?)
+            let assembled = outer.assemble()?;
+            allowances::limit_queues(Charged::ToTheBox)?;
+            Some(assembled)
         }
         Ids::Own => None,
     };
@@ -221,7 +225,15 @@ fn start_inside(Outer { groups, spec, .. }: &Outer) -> Result<Side, Refused> {
         // Only here: what root has made ahead the child has already.
         Ids::Own => clone::BOX_NAMESPACES | clone::NEWNET,
     };
-    let start = |group| clone::into_namespaces(namespaces, Parenthood::CallersParent, group);
+    if matches!(spec.ids, Ids::Range { .. }) && groups.has_cpu() {
+        // Inside the box's own share of the processors init goes before what it starts, so that a fork bomb does not keep it
+        // from answering. Outside of such a group the priority would count against the host.
+        let _ = rustix::process::setpriority_process(None, INIT_PRIORITY);
+    }
+    let start = |group| {
+        let fork = || clone::into_namespaces(namespaces, Parenthood::CallersParent, group);
+        allowances::charged_to_the_box(spec.ids, fork)
+    };
     match start(group.as_ref()) {
         // Linux before 5.7, or a group that a process may be moved to and not be started in: if neither can be, this says why.
         Err(_) if group.is_some() => {

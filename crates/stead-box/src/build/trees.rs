@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
+use super::allowances::{self, Charged};
 use super::inside::{lower_option, mount_overlay};
 use super::launch::{Report, orders, read_order, say};
 use super::root::{STAGING, make_directory, make_mounts_private};
@@ -58,6 +59,8 @@ pub enum TreeTo {
     WaitingBox(ProcessMark),
     /// Below the box's directory, where a runtime takes them from.
     Host,
+    /// Nowhere, since the box has its files: only what the kernel counts in its user namespace gets its limits.
+    Counted(ProcessMark),
     /// Nowhere: whether it can be done is all there is to know.
     Nowhere,
 }
@@ -99,10 +102,17 @@ fn prepare() -> Result<TreeOrder, Refused> {
 
 fn lay(order: TreeOrder) -> Result<Held, Refused> {
     let TreeOrder { spec, to } = order;
-    let host = namespace("self")?;
-    let target = match &to {
-        TreeTo::NewBox(init) | TreeTo::WaitingBox(init) => Some(namespace_of(init)?),
-        TreeTo::Host | TreeTo::Nowhere => None,
+    let counters = tree::open_directory(CWD, "/proc/sys/user")?;
+    let host = namespace("self", "mnt")?;
+    let (target, users) = match &to {
+        TreeTo::NewBox(init) | TreeTo::WaitingBox(init) => {
+            (Some(namespace_of(init, "mnt")?), Some(namespace_of(init, "user")?))
+        }
+        TreeTo::Counted(init) => {
+            cap_counters(&counters, &namespace_of(init, "user")?)?;
+            return Ok(Held::default());
+        }
+        TreeTo::Host | TreeTo::Nowhere => (None, None),
     };
     if let (TreeTo::WaitingBox(_), Some(target)) = (&to, &target) {
         // First: what was written last may be below what is written next.
@@ -128,7 +138,18 @@ fn lay(order: TreeOrder) -> Result<Held, Refused> {
         }
         (_, None) => {}
     }
+    if let Some(users) = users {
+        cap_counters(&counters, &users)?;
+    }
     Ok(held)
+}
+
+/// Enters the box's user namespace and sets its limits: the last thing to do, since it gives up every right on the host. It
+/// fails, and writes nothing, if the namespace is the host's.
+fn cap_counters(counters: &OwnedFd, users: &OwnedFd) -> Result<(), Refused> {
+    move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))
+        .or_refuse(Primitive::Namespaces, || "cannot enter the box's user namespace".to_owned())?;
+    allowances::cap_counters(counters, Charged::ToASharedUser)
 }
 
 /// One detached mount for each of [`PLACES`].
@@ -192,15 +213,15 @@ impl Compared {
     }
 }
 
-fn namespace(process: &str) -> Result<OwnedFd, Refused> {
-    let refused = || "cannot find a mount namespace".to_owned();
-    Ok(File::open(format!("/proc/{process}/ns/mnt")).or_refuse(Primitive::Namespaces, refused)?.into())
+fn namespace(process: &str, kind: &str) -> Result<OwnedFd, Refused> {
+    let refused = || format!("cannot find a namespace of kind {kind}");
+    Ok(File::open(format!("/proc/{process}/ns/{kind}")).or_refuse(Primitive::Namespaces, refused)?.into())
 }
 
 /// The box's, if its first process still is the one that was marked: looked at after the namespace was opened, so it is its.
-fn namespace_of(init: &ProcessMark) -> Result<OwnedFd, Refused> {
+fn namespace_of(init: &ProcessMark, kind: &str) -> Result<OwnedFd, Refused> {
     let refused = || "cannot find the box".to_owned();
-    let namespace = namespace(&init.pid.to_string())?;
+    let namespace = namespace(&init.pid.to_string(), kind)?;
     let alive = init.alive().or_refuse(Primitive::Namespaces, refused)?;
     alive.ok_or(rustix::io::Errno::SRCH).or_refuse(Primitive::Namespaces, refused)?;
     Ok(namespace)

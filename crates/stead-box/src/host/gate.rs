@@ -7,7 +7,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg,
 
 use super::client::{Connection, Lending};
 use crate::build::{self, HandOver, Report};
-use crate::cgroup::{Groups, Held};
+use crate::cgroup::{GroupEvents, Groups, Held};
 use crate::error::{At, BoxError};
 use crate::record::ProcessMark;
 use crate::spec::Limits;
@@ -114,9 +114,10 @@ impl Gate {
         let pid = peer.map(|peer| peer.pid.as_raw_nonzero().get());
         let groups = pid.and_then(|pid| Groups::of_process(pid).ok());
         let held = groups.as_ref().map(|groups| groups.limit(limits)).unwrap_or_default();
-        let memory_events = groups.and_then(|groups| groups.memory_events().ok().flatten());
-        hand_over.memory_events = memory_events.is_some();
-        send(&guest, &hand_over, &self.control, memory_events.as_ref()).map_err(BoxError::Lost)?;
+        let events = groups.and_then(|groups| groups.events().ok()).unwrap_or_default();
+        hand_over.memory_events = events.memory.is_some();
+        hand_over.process_events = events.processes.is_some();
+        send(&guest, &hand_over, &self.control, &events).map_err(BoxError::Lost)?;
         ready(&read_line(&guest).map_err(BoxError::Lost)?)?;
         Ok(Guest { pid, held })
     }
@@ -217,13 +218,13 @@ fn bind(directory: &Path, name: &str) -> Result<UnixListener, BoxError> {
     UnixListener::bind(format!("/proc/self/fd/{}/{name}", fd.as_raw_fd())).at("bind a socket in", directory)
 }
 
-fn send(to: &UnixStream, what: &HandOver, control: &UnixListener, events: Option<&OwnedFd>) -> io::Result<()> {
+fn send(to: &UnixStream, what: &HandOver, control: &UnixListener, events: &GroupEvents) -> io::Result<()> {
     let text = serde_json::to_vec(what)?;
     let mut message = u32::try_from(text.len()).map_err(io::Error::other)?.to_le_bytes().to_vec();
     message.extend(text);
     let mut files = vec![control.as_fd()];
-    files.extend(events.map(AsFd::as_fd));
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    files.extend(events.files().map(AsFd::as_fd));
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));
     let sent = sendmsg(to, &[IoSlice::new(&message[..1])], &mut control, SendFlags::NOSIGNAL)?;

@@ -52,8 +52,10 @@ fn wait_for_device(directory: &Path, deadline: Instant) -> Result<(), BoxError> 
         match fs::read_to_string(&backing) {
             Ok(file) if Path::new(file.trim_end()) == image => {}
             Ok(_) => return Ok(()), // somebody else's by now
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENXIO) => {
+                loop_device::retire(device);
+                return Ok(());
+            }
             Err(error) => return Err(error).at("read", &backing),
         }
         if Instant::now() > deadline {

@@ -7,9 +7,8 @@ use rustix::process::Signal;
 use super::connection::{Connection, Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
-use super::memory_events::kills;
 use super::serve::Init;
-use super::spawn::{resize, spawn};
+use super::spawn::resize;
 use super::tree::Tree;
 use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, Request, VERSION};
 
@@ -138,6 +137,7 @@ impl Init {
         if self.execs.len() >= MOST_EXECS && !self.forget_oldest() {
             return failed("resource_exhausted", format!("{MOST_EXECS} execs are running"));
         }
+        self.clear_a_full_box();
         let tree = match &self.handles.cgroup {
             Some(group) => Tree::group(group, self.next_number),
             None => Ok(Tree::Supervised { supervisor: None, rounds: 0 }),
@@ -147,8 +147,8 @@ impl Init {
             Ok(tree) => tree,
             Err(error) => return failed("resource_exhausted", format!("cannot make a control group: {error}")),
         };
-        let before = kills(self.handles.memory_events.as_ref());
-        match spawn(order, &self.handles.env, &tree) {
+        let before = self.memory_kills();
+        match self.spawn_with_room(order, &tree) {
             Ok(spawned) => {
                 let mut exec = Exec::new(order, input, spawned, tree, before);
                 exec.write_input();

@@ -10,8 +10,9 @@ use rustix::process::{Signal, WaitOptions, kill_process, wait};
 
 use super::connection::Connection;
 use super::exec::{Ended, Exec};
+use super::group_events;
 use super::job::{Job, Queued, failed};
-use super::memory_events::kills;
+use super::socket_watch::SocketWatch;
 use super::tree::{Tree, strays};
 use super::{Door, Handles};
 use crate::protocol::Stream;
@@ -35,6 +36,9 @@ pub(super) struct Init {
     pub(super) unstarted: Vec<Tree>,
     pub(super) queue: VecDeque<Queued>,
     pub(super) jobs: Vec<Job>,
+    sockets: SocketWatch,
+    /// How many processes the kernel had refused when a command was last started.
+    pub(super) refusals_seen: u64,
     /// For connections and cgroups, never used twice.
     pub(super) next_number: u64,
     pub(super) shutdown: bool,
@@ -70,6 +74,8 @@ pub(crate) fn serve(handles: Handles) {
         unstarted: Vec::new(),
         queue: VecDeque::new(),
         jobs: Vec::new(),
+        sockets: SocketWatch::new(),
+        refusals_seen: 0,
         next_number: 0,
         shutdown: false,
     };
@@ -145,7 +151,8 @@ impl Init {
             Door::Listener(_) => None,
             Door::Dialled(dialler) => dialler.due(self.ready_connections()),
         };
-        execs.chain(self.jobs.iter().map(|job| job.deadline)).chain(dial).min()
+        let sockets = self.may_have_processes().then(|| self.sockets.due());
+        execs.chain(self.jobs.iter().map(|job| job.deadline)).chain(dial).chain(sockets).min()
     }
 
     fn handle(&mut self, source: &Source, flags: PollFlags) {
@@ -227,7 +234,7 @@ impl Init {
         }
     }
 
-    fn reap(&mut self) {
+    pub(super) fn reap(&mut self) {
         // Ends with an error when there is no child left at all.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             for exec in self.execs.values_mut().chain(&mut self.lingering) {
@@ -253,7 +260,10 @@ impl Init {
     /// Everything that follows from time passing and from what was just handled.
     fn settle(&mut self) {
         let now = Instant::now();
-        let memory_kills = kills(self.handles.memory_events.as_ref());
+        if self.may_have_processes() {
+            self.sockets.look(now);
+        }
+        let memory_kills = self.memory_kills();
         let strays = self.end_strays();
         let group = self.handles.cgroup.as_ref();
         for exec in self.execs.values_mut() {
@@ -275,6 +285,16 @@ impl Init {
         self.keep_within_budget();
         self.connections.retain(|connection| !connection.is_closed());
         self.dial();
+    }
+
+    /// How often processes of the box were ended for want of memory, or for holding too much of the kernel's.
+    pub(super) fn memory_kills(&self) -> u64 {
+        group_events::memory_kills(self.handles.events.memory.as_ref()) + self.sockets.kills()
+    }
+
+    /// Whether anything but init may run. Without control groups init does not know what commands leave behind.
+    fn may_have_processes(&self) -> bool {
+        self.handles.cgroup.is_none() || !self.execs.is_empty() || !self.lingering.is_empty()
     }
 
     /// Where the kernel gives orphans to nobody but process 1, nobody can tell whose they were: with an exec that is ended all of them go. Gives how
@@ -315,7 +335,7 @@ impl Init {
                 continue;
             }
             let Some(queued) = self.queue.remove(index) else { return };
-            match Job::start(queued, self.handles.compared.as_ref()) {
+            match self.start_job_with_room(queued) {
                 Ok(job) => self.jobs.push(job),
                 Err((queued, error)) => {
                     let message = format!("the box cannot start another process: {error}");

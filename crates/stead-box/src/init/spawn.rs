@@ -32,6 +32,9 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("PWD", WORKSPACE),
 ];
 
+/// The code of a failure for want of processes or files.
+pub(super) const EXHAUSTED: &str = "resource_exhausted";
+
 /// A command that could not be started.
 pub(super) struct Unstarted {
     pub(super) code: &'static str,
@@ -65,7 +68,7 @@ struct Files {
 
 pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &Tree) -> Result<Spawned, Unstarted> {
     let directory = open_cwd(&order.cwd)?;
-    let exhausted = |error: io::Error| Unstarted::new("resource_exhausted", format!("cannot start a process: {error}"));
+    let exhausted = |error: io::Error| Unstarted::new(EXHAUSTED, format!("cannot start a process: {error}"));
     let (ours, theirs) = files(order).map_err(exhausted)?;
     let (mut failure, fail) = io::pipe().map_err(exhausted)?;
     let supervised = match tree {
@@ -173,6 +176,8 @@ fn become_command(
         member.join(tree)?;
         build::close_child()?;
         signals::new_session()?;
+        // Init may have a better priority than what it starts.
+        let _ = rustix::process::setpriority_process(None, 0);
         rustix::stdio::dup2_stdin(&files.stdin)?;
         rustix::stdio::dup2_stdout(&files.stdout)?;
         rustix::stdio::dup2_stderr(&files.stderr)?;

@@ -10,6 +10,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
+const LOOP_CTL_ADD: libc::c_ulong = 0x4C80;
+const LOOP_CTL_REMOVE: libc::c_ulong = 0x4C81;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
@@ -51,6 +54,10 @@ pub(crate) struct LoopDevice {
     /// Held, not used.
     _open: File,
 }
+
+/// Device nodes below this number stay when nothing is bound to them, for the next box. The kernel itself makes
+/// eight and adds one whenever all are bound; it never takes one away.
+const KEPT_NODES: u32 = 64;
 
 /// In the image's directory: the number of the device it was bound to last.
 const HINT: &str = "volume.loop";
@@ -99,7 +106,11 @@ fn attach(image: &File) -> io::Result<LoopDevice> {
             return Err(io::Error::last_os_error());
         }
         let path = PathBuf::from(format!("/dev/loop{number}"));
-        let device = File::options().read(true).write(true).open(&path)?;
+        let device = match File::options().read(true).write(true).open(&path) {
+            // Another box has just gone and taken the node with it.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV)) => continue,
+            opened => opened?,
+        };
         match configure(&device, image) {
             Ok(()) => return Ok(LoopDevice { path, number: number.cast_unsigned(), _open: device }),
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
@@ -107,6 +118,21 @@ fn attach(image: &File) -> io::Result<LoopDevice> {
         }
     }
     Err(io::Error::from_raw_os_error(libc::EBUSY))
+}
+
+/// Takes away the node of a device that nothing is bound to any more, if there are many. Without this the host would
+/// keep as many nodes as there ever were boxes at once. The kernel refuses it for a device that is bound or open.
+pub(crate) fn retire(number: u32) {
+    if number >= KEPT_NODES {
+        let _ = control(LOOP_CTL_REMOVE, number);
+    }
+}
+
+fn control(request: libc::c_ulong, number: u32) -> io::Result<()> {
+    let control = File::options().read(true).write(true).open("/dev/loop-control")?;
+    // SAFETY: these requests take a number by value.
+    let result = unsafe { libc::ioctl(control.as_raw_fd(), request, libc::c_ulong::from(number)) };
+    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn configure(device: &File, image: &File) -> io::Result<()> {
@@ -122,6 +148,34 @@ fn configure(device: &File, image: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_nothing_is_bound_to_goes() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // A number of this test's own, far from those that the kernel gives out.
+        let number = 100_000 + std::process::id() % 100_000;
+        let node = PathBuf::from(format!("/sys/block/loop{number}"));
+        control(LOOP_CTL_ADD, number).unwrap();
+        assert!(node.exists());
+
+        // The control: one that is bound stays.
+        let image = tempfile::tempfile().unwrap();
+        image.set_len(1 << 20).unwrap();
+        let device = File::options().read(true).write(true).open(format!("/dev/loop{number}")).unwrap();
+        configure(&device, &image).unwrap();
+        retire(number);
+        assert!(node.exists(), "the node of a bound device was taken away");
+
+        drop(device);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while node.exists() {
+            assert!(std::time::Instant::now() < deadline, "the node of an unbound device stays");
+            retire(number);
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn the_structs_have_the_kernels_sizes() {

@@ -4,6 +4,7 @@
 //! provider that failed and was replaced leaves no warning behind.
 
 use super::warning;
+use crate::box_facts::Allowances;
 use crate::config::ProviderName;
 use crate::event::Event;
 use crate::rewind::Point;
@@ -25,6 +26,7 @@ pub(super) fn ready(
     let (Status::Provisioning, Some(provider)) = (session.status, workspace.provider) else { return Vec::new() };
     let mut events: Vec<Event> = fell_back(workspace, provider).into_iter().collect();
     events.extend(not_enforced(workspace, spec, provider));
+    events.extend(shared_allowances(workspace));
     events.extend(left_out(workspace, spec));
     events.push(Event::WorkspaceReady { attempt: workspace.attempt, provider, point });
     events.push(Event::SessionActivated { degraded: false });
@@ -44,6 +46,11 @@ fn not_enforced(workspace: &Workspace, spec: &WorkspaceSpec, provider: ProviderN
     let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
     let message = || format!("provider '{provider}' does not enforce: {names}");
     (!missing.is_empty()).then(|| warning("limit_not_enforced", message()))
+}
+
+fn shared_allowances(workspace: &Workspace) -> Option<Event> {
+    let reason = workspace.made.allowances.and_then(Allowances::warning)?;
+    Some(warning("limit_not_enforced", reason.to_owned()))
 }
 
 /// Warnings about files that the checkout leaves out. A clone has none: its source had them.

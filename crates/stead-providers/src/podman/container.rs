@@ -6,18 +6,20 @@ use std::{fs, io};
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use stead_box::build::{GATE, HIDDEN_OF_PROC, INIT, ON_THE_HOST, PLACES, TREES};
+use stead_box::build::{
+    GATE, HIDDEN_OF_PROC, INIT, ON_THE_HOST, OPEN_FILES, PLACES, PSEUDO_TERMINALS, SHARED_MESSAGE_QUEUE_BYTES,
+    SHARED_QUEUED_SIGNALS, TREES,
+};
 use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
 
 use super::client::{Client, escaped};
 use crate::error::ProviderError;
 
 /// Raised whenever the shape below changes: boxes kept ready in an older shape are not used.
-pub(super) const SHAPE: u32 = 3;
+pub(super) const SHAPE: u32 = 4;
 const CPU_PERIOD_MICROS: u64 = 100_000;
 /// A directory with nothing in it.
 const EMPTY: &str = "empty";
-const OPEN_FILES: u64 = 4_096;
 const PROCESSES: u64 = 32_768;
 /// Between attempts to remove a container that Podman says is busy.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(100);
@@ -87,6 +89,7 @@ impl Container<'_> {
                 bind(&gate, GATE, "ro"),
                 // What programs expect to be there; only the box's own root, whom nobody can become, may write it.
                 memory("/run", "16m", "0755"),
+                terminals(),
             ],
             // Beyond what Podman covers: the same of /proc as in every box.
             "mask": HIDDEN_OF_PROC.iter().map(|name| format!("/proc/{name}")).collect::<Vec<_>>(),
@@ -95,6 +98,10 @@ impl Container<'_> {
             "r_limits": [
                 {"type": "nofile", "soft": OPEN_FILES, "hard": OPEN_FILES},
                 {"type": "nproc", "soft": PROCESSES, "hard": PROCESSES},
+                // The container runtime makes the user namespace as the user it runs as, so the kernel charges these to
+                // that user, for all containers together.
+                {"type": "sigpending", "soft": SHARED_QUEUED_SIGNALS, "hard": SHARED_QUEUED_SIGNALS},
+                {"type": "msgqueue", "soft": SHARED_MESSAGE_QUEUE_BYTES, "hard": SHARED_MESSAGE_QUEUE_BYTES},
             ],
             // Its first process is no service, writes no log and is asked by nobody but us.
             "systemd": "false",
@@ -180,6 +187,13 @@ fn bind_all(source: &Path, destination: &str) -> Value {
 fn memory(destination: &str, size: &str, mode: &str) -> Value {
     let options = [format!("size={size}"), format!("mode={mode}"), "nosuid".to_owned(), "nodev".to_owned()];
     json!({"type": "tmpfs", "source": "tmpfs", "destination": destination, "options": options})
+}
+
+/// The usual `/dev/pts`, with a bound on what it takes of the host's number.
+fn terminals() -> Value {
+    let most = format!("max={PSEUDO_TERMINALS}");
+    let options = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", &most];
+    json!({"type": "devpts", "source": "devpts", "destination": "/dev/pts", "options": options})
 }
 
 /// Who has a name.

@@ -236,12 +236,18 @@ impl Podman {
         limits: Limits,
         tree: Option<BoxSpec>,
     ) -> Result<(Guest, Option<ProcessMark>, Option<Held>), ProviderError> {
-        let init = self.config.init.clone();
+        let (init, trial) = (self.config.init.clone(), self.trial());
         off_thread(move || {
             let (mut marked, mut laid) = (None, None);
             let guest = gate.admit(hand_over, &limits, START_PATIENCE, |mark| {
                 marked = mark;
-                let Some(spec) = tree else { return Ok(()) };
+                let Some(spec) = tree else {
+                    // Without root on this host it may not be possible: the session says that others share what is counted.
+                    if let Some(mark) = marked.clone() {
+                        let _ = stead_box::lay_tree(&init, &TreeOrder { spec: trial, to: TreeTo::Counted(mark) });
+                    }
+                    return Ok(());
+                };
                 let mark = marked.clone().ok_or(BoxError::Gone { reason: "its first process cannot be told" })?;
                 laid = Some(stead_box::lay_tree(&init, &TreeOrder { spec, to: TreeTo::NewBox(mark) })?);
                 Ok(())

@@ -1,7 +1,7 @@
 //! `stead_core::config` and `stead_core::quantity`.
 
 use serde_json::{Value, json};
-use stead_core::config::OnSetupFailure;
+use stead_core::config::{LEAST_PIDS, MOST_PIDS, OnSetupFailure};
 use stead_core::network::{NetworkMode, RuleProtocol};
 
 use super::{MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, words};
@@ -13,12 +13,12 @@ pub(super) const BYTES: &str = "^([1-9][0-9]{0,14}|[1-9][0-9]{0,5}[KMGT]i?B?)$";
 pub(super) fn resource_limits() -> Value {
     let cpu =
         json!({"type": "string", "pattern": CPU, "description": "Cores (\"2\", \"0.5\") or thousandths (\"500m\")."});
-    let bytes = json!({"type": "string", "pattern": BYTES, "description": "Bytes with an optional K, M, G or T."});
+    let bytes = json!({"type": "string", "pattern": BYTES, "description": "Bytes with an optional K, M, G or T. At least 16M of memory and 1M of disk."});
     object(
         &[],
         json!({
             "cpu": or_null(cpu), "memory": or_null(bytes.clone()), "disk": or_null(bytes),
-            "pids": or_null(whole(1, 4_194_304)),
+            "pids": or_null(whole(LEAST_PIDS, MOST_PIDS)),
         }),
     )
 }

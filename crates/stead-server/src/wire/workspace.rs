@@ -1,7 +1,7 @@
 //! The workspace of a session.
 
 use serde::Serialize;
-use stead_core::box_facts::Trees;
+use stead_core::box_facts::{Allowances, Trees};
 use stead_core::capability::LimitKind;
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::event::MountReport;
@@ -51,6 +51,10 @@ pub(crate) struct Workspace {
     /// How its files are kept, where that depends on the host: `shared` layers, or `copied` into it alone.
     #[schema(value_type = Option<String>, required = true)]
     trees: Option<Trees>,
+    /// Whom the kernel charges what it counts per user, such as inotify instances: the box's `own` user, or one that is
+    /// `shared` with other boxes.
+    #[schema(value_type = Option<String>, required = true)]
+    allowances: Option<Allowances>,
     /// Its box was kept ready before the session asked for one.
     warm: bool,
 }
@@ -198,6 +202,7 @@ impl Workspace {
             image: made.image.clone().map(|reference| Image { reference, digest: made.image_digest.clone() }),
             runtime: made.runtime.clone(),
             trees: made.trees,
+            allowances: made.allowances,
             warm: made.warm,
         })
     }

@@ -19,6 +19,7 @@ pub(super) struct File {
     pub(super) workspace_default_cpu: Option<String>,
     pub(super) workspace_default_memory: Option<String>,
     pub(super) workspace_default_disk: Option<String>,
+    pub(super) workspace_default_pids: Option<u64>,
     pub(super) workspace_default_provider: Option<String>,
     pub(super) workspace_max_concurrent: Option<u32>,
     pub(super) max_upload: Option<String>,

@@ -15,6 +15,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:7717";
 const DEFAULT_CPU: &str = "2";
 const DEFAULT_MEMORY: &str = "4G";
 const DEFAULT_DISK: &str = "10G";
+const DEFAULT_PIDS: &str = "512";
 const DEFAULT_MAX_CONCURRENT: u32 = 1000;
 const DEFAULT_MAX_UPLOAD: &str = "4G";
 /// A day, in seconds.
@@ -59,12 +60,7 @@ impl Config {
         Ok(ServerSettings {
             listen,
             default_provider: parse(self.default_provider.as_ref(), ProviderName::Native.as_str())?,
-            default_limits: ResourceLimits {
-                cpu: Some(parse(self.default_cpu.as_ref(), DEFAULT_CPU)?),
-                memory: Some(parse(self.default_memory.as_ref(), DEFAULT_MEMORY)?),
-                disk: Some(parse(self.default_disk.as_ref(), DEFAULT_DISK)?),
-                pids: None,
-            },
+            default_limits: self.default_limits()?,
             max_sessions: self.max_sessions()?,
             limits: self.limits()?,
             max_upload: parse(self.max_upload.as_ref(), DEFAULT_MAX_UPLOAD)?,
@@ -73,6 +69,22 @@ impl Config {
             allowed_origins: self.allowed_origins.clone(),
             tokens,
         })
+    }
+
+    fn default_limits(&self) -> Result<ResourceLimits, Failure> {
+        let limits = ResourceLimits {
+            cpu: Some(parse(self.default_cpu.as_ref(), DEFAULT_CPU)?),
+            memory: Some(parse(self.default_memory.as_ref(), DEFAULT_MEMORY)?),
+            disk: Some(parse(self.default_disk.as_ref(), DEFAULT_DISK)?),
+            pids: Some(parse(self.default_pids.as_ref(), DEFAULT_PIDS)?),
+        };
+        let settings = [("memory", &self.default_memory), ("disk", &self.default_disk), ("pids", &self.default_pids)];
+        for (field, reason) in limits.impossible() {
+            let setting = settings.iter().find(|(name, _)| *name == field).and_then(|(_, setting)| setting.as_ref());
+            let source = setting.map_or("a default".to_owned(), |setting| setting.source.to_string());
+            return Err(Failure::new(format!("{source} cannot be used: {reason}")));
+        }
+        Ok(limits)
     }
 
     /// Where the journal is; the file in the home unless somebody named another place.

@@ -37,6 +37,7 @@ const MUST_REFUSE: &[(&str, c_long, [c_long; 5])] = &[
     ("bpf", libc::SYS_bpf, [-1, 0, 0, 0, 0]),
     ("perf_event_open", libc::SYS_perf_event_open, [0, 0, -1, -1, 0]),
     ("userfaultfd", libc::SYS_userfaultfd, [0, 0, 0, 0, 0]),
+    ("io_setup", libc::SYS_io_setup, [1, 0, 0, 0, 0]),
     ("io_uring_setup", libc::SYS_io_uring_setup, [1, 0, 0, 0, 0]),
     ("io_uring_enter", libc::SYS_io_uring_enter, [-1, 0, 0, 0, 0]),
     ("io_uring_register", libc::SYS_io_uring_register, [-1, 0, 0, 0, 0]),

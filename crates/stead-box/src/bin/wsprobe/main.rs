@@ -8,6 +8,7 @@
 //! `PROBE_NAMESPACES` (what a host process's are).
 #![expect(clippy::print_stdout, reason = "it is a program whose output is its result")]
 
+mod allowances;
 mod calls;
 mod files;
 mod neighbours;
@@ -38,7 +39,7 @@ impl Finding {
 
 fn main() {
     let probes: &[fn() -> Vec<Finding>] =
-        &[posture::probe, calls::probe, sockets::probe, files::probe, neighbours::probe];
+        &[posture::probe, calls::probe, sockets::probe, files::probe, neighbours::probe, allowances::probe];
     for finding in probes.iter().flat_map(|probe| probe()) {
         let Finding { id, attempted, allowed, detail } = finding;
         let verdict = if allowed { "allowed" } else { "refused" };

@@ -103,13 +103,11 @@ calls! {
     // Sockets that exist: what families there are is looked at below, and the network namespace holds only loopback.
     libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4, libc::SYS_connect, libc::SYS_getsockname, libc::SYS_getpeername,
     libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_sendmmsg, libc::SYS_recvmmsg, libc::SYS_shutdown,
-    libc::SYS_getsockopt, libc::SYS_setsockopt,
+    libc::SYS_getsockopt,
     // System V and POSIX IPC: in a namespace of the box's own. Databases use them.
     libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmdt, libc::SYS_shmctl, libc::SYS_semget, libc::SYS_semop, libc::SYS_semtimedop,
     libc::SYS_semctl, libc::SYS_msgget, libc::SYS_msgsnd, libc::SYS_msgrcv, libc::SYS_msgctl, libc::SYS_mq_open, libc::SYS_mq_unlink,
     libc::SYS_mq_timedsend, libc::SYS_mq_timedreceive, libc::SYS_mq_notify, libc::SYS_mq_getsetattr,
-    // Old asynchronous I/O: databases use it, and it goes through the same checks as read and write.
-    libc::SYS_io_setup, libc::SYS_io_destroy, libc::SYS_io_submit, libc::SYS_io_cancel, libc::SYS_io_getevents,
     // About the system, read only; and a sandbox inside the box, which can only take away.
     libc::SYS_uname, libc::SYS_sysinfo, libc::SYS_getrandom, libc::SYS_seccomp, libc::SYS_landlock_create_ruleset,
     libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,

@@ -124,6 +124,7 @@ pub(super) fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
             libc::SYS_socketpair,
             vec![load(argument(0)), jump_equal(libc::AF_UNIX as u32, 0, 1), give(ALLOW), give(NO_FAMILY)],
         ),
+        (libc::SYS_setsockopt, socket_option()),
         (libc::SYS_mknodat, no_device(2)),
         // A rename may leave a whiteout behind, which is a device, and needs no capability.
         (
@@ -171,6 +172,21 @@ fn socket() -> Vec<sock_filter> {
         jump_equal(tcp, 2, 0),
         jump_equal(udp, 1, 0),
         give(REFUSE),
+        give(ALLOW),
+    ]
+}
+
+/// Any option but a larger buffer. Not every kind of socket buffer counts as the box's memory, and the
+/// host allows megabytes for each. Programs expect the kernel to cut such a request down without a
+/// word, so the filter answers as if it had, and the default size stays.
+fn socket_option() -> Vec<sock_filter> {
+    vec![
+        load(argument(1)),
+        jump_equal(libc::SOL_SOCKET as u32, 0, 4),
+        load(argument(2)),
+        jump_equal(libc::SO_SNDBUF as u32, 1, 0),
+        jump_equal(libc::SO_RCVBUF as u32, 0, 1),
+        give(IGNORE),
         give(ALLOW),
     ]
 }
@@ -326,6 +342,12 @@ mod tests {
         assert_eq!(call(libc::SYS_mknodat, &[0, 0, u64::from(libc::S_IFIFO | 0o600), 0]), ALLOW);
         assert_eq!(call(libc::SYS_renameat2, &[0, 0, 0, 0, u64::from(libc::RENAME_NOREPLACE)]), ALLOW);
         assert_eq!(call(libc::SYS_renameat2, &[0, 0, 0, 0, u64::from(libc::RENAME_WHITEOUT)]), REFUSE);
+        let option = |level: i32, name: i32| call(libc::SYS_setsockopt, &[3, level as u64, name as u64]);
+        assert_eq!(option(libc::SOL_SOCKET, libc::SO_RCVBUF), IGNORE);
+        assert_eq!(option(libc::SOL_SOCKET, libc::SO_SNDBUF), IGNORE);
+        assert_eq!(option(libc::SOL_SOCKET, libc::SO_REUSEADDR), ALLOW);
+        assert_eq!(option(libc::IPPROTO_TCP, libc::SO_SNDBUF), ALLOW);
+        assert_eq!(call(libc::SYS_io_setup, &[1]), UNKNOWN);
         assert_eq!(call(libc::SYS_prlimit64, &[1]), REFUSE);
         assert_eq!(call(libc::SYS_personality, &[0xFFFF_FFFF]), ALLOW);
         assert_eq!(call(libc::SYS_personality, &[0x0200_0000]), REFUSE);

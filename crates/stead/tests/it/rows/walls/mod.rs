@@ -23,3 +23,7 @@ mod tars;
 mod ownership;
 mod panics;
 mod record;
+mod allowances;
+mod limits;
+mod ordinary_user;
+mod sockets;

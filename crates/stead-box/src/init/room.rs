@@ -1,0 +1,139 @@
+//! Room for the next command in a box whose processes are all in use.
+//!
+//! A command may leave processes running when it ends, such as a development server. When they use up
+//! the limit of processes, as a fork bomb does, the next command could not start: then they are ended,
+//! and the command is tried again.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+
+use super::exec::{Exec, Why};
+use super::group_events;
+use super::job::{Job, Queued};
+use super::serve::Init;
+use super::spawn::{EXHAUSTED, Spawned, Unstarted, spawn};
+use super::tree::{Tree, everything, strays};
+use crate::protocol::ExecOrder;
+
+/// How long a command waits for the room that others leave. Init answers nobody meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(2);
+/// More processes than a development server has.
+const MANY: u64 = 12;
+
+/// Attempts to make room for one command.
+#[derive(Default)]
+struct Room {
+    /// Set once there was something to end.
+    until: Option<Instant>,
+}
+
+impl Room {
+    /// Ends what is left behind, and says whether to try again.
+    fn is_made(&mut self, init: &mut Init) -> bool {
+        let now = Instant::now();
+        if init.end_left_behind() {
+            self.until.get_or_insert(now + PATIENCE);
+        }
+        if self.until.is_none_or(|until| now > until) {
+            return false;
+        }
+        init.reap();
+        std::thread::sleep(PAUSE);
+        true
+    }
+}
+
+impl Init {
+    /// Starts a command; if there is no room, ends first what finished commands have left behind.
+    pub(super) fn spawn_with_room(&mut self, order: &ExecOrder, tree: &Tree) -> Result<Spawned, Unstarted> {
+        let mut room = Room::default();
+        loop {
+            match spawn(order, &self.handles.env, tree) {
+                Err(unstarted) if unstarted.code == EXHAUSTED && room.is_made(self) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The same for a file tool.
+    pub(super) fn start_job_with_room(&mut self, mut queued: Queued) -> Result<Job, (Queued, io::Error)> {
+        let mut room = Room::default();
+        loop {
+            match Job::start(queued, self.handles.compared.as_ref()) {
+                Err((again, error)) if error.kind() == io::ErrorKind::WouldBlock && room.is_made(self) => {
+                    queued = again;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Ends what finished commands have left behind if that is why the box refused processes since the last command was
+    /// started. The new command might find room for itself and none for what it starts, and `bash` tries that again for
+    /// fifteen seconds.
+    pub(super) fn clear_a_full_box(&mut self) {
+        if !self.was_full() {
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while self.end_left_behind() && Instant::now() < deadline {
+            self.reap();
+            std::thread::sleep(PAUSE);
+        }
+        self.reap();
+    }
+
+    fn was_full(&mut self) -> bool {
+        let Some(events) = &self.handles.events.processes else {
+            // Where the limit is a resource limit, nobody counts refusals.
+            let most = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
+            return self.left_behind() >= most / 2;
+        };
+        let refusals = group_events::refused_processes(Some(events));
+        let refused = refusals > self.refusals_seen;
+        self.refusals_seen = refusals;
+        refused && self.left_behind() >= MANY
+    }
+
+    /// How many processes commands that have finished have left behind.
+    fn left_behind(&self) -> u64 {
+        if self.handles.cgroup.is_none() {
+            return self.not_of_running_commands().len() as u64;
+        }
+        let finished = self.execs.values().filter(|exec| exec.result().is_some());
+        finished.chain(&self.lingering).map(|exec| exec.tree.count()).sum()
+    }
+
+    /// Processes of commands that have finished, which without control groups init may have forgotten.
+    fn not_of_running_commands(&self) -> Vec<Pid> {
+        let running = self.execs.values().filter(|exec| exec.result().is_none()).filter_map(Exec::child);
+        let known: Vec<_> = running.chain(self.jobs.iter().map(|job| job.child)).collect();
+        strays(&known)
+    }
+
+    /// Ends the processes of commands that have finished. Says whether there were any.
+    fn end_left_behind(&mut self) -> bool {
+        if self.handles.cgroup.is_none() {
+            let left = self.not_of_running_commands();
+            if self.jobs.is_empty() && self.execs.values().all(|exec| exec.result().is_some()) {
+                // At once, so that nobody forks past it.
+                everything();
+            }
+            for process in &left {
+                let _ = kill_process(*process, Signal::KILL);
+            }
+            return !left.is_empty();
+        }
+        let now = Instant::now();
+        let finished = self.execs.values_mut().filter(|exec| exec.result().is_some());
+        let mut found = false;
+        for exec in finished.chain(&mut self.lingering) {
+            found |= exec.tree.count() > 0;
+            exec.end(Why::Asked, now);
+        }
+        found
+    }
+}

@@ -1,0 +1,99 @@
+//! A bound on the sockets of a box.
+//!
+//! Some socket buffers are kernel memory that no control group counts: the replies that wait in a
+//! netlink socket always, and the little that each TCP socket may always have on cgroup version 1. No
+//! resource limit counts the sockets of a whole box either. So init counts them and, like the kernel
+//! when memory runs out, ends the processes of a box that has too many.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Each may hold about 210 kB of replies. Programs open one for a moment, to ask for addresses.
+const MOST_NETLINK: u64 = 256;
+/// Of all families together.
+const MOST_SOCKETS: u64 = 16_384;
+/// More than a box without commands has.
+const FEW_SOCKETS: u64 = 8;
+const LONG_INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Between two looks when half of what is allowed is in use.
+const SHORT_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How many sockets there are in this network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Counted {
+    all: u64,
+    netlink: u64,
+}
+
+pub(super) struct SocketWatch {
+    next: Instant,
+    kills: u64,
+}
+
+impl SocketWatch {
+    pub(super) fn new() -> Self {
+        Self { next: Instant::now(), kills: 0 }
+    }
+
+    /// When to look next.
+    pub(super) fn due(&self) -> Instant {
+        self.next
+    }
+
+    /// How often the box was ended for its sockets.
+    pub(super) fn kills(&self) -> u64 {
+        self.kills
+    }
+
+    /// Counts if it is time, and ends everything in the box if there are too many.
+    pub(super) fn look(&mut self, now: Instant) {
+        if now < self.next {
+            return;
+        }
+        let counted = Counted::now();
+        if counted.all > MOST_SOCKETS || counted.netlink > MOST_NETLINK {
+            self.kills += 1;
+            super::tree::everything();
+        }
+        let many = counted.all > MOST_SOCKETS / 2 || counted.netlink > MOST_NETLINK / 2;
+        self.next = now
+            + match counted.all {
+                _ if many => SHORT_INTERVAL,
+                0..=FEW_SOCKETS => LONG_INTERVAL,
+                _ => INTERVAL,
+            };
+    }
+}
+
+impl Counted {
+    /// None where the kernel does not tell, as gVisor's, whose sockets are no memory of the host's kernel.
+    fn now() -> Self {
+        let all = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
+        let families = fs::read_to_string("/proc/net/protocols").unwrap_or_default();
+        Self::parse(&all, &families)
+    }
+
+    fn parse(all: &str, families: &str) -> Self {
+        let all = all.lines().find_map(|line| line.strip_prefix("sockets: used ")?.trim().parse().ok());
+        let netlink = families.lines().find_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            // The name, the size of one, and how many there are.
+            if words.next() == Some("NETLINK") { words.nth(1)?.parse().ok() } else { None }
+        });
+        Self { all: all.unwrap_or(0), netlink: netlink.unwrap_or(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_counted_as_the_kernel_tells_them() {
+        let all = "sockets: used 116\nTCP: inuse 0 orphan 0 tw 0 alloc 7 mem 0\n";
+        let families = "protocol  size sockets  memory press\nUNIX      1024      9      -1   NI\nNETLINK   1104    100      -1   NI\n";
+        assert_eq!(Counted::parse(all, families), Counted { all: 116, netlink: 100 });
+        assert_eq!(Counted::parse("", ""), Counted::default());
+    }
+}

@@ -1,0 +1,122 @@
+//! What the kernel counts per user or for the whole host: one box uses all it can get, and a second box and the host go on.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use stead_testkit::{TestServer, until};
+
+use super::super::{native, podman, put};
+use super::ordinary_user;
+
+const PROGRAM: &str = include_str!("allowances.py");
+
+/// A kind, and how many of it a box gets at most: where it has a user of its own, and where it shares one.
+const KINDS: &[(&str, u64, u64)] = &[
+    ("inotify", 128, 32),
+    ("message_queue", 16, 1),
+    ("queued_signal", 4_096, 1_024),
+    ("terminal", 64, 64),
+    ("pipe_buffer", 1_024, 1_024),
+];
+
+/// Has a box use up a kind, and gives how many it got. It keeps them until the session is closed.
+fn exhaust(server: &TestServer, session: &Value, kind: &str) -> u64 {
+    let command = format!("python3 allowances.py exhaust {kind} {kind}.count >/dev/null 2>&1 &");
+    assert_eq!(server.tool(session, "bash", json!({"command": command}))["result"]["exit_code"], 0);
+    let told = until(&format!("the box has used up {kind}"), || {
+        let read = server.tool(session, "read", json!({"path": format!("{kind}.count")}));
+        read["result"]["content"].as_str().map(str::to_owned)
+    });
+    let (count, error) = told.split_once(' ').unwrap();
+    // The control: it was refused more, so it has all there is.
+    assert_ne!(error, "0", "{kind}: the box was never refused, after {count}");
+    count.parse().unwrap()
+}
+
+fn one(server: &TestServer, session: &Value, kind: &str) -> Value {
+    let command = format!("python3 allowances.py one {kind}");
+    server.tool(session, "bash", json!({"command": command}))["result"]["stdout"].clone()
+}
+
+/// The same on the host, as the user who runs the server.
+fn one_on_the_host(kind: &str, user: Option<u32>) -> String {
+    let mut command = match user {
+        None => Command::new("python3"),
+        Some(user) => ordinary_user::command(user, "python3"),
+    };
+    let output = command.args(["-c", PROGRAM, "one", kind]).current_dir("/").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    Own,
+    Shared,
+}
+
+fn nobody_starves(server: &TestServer, agent_type: &str, expect: Expect, user: Option<u32>) {
+    let sessions = [(); 2].map(|()| server.session(json!({"agent_type": agent_type})));
+    for session in &sessions {
+        assert_eq!(session["status"], "active", "{session}");
+        put(server, session, "allowances.py", PROGRAM.as_bytes());
+    }
+    let [hostile, neighbour] = &sessions;
+    for (kind, own, shared) in KINDS {
+        let most = if expect == Expect::Own { *own } else { *shared };
+        let count = exhaust(server, hostile, kind);
+        assert!((1..=most).contains(&count), "{kind}: a box got {count}, more than {most}");
+        assert_ne!(one(server, hostile, kind), "ok\n", "{kind}: the box that used it up got another");
+    }
+    // All of it is held at once, and each kind is still there for everybody else.
+    // The pipe buffers of a user who is not root are the one kind that nothing bounds per box; the session says so.
+    let bounded = |kind: &&(&str, u64, u64)| user.is_none() || kind.0 != "pipe_buffer";
+    for (kind, ..) in KINDS.iter().filter(bounded) {
+        assert_eq!(one(server, neighbour, kind), "ok\n", "{kind}: the second box is starved");
+        assert_eq!(one_on_the_host(kind, user), "ok\n", "{kind}: the host is starved");
+    }
+    // Asynchronous I/O has one number for the whole host, so no box has any.
+    assert_eq!(one(server, hostile, "asynchronous_io"), format!("{}\n", libc_enosys()));
+    assert_eq!(one_on_the_host("asynchronous_io", user), "ok\n");
+    let warned = hostile["warnings"].as_array().unwrap().iter().any(|warning| {
+        let message = warning["message"].as_str().unwrap();
+        warning["code"] == "limit_not_enforced" && message.contains("inotify")
+    });
+    let (told, told_of) = match expect {
+        Expect::Own => ("own", false),
+        Expect::Shared => ("shared", true),
+    };
+    assert_eq!((&hostile["workspace"]["allowances"], warned), (&json!(told), told_of), "{hostile}");
+}
+
+/// `ENOSYS`, as Python prints it.
+fn libc_enosys() -> i32 {
+    rustix::io::Errno::NOSYS.raw_os_error()
+}
+
+#[test]
+fn one_native_box_cannot_use_up_the_kernel_allowances_of_another_or_of_root() {
+    let server = native::with_boxes();
+    server.agent_type("n", json!({"enabled": true, "provider": "native", "workspace_policy": "empty"}));
+    nobody_starves(&server, "n", Expect::Own, None);
+}
+
+#[test]
+fn one_container_cannot_use_up_the_kernel_allowances_of_another_or_of_root() {
+    let service = podman::service("runc");
+    let server = podman::under(&service, "runc");
+    podman::agent_type(&server, json!({}));
+    nobody_starves(&server, "p", Expect::Shared, None);
+}
+
+#[test]
+fn a_server_of_an_ordinary_user_bounds_the_allowances_of_a_box_and_says_that_they_are_shared() {
+    let ordinary = ordinary_user::server();
+    let server = &ordinary.server;
+    let limits = json!({"pids": 64});
+    server.agent_type(
+        "n",
+        json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "resource_limits": limits}),
+    );
+    nobody_starves(server, "n", Expect::Shared, Some(ordinary.user));
+}

@@ -1,0 +1,53 @@
+//! A server that an ordinary user runs.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use stead_testkit::{ServerOptions, TestServer};
+
+use super::super::native::build_init;
+
+/// A user that owns nothing. What the kernel counts per user it counts for this test alone.
+const FIRST_USER: u32 = 64_000;
+
+/// A command that runs without root.
+pub(super) fn command(user: u32, program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    let id = user.to_string();
+    // Programs that everybody may run, not those of root's own directories.
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--", program]);
+    command
+}
+
+/// A server of a user who is not root.
+pub(super) struct OrdinaryServer {
+    pub(super) server: TestServer,
+    pub(super) user: u32,
+    /// The programs, which the server starts boxes with until it ends.
+    _shelf: tempfile::TempDir,
+}
+
+pub(super) fn server() -> OrdinaryServer {
+    build_init();
+    let user = FIRST_USER + std::process::id() % 1_000;
+    let shelf = tempfile::tempdir().unwrap();
+    let allow = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    allow(shelf.path());
+    let built = Path::new(env!("CARGO_BIN_EXE_stead"));
+    for name in ["stead", "stead-init"] {
+        std::fs::copy(built.with_file_name(name), shelf.path().join(name)).unwrap();
+    }
+    // The home is made by root, before it is known who runs the server.
+    let start = shelf.path().join("start");
+    let program = shelf.path().join("stead");
+    let text = format!(
+        "#!/bin/sh\nchown -R {user}:{user} \"$STEAD_HOME\"\nexec setpriv --reuid {user} --regid {user} --clear-groups --inh-caps=-all -- {} \"$@\"\n",
+        program.display()
+    );
+    std::fs::write(&start, text).unwrap();
+    allow(&start);
+    let server = TestServer::start_with(start.to_str().unwrap(), ServerOptions::default());
+    OrdinaryServer { server, user, _shelf: shelf }
+}

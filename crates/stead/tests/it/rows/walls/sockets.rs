@@ -1,0 +1,108 @@
+//! Socket buffers are memory too: what a box can have of it is bounded, though version 1 of the control groups counts
+//! it apart and netlink replies are counted nowhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use stead_testkit::{TestServer, until};
+
+use super::super::execs::{at, begin, ended};
+use super::super::{native, podman, put};
+
+const PROGRAM: &str = include_str!("sockets.py");
+const MEMORY: u64 = 64 << 20;
+
+fn start(server: &TestServer, session: &Value, kind: &str) -> String {
+    begin(server, session, &format!("python3 sockets.py {kind} {kind}.told"))
+}
+
+/// The memory group of version 1 that a box of this server is in.
+fn memory_group(server: &TestServer, session: &Value) -> Option<PathBuf> {
+    let id = session["workspace"]["id"].as_str().unwrap();
+    let record = fs::read_to_string(server.home().join("boxes").join(id).join("box.json")).ok()?;
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let groups = record["cgroups"].as_array().unwrap().iter().map(|path| PathBuf::from(path.as_str().unwrap()));
+    groups.into_iter().find(|group| group.join("memory.kmem.tcp.usage_in_bytes").exists())
+}
+
+fn number(file: &Path) -> u64 {
+    fs::read_to_string(file).unwrap().trim().parse().unwrap()
+}
+
+/// Waits until the buffers are full; what fills them goes on to hold them.
+fn fill(server: &TestServer, session: &Value, kind: &str) -> String {
+    let exec = start(server, session, kind);
+    until(&format!("the {kind} buffers are full"), || {
+        let told = server.tool(session, "read", json!({"path": format!("{kind}.told")}));
+        (told["ok"] == true).then_some(())
+    });
+    exec
+}
+
+#[test]
+fn buffers_of_tcp_and_udp_stay_within_the_limit_of_a_native_box() {
+    let server = native::with_boxes();
+    let session = native::boxed(&server, json!({"resource_limits": {"memory": "64M"}}));
+    put(&server, &session, "sockets.py", PROGRAM.as_bytes());
+    let Some(group) = memory_group(&server, &session) else {
+        // Version 2 counts them as memory, which other tests hold to its limit.
+        return;
+    };
+    let limit = number(&group.join("memory.kmem.tcp.limit_in_bytes"));
+    assert_eq!(limit, MEMORY / 8);
+    for kind in ["tcp", "udp"] {
+        let exec = fill(&server, &session, kind);
+        let used = number(&group.join("memory.kmem.tcp.usage_in_bytes"));
+        // The kernel lets every TCP socket have a little, whatever the limit.
+        assert!(used < 2 * MEMORY, "{kind}: {used} bytes of socket buffers in a box of {MEMORY}");
+        // The control: the box took what it could get.
+        assert!(used > limit / 2, "{kind}: only {used} bytes of socket buffers were filled");
+        server.client().delete(&at(&session, &format!("/{exec}"))).expect(204);
+    }
+}
+
+fn netlink_is_ended(server: &TestServer, session: &Value) {
+    put(server, session, "sockets.py", PROGRAM.as_bytes());
+    let ended = ended(server, session, &start(server, session, "netlink"));
+    assert_eq!((&ended["exit_code"], &ended["oom"]), (&json!(137), &json!(true)), "{ended}");
+    // It goes on: those that a program needs are there.
+    let few =
+        "python3 -c 'import socket; print(len([socket.socket(16, 3, 0) for _ in range(64)]), socket.if_nameindex())'";
+    let few = server.tool(session, "bash", json!({"command": few}))["result"].clone();
+    assert_eq!(few["exit_code"], 0, "{few}");
+    assert!(few["stdout"].as_str().unwrap().starts_with("64 "), "{few}");
+}
+
+#[test]
+fn a_native_box_with_too_many_netlink_sockets_is_ended_and_goes_on() {
+    let server = native::with_boxes();
+    netlink_is_ended(&server, &native::boxed(&server, json!({})));
+    // The control: the same program on the host, in a network of its own, is ended by nobody.
+    let told = tempfile::tempdir().unwrap();
+    let file = told.path().join("told");
+    let mut outside =
+        Command::new("unshare").args(["--net", "python3", "-c", PROGRAM, "netlink"]).arg(&file).spawn().unwrap();
+    let sockets = until("the program has its sockets", || fs::read_to_string(&file).ok());
+    outside.kill().unwrap();
+    outside.wait().unwrap();
+    assert!(sockets.parse::<u32>().unwrap() > 1_000, "{sockets}");
+}
+
+#[test]
+fn a_container_with_too_many_netlink_sockets_is_ended_and_goes_on() {
+    let server = podman::with_podman();
+    netlink_is_ended(&server, &podman::boxed(&server, json!({})));
+}
+
+#[test]
+fn a_box_cannot_enlarge_the_buffer_of_a_socket() {
+    let server = native::with_boxes();
+    let session = native::boxed(&server, json!({}));
+    let enlarge = "import socket\ns = socket.socket()\nb = s.getsockopt(1, 8)\ns.setsockopt(1, 8, 4 * b)\nprint(s.getsockopt(1, 8) > b)";
+    let inside = server.tool(&session, "python", json!({"code": enlarge}));
+    assert_eq!(inside["result"]["stdout"], "False\n", "{inside}");
+    let outside = Command::new("python3").args(["-c", enlarge]).output().unwrap();
+    assert_eq!(String::from_utf8(outside.stdout).unwrap(), "True\n");
+}
