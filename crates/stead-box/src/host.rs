@@ -5,6 +5,7 @@
 
 mod builder;
 mod client;
+mod disown;
 mod doctor;
 mod end;
 mod gate;
@@ -17,6 +18,7 @@ mod trees;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
+pub use disown::disown;
 pub use doctor::{Check, doctor};
 pub use end::end_container;
 pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};

@@ -8,6 +8,7 @@ pub mod actor;
 pub mod box_facts;
 pub mod canonical;
 pub mod capability;
+pub mod clock_history;
 pub mod command;
 pub mod config;
 pub mod content;

@@ -1,6 +1,7 @@
 //! The engine: what every operation stands on.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::clock::Clock;
 use crate::content::mcp::Connections;
 use crate::digests::Digests;
 use crate::ended::Ended;
@@ -50,6 +52,8 @@ pub struct Settings {
     pub collect_every: Duration,
     /// Where the grammars run that find symbols for digests.
     pub parsers: Parsers,
+    /// Where the server remembers how the wall clock moved, so that a step while it is down closes no session.
+    pub clock_file: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -66,6 +70,7 @@ impl Default for Settings {
             mirror_retention: Retention::default(),
             collect_every: Duration::from_secs(3600),
             parsers: Parsers::InProcess,
+            clock_file: None,
         }
     }
 }
@@ -104,6 +109,7 @@ struct Inner {
     digests: Digests,
     pool: Pool,
     connections: Connections,
+    clock: Clock,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -119,6 +125,7 @@ impl Engine {
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
         let digests = Digests::new(settings.parsers.clone());
+        let clock = Clock::start(settings.clock_file.clone());
         let engine = Engine(Arc::new(Inner {
             store,
             providers,
@@ -132,6 +139,7 @@ impl Engine {
             digests,
             pool: Pool::default(),
             connections: Connections::default(),
+            clock,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
@@ -196,6 +204,10 @@ impl Engine {
 
     pub(crate) fn ended(&self) -> &Ended {
         &self.0.ended
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 
     pub(crate) fn pool(&self) -> &Pool {

@@ -4,8 +4,10 @@
 //! append at the sequence number the decision was made at; if somebody else came first the state is read again and the
 //! decision made anew. Nothing has run yet, so nothing is lost by that.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use stead_core::clock_history::BootTime;
+use stead_core::event::CloseReason;
 use stead_core::exec::Exec;
 use stead_core::rewind::Points;
 use stead_core::{
@@ -16,6 +18,7 @@ use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
 use tokio::sync::watch;
 
+use crate::clock::Times;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::pause::Pause;
@@ -31,6 +34,8 @@ pub(crate) struct Cell {
     state: tokio::sync::Mutex<State>,
     seq: watch::Sender<u64>,
     workspace: Mutex<Option<Arc<dyn Workspace>>>,
+    /// Set once the session has an event.
+    times: Mutex<Option<Times>>,
     /// Held by whoever does the session's long work: one at a time.
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
@@ -38,7 +43,13 @@ pub(crate) struct Cell {
 impl Cell {
     pub(crate) fn new(state: State) -> Arc<Self> {
         let seq = watch::Sender::new(state.seq);
-        Arc::new(Self { state: state.into(), seq, workspace: Mutex::default(), turn: tokio::sync::Mutex::default() })
+        let (workspace, times) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { state: state.into(), seq, workspace, times, turn: tokio::sync::Mutex::default() })
+    }
+
+    fn times(&self) -> MutexGuard<'_, Option<Times>> {
+        // Set as a whole: a panic elsewhere leaves it whole.
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
@@ -93,6 +104,14 @@ impl OpenSession {
 
     pub(crate) async fn state(&self) -> State {
         self.cell.state.lock().await.clone()
+    }
+
+    /// When the session ends by itself by the boot clock; `None` while that cannot be told.
+    pub(crate) async fn due(&self, now: BootTime) -> Option<(BootTime, CloseReason)> {
+        let state = self.cell.state.lock().await;
+        let session = state.session.as_ref()?;
+        let (created, active) = self.cell.times().as_mut()?.judged(session, self.engine.clock(), now)?;
+        session.due_by_boot_clock(created, active)
     }
 
     pub(crate) async fn exec(&self, exec: ExecId) -> Option<Exec> {
@@ -299,6 +318,9 @@ impl OpenSession {
         let ended = !after.session.as_ref().is_some_and(|session| session.live());
         points::forget(&self.engine, self, state, &after);
         *state = after;
+        if let Some(session) = &state.session {
+            self.cell.times().get_or_insert_with(|| Times::of_new(session)).note(session, at);
+        }
         self.cell.seq.send_replace(state.seq);
         if ended {
             self.set_workspace(None);
@@ -390,7 +412,9 @@ async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell>, OpError>
             engine.ended().keep(id, Arc::new(state.clone()));
             return Ok(Cell::new(state));
         }
+        let times = state.session.as_ref().map(|session| engine.clock().of_earlier_run(session));
         let fresh = Cell::new(state);
+        *fresh.times() = times;
         let cell = engine.keep_cell(id, fresh.clone());
         // If the session ended while we read, its own cell is gone and ours would stay behind as its ghost.
         let ended_meanwhile = engine.store().head(id).await?.is_some_and(|row| !row.live && row.seq > seq);

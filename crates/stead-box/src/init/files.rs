@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
-    Content, DiskFs, DiskSnapshot, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk, WorkspacePath,
+    Content, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk, WorkspacePath,
     WriteMode,
 };
 
@@ -91,8 +91,10 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
             let format = ArchiveFormat::of_content(&start).ok_or_else(unknown)?;
             let below = existing(path)?;
             files.mkdir(&below, 0)?;
-            archive::unpack(&mut archive, format, None, &ArchiveLimits::default(), files, &below, 0)?;
-            Ok(done)
+            in_bulk(files, |files| {
+                archive::unpack(&mut archive, format, None, &ArchiveLimits::default(), files, &below, 0)?;
+                Ok(done)
+            })
         }
         FileAsk::MakeDirectory { path } => {
             let path = existing(path)?;
@@ -108,8 +110,10 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         }
         FileAsk::Restore => {
             let kept = Scratch::unpacked(lent()?)?;
-            files.restore(&Snapshot::Disk(DiskSnapshot::open(&kept.0)?))?;
-            Ok(done)
+            in_bulk(files, |files| {
+                files.restore(&Snapshot::Disk(DiskSnapshot::open(&kept.0)?))?;
+                Ok(done)
+            })
         }
         FileAsk::Diff => {
             let base = Scratch::unpacked(lent()?)?;
@@ -121,6 +125,15 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         FileAsk::StampWritten => stamp_of(&upper(compared)?),
         FileAsk::Touched { most } => touched(compared, *most),
     }
+}
+
+/// Makes many changes and waits for the disk once. After a power loss before the answer any part of
+/// them may be there.
+fn in_bulk(files: &DiskFs, change: impl FnOnce(&mut DiskFs) -> Answered) -> Answered {
+    let mut unsynced = files.clone().with_durability(Durability::Kernel);
+    let answered = change(&mut unsynced)?;
+    files.sync_tree()?;
+    Ok(answered)
 }
 
 fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {

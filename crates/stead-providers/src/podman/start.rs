@@ -94,7 +94,7 @@ impl Podman {
             place.make(id)?;
             if self.is_of_this_kernel() { place.take_uids(id)? } else { place.own_uids() }
         };
-        let container = format!("stead-{}-{id}", config.instance);
+        let container = place.container(id);
         let record = Record { layered, ..Record::new(config.instance.clone(), container, image, first_uid) };
         place.write(id, &record)?;
         if !layered {
