@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "boxes", about: "1,000 idle native boxes at once; 500 cycles over HTTP", run: boxes },
     Step { name: "kills", about: "300 kills of servers and of boxes' first processes", run: kills },
     Step { name: "flood", about: "10 GiB of output of one command", run: flood },
+    Step { name: "power", about: "200 power losses on each provider, and nothing acknowledged is lost", run: power },
     Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
 ];
 
@@ -48,6 +49,10 @@ fn boxes() -> Result<()> {
 
 fn kills() -> Result<()> {
     large("rows::endurance::s9_kills", &[("STEAD_KILLS", "300")])
+}
+
+fn power() -> Result<()> {
+    large("rows::walls::power", &[("STEAD_POWER_CUTS", "200")])
 }
 
 fn flood() -> Result<()> {

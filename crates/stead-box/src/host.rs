@@ -23,6 +23,7 @@ pub use doctor::{Check, doctor};
 pub use end::end_container;
 pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};
 pub use launch::{RunningBox, launch, restart, resume};
+pub(crate) use remove::end_recorded;
 pub use remove::remove;
 pub use spare::{Spare, remove_spares};
 pub(crate) use sweep::remove_tree_at;

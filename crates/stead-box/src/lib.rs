@@ -14,6 +14,7 @@ mod cgroup;
 mod error;
 mod host;
 mod init;
+mod keeper;
 pub mod protocol;
 mod record;
 mod spec;
@@ -26,6 +27,7 @@ pub use host::{
     bind_limits, connect, disown, doctor, end_container, launch, lay_tree, mount_volume, remove, remove_spares, restart,
     resume, take_off_tree, unmount_volume,
 };
+pub use keeper::{ensure_keeper, keep};
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{
     AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, ImageShape, LayerSpec, Limits, Preparation, RANGE_LENGTH, Volume,

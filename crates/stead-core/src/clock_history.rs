@@ -59,13 +59,15 @@ struct Segment {
 pub struct ClockHistory {
     boot_id: String,
     segments: Vec<Segment>,
+    /// The largest offset that was ever observed.
+    highest: i64,
 }
 
 impl ClockHistory {
     /// A history that takes the wall clock as it is.
     pub fn begin(boot_id: &str, now: Reading) -> Self {
         let segment = Segment { after: Timestamp::from_millis(0), offset: now.offset() };
-        Self { boot_id: boot_id.to_owned(), segments: vec![segment] }
+        Self { boot_id: boot_id.to_owned(), segments: vec![segment], highest: now.offset() }
     }
 
     /// Whether the boot clock of this history is the one that runs now.
@@ -75,6 +77,7 @@ impl ClockHistory {
 
     /// Takes note of both clocks. Returns by how many milliseconds the wall clock was stepped, if it was.
     pub fn observe(&mut self, now: Reading) -> Option<i64> {
+        self.highest = self.highest.max(now.offset());
         let last = self.segments.last_mut()?;
         let step = now.offset() - last.offset;
         if step.abs() <= STEP_MILLIS {
@@ -104,10 +107,9 @@ impl ClockHistory {
         found.map_or(now, |segment| by(segment).min(now))
     }
 
-    /// The latest wall-clock time that `now` has on either side of any step.
+    /// The latest wall-clock time that `now` would have by any clock there was.
     pub fn latest_wall(&self, now: BootTime) -> Timestamp {
-        let most = self.segments.iter().map(|segment| segment.offset).max().unwrap_or(0);
-        Timestamp::from_millis(now.0.saturating_add(most))
+        Timestamp::from_millis(now.0.saturating_add(self.highest))
     }
 }
 
@@ -156,6 +158,7 @@ mod tests {
             assert_eq!(history.observe(reading(DAY, second * 1_000)), None);
         }
         assert_eq!(history.segments.len(), 1);
+        assert_eq!(history.latest_wall(BootTime(99_000)).millis(), DAY + 99_000, "what is due is found");
     }
 
     #[test]

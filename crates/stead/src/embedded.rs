@@ -94,16 +94,19 @@ impl Server {
         let running = RunningServer { url: url(address), pid: std::process::id(), started_at: now().to_string() };
         let (stop, stopped) = oneshot::channel();
         let server_config = server_config(settings, &token);
+        let presence = home.presence()?;
         let serving = runtime.spawn(async move {
             let shutdown = async {
                 tokio::select! {
                     () = interrupted, if on_signal == OnSignal::Stop => {}
+                    () = presence.removed() => {}
                     _ = stopped => {}
                 }
             };
             let served = stead_server::serve(listener, engine.clone(), server_config, shutdown).await;
             engine.stop().await;
-            served.map_err(|error| Failure::new("the server stopped listening").because(&error))
+            served.map_err(|error| Failure::new("the server stopped listening").because(&error))?;
+            presence.confirm()
         });
         home.announce(&running, &lock)?;
         Ok(Self { home, lock, token, runtime, running, database: database.to_string(), stop, serving })

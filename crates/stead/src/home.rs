@@ -4,6 +4,7 @@
 
 mod identity;
 mod lock;
+mod presence;
 mod private;
 
 use std::fs::{DirBuilder, Permissions};

@@ -43,6 +43,7 @@ impl Boxes for NativeBoxes {
         }
         let running = stead_box::resume(&self.init, &spec, self.spares.take(&spec))?;
         self.spares.refill(&spec);
+        stead_box::ensure_keeper(&self.init, &self.workspaces.place.home)?;
         Ok(Arc::new(NativeBox(running)))
     }
 }

@@ -158,8 +158,12 @@ impl Podman {
             guest
         };
         record.pid = guest.pid;
-        let (place, kept) = (self.place.clone(), record.clone());
-        off_thread(move || place.write(id, &kept)).await?;
+        let (place, kept, config) = (self.place.clone(), record.clone(), self.config.clone());
+        off_thread(move || {
+            place.write(id, &kept)?;
+            Ok(stead_box::ensure_keeper(&config.init, &config.home)?)
+        })
+        .await?;
         Ok(record)
     }
 

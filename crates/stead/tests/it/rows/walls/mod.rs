@@ -4,3 +4,8 @@
 //! Each test has a control: the same action without the protection, or with the protection allowed to
 //! pass, so that a test that can no longer fail is noticed. Tests aim only at files, cgroups, mounts,
 //! namespaces and processes that they made themselves.
+
+mod clock_steps;
+mod copied_home;
+mod home_gone;
+mod power;
