@@ -95,6 +95,12 @@ impl ClockHistory {
         Some(step)
     }
 
+    /// Takes the wall clock as right from now on, and as wrong before.
+    pub fn correct(&mut self, now: Reading) {
+        let highest = self.highest.max(now.offset());
+        *self = Self { highest, ..Self::begin(&self.boot_id, now) };
+    }
+
     /// When a recorded wall-clock time was, by the boot clock; never later than `now`.
     ///
     /// After the wall clock was set back, a time can be of either side of the step. The later one that is
@@ -149,6 +155,16 @@ mod tests {
         assert_eq!(mapped(&history, start + 1_500 - DAY, 2_000), 1_500, "a time after it");
         // What is due by the old clock is still found.
         assert_eq!(history.latest_wall(BootTime(2_000)).millis(), start + 2_000);
+    }
+
+    #[test]
+    fn a_corrected_clock_holds_for_earlier_times_and_what_is_due_is_still_found() {
+        let start = 10 * DAY;
+        let mut history = ClockHistory::begin("boot", reading(start + DAY, 0));
+        assert_eq!(history.observe(reading(start + 1_000, 1_000)), Some(-DAY));
+        history.correct(reading(start + 1_000, 1_000));
+        assert_eq!(mapped(&history, start - DAY, 2_000), -DAY);
+        assert_eq!(history.latest_wall(BootTime(2_000)).millis(), start + DAY + 2_000);
     }
 
     #[test]

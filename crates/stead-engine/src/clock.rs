@@ -99,7 +99,7 @@ impl Clock {
             tracing::warn!(step_ms, "the wall clock was set; the age of sessions goes by the boot clock");
             if in_grace {
                 // The clock of this start was wrong: what it said about earlier runs was, too.
-                *self.history() = ClockHistory::begin(&boot_id(), now);
+                self.history().correct(now);
             }
             self.keep();
         }

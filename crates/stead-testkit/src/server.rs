@@ -1,7 +1,7 @@
 //! A real server as a child process.
 
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -58,6 +58,7 @@ impl TestServer {
 
     /// Starts the binary on a home of the caller's.
     pub fn start_at(binary: &str, home: &Path, options: ServerOptions) -> Self {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home).unwrap();
         let mut server = Self::new(binary, home, options);
         server.launch();
         server
