@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::box_facts::BoxFacts;
 use crate::capability::LimitKind;
+use crate::clock_history::BootTime;
 use crate::config::ProviderName;
 use crate::content::{self, ContentState};
 use crate::digest::KeptDigest;
@@ -18,7 +19,6 @@ use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recor
 use crate::exec::{End, Execs};
 use crate::parse::words;
 use crate::rewind::Trail;
-use crate::clock_history::BootTime;
 use crate::settled::ResolvedCommit;
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::timeline::Timeline;

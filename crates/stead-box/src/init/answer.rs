@@ -7,13 +7,13 @@ use std::time::Instant;
 use rustix::process::Signal;
 use stead_fs::DiskFs;
 
+use super::UpperOn;
 use super::connection::{Connection, Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
 use super::memory_events::kills;
 use super::serve::Init;
 use super::spawn::{resize, spawn};
-use super::UpperOn;
 use super::tree::Tree;
 use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, Request, VERSION};
 use crate::spec::{HOME, WORKSPACE};

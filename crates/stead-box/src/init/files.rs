@@ -14,8 +14,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
-    Content, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk, WorkspacePath,
-    WriteMode,
+    Content, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk,
+    WorkspacePath, WriteMode,
 };
 
 use super::Compared;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, read};
 use rustix::process::{Pid, Signal, kill_process};
-use stead_fs::{DiskFs, Durability};
 use stead_fs::tools::{self, Call, FileTool};
+use stead_fs::{DiskFs, Durability};
 
 use super::{Compared, files};
 use crate::build;

@@ -207,7 +207,8 @@ impl Place {
         let mut unclaimed = Vec::new();
         for entry in fs::read_dir(self.boxes()).into_iter().flatten().flatten() {
             let id: Option<WorkspaceId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            let copied = id.and_then(|id| Some((id, self.read(id).filter(|record| former.contains(&record.instance))?)));
+            let copied =
+                id.and_then(|id| Some((id, self.read(id).filter(|record| former.contains(&record.instance))?)));
             let Some((id, record)) = copied else { continue };
             unclaimed.push(format!("container {} of instance {}", record.container, record.instance));
             let fresh = Record::new(self.instance.clone(), self.container(id), record.image, record.first_uid);

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer};
 
-use super::super::{native, podman};
+use super::super::{native, podman, put};
 
 struct Homes {
     above: tempfile::TempDir,
@@ -55,14 +55,16 @@ fn a_copied_home_leaves_native_boxes_alone_and_works_on_its_own_files() {
     native::bash(&original, &session, "sleep 1000 > /dev/null 2>&1 & echo started");
     let first = pid(original.home(), &session);
     homes.copy("original", "copy");
-    original.tool(&session, "write", json!({"path": "a", "content": "after the copy"}));
+    put(&original, &session, "a", b"after the copy");
 
     let copy = homes.start("copy", ServerOptions::default());
     let log = copy.log();
     assert!(log.contains(UNCLAIMED) && log.contains(&format!("process {first}")), "{log}");
     assert_eq!(content(&copy, &session, "a"), "before the copy");
-    copy.tool(&session, "write", json!({"path": "a", "content": "of the copy"}));
-    copy.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(200);
+    put(&copy, &session, "a", b"of the copy");
+    assert_eq!(content(&copy, &session, "a"), "of the copy");
+    let closed = copy.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap()));
+    assert_eq!(closed.status, 204, "{}", closed.text);
     drop(copy);
 
     // The original never noticed: the same first process, the same command, the same files.

@@ -90,7 +90,7 @@ fn change(server: &TestServer, session: &Value, files: Files, number: usize, kno
     let name = match (number % 7, last) {
         (1, _) => {
             let name = format!("put/{number}/deep/file");
-            put(server, session, &name, text.as_bytes());
+            put(server, session, &format!("{name}?mkdir=1"), text.as_bytes());
             name
         }
         (2, Some(last)) => {
@@ -112,7 +112,8 @@ fn change(server: &TestServer, session: &Value, files: Files, number: usize, kno
         // A command's own writes are durable once a snapshot is acknowledged.
         (5, _) if files != Files::Memory => {
             let name = format!("command-{number}");
-            let wrote = server.tool(session, "bash", json!({"command": format!("printf '{}' > {name}", text.trim_end())}));
+            let wrote =
+                server.tool(session, "bash", json!({"command": format!("printf '{}' > {name}", text.trim_end())}));
             assert_eq!(wrote["ok"], true, "{wrote}");
             server.client().post(&path(session, "/snapshots"), json!({})).expect(201);
             known.insert(name, Some(text.trim_end().to_owned()));
