@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
         run: hostile_load::check,
     },
     Step { name: "mutations", about: "500 random changes of a home, each found by stead verify", run: mutations },
+    Step { name: "power", about: "200 power losses on each provider, and nothing acknowledged is lost", run: power },
     Step { name: "crash", about: "kill -9 under load, 1,000 times", run: crash::check_long },
 ];
 
@@ -58,6 +59,10 @@ fn kills() -> Result<()> {
 
 fn mutations() -> Result<()> {
     large("rows::walls::record::every_random_mutation", &[("STEAD_MUTATIONS", "500"), ("STEAD_MUTATION_SEED", "2")])
+}
+
+fn power() -> Result<()> {
+    large("rows::walls::power", &[("STEAD_POWER_CUTS", "200")])
 }
 
 fn flood() -> Result<()> {

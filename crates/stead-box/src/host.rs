@@ -5,6 +5,7 @@
 
 mod builder;
 mod client;
+mod disown;
 mod doctor;
 mod end;
 mod gate;
@@ -17,10 +18,12 @@ mod trees;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
+pub use disown::disown;
 pub use doctor::{Check, doctor};
 pub use end::end_container;
 pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};
 pub use launch::{RunningBox, launch, restart, resume};
+pub(crate) use remove::end_recorded;
 pub use remove::remove;
 pub use spare::{Spare, remove_spares};
 pub(crate) use sweep::remove_tree_at;

@@ -63,5 +63,15 @@ pub(crate) struct Handles {
     pub(crate) events: GroupEvents,
     /// The trees a diff looks at.
     pub(crate) compared: Option<Compared>,
+    pub(crate) upper_on: UpperOn,
     pub(crate) env: BTreeMap<String, String>,
+}
+
+/// The filesystem that the workspace is written on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UpperOn {
+    /// A volume of the box's own.
+    Volume,
+    /// A filesystem of the host, which others write as well.
+    Host,
 }

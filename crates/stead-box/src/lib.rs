@@ -14,6 +14,7 @@ mod cgroup;
 mod error;
 mod host;
 mod init;
+mod keeper;
 pub mod protocol;
 mod record;
 mod spec;
@@ -24,9 +25,10 @@ pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
     Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
-    bind_limits, connect, doctor, end_container, launch, lay_tree, mount_volume, remove, remove_spares, restart,
-    resume, take_off_tree, unmount_volume,
+    bind_limits, connect, disown, doctor, end_container, launch, lay_tree, mount_volume, remove, remove_spares,
+    restart, resume, take_off_tree, unmount_volume,
 };
+pub use keeper::{ensure_keeper, keep};
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{
     AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, ImageShape, LayerSpec, Limits, Preparation, RANGE_LENGTH, Volume,

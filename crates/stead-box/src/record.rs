@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::spec::Ids;
 
-const FILE: &str = "box.json";
+pub(crate) const FILE: &str = "box.json";
 
 /// Which process, on which boot: a pid alone may be another's by now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

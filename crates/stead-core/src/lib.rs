@@ -9,6 +9,7 @@ pub mod audit_kind;
 pub mod box_facts;
 pub mod canonical;
 pub mod capability;
+pub mod clock_history;
 pub mod command;
 pub mod config;
 pub mod content;

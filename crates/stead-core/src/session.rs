@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::box_facts::BoxFacts;
 use crate::capability::LimitKind;
+use crate::clock_history::BootTime;
 use crate::config::ProviderName;
 use crate::content::{self, ContentState};
 use crate::digest::KeptDigest;
@@ -179,19 +180,27 @@ impl Session {
         !matches!(self.status, Status::Closed | Status::Failed) || holds_workspace
     }
 
-    /// When it ends by itself, if nothing happens before.
+    /// When it ends by itself by the wall clock, if nothing happens before and the clock is not set.
     pub fn due_at(&self) -> Option<(Timestamp, CloseReason)> {
+        self.first_due(self.expires_at, self.active_at.plus_seconds(self.spec.idle_seconds))
+    }
+
+    /// The same by the boot clock, of a session that was made and last active at these times.
+    pub fn due_by_boot_clock(&self, created: BootTime, active: BootTime) -> Option<(BootTime, CloseReason)> {
+        self.first_due(created.plus_seconds(self.spec.ttl_seconds), active.plus_seconds(self.spec.idle_seconds))
+    }
+
+    fn first_due<T: Ord>(&self, expires_at: T, idle_at: T) -> Option<(T, CloseReason)> {
         if !matches!(self.status, Status::Provisioning | Status::Active) {
             return None;
         }
-        let idle_at = self.active_at.plus_seconds(self.spec.idle_seconds);
         let busy = self.status == Status::Provisioning
             || !self.open_calls.is_empty()
             || !self.open_operations.is_empty()
             || !self.content.open_calls.is_empty()
             || self.execs.running().next().is_some();
-        if busy || self.expires_at <= idle_at {
-            Some((self.expires_at, CloseReason::Expired))
+        if busy || expires_at <= idle_at {
+            Some((expires_at, CloseReason::Expired))
         } else {
             Some((idle_at, CloseReason::Idle))
         }

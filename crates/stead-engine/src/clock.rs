@@ -1,15 +1,188 @@
-//! The one place that asks what time it is, and the one that draws ids.
+//! The one place that reads the clocks, and the one that draws ids.
 
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stead_core::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use stead_core::clock_history::{BootTime, ClockHistory, Reading};
+use stead_core::{Session, Timestamp};
 
+/// After a start whose clock cannot be compared with the last run's, no session of that run is closed for
+/// its age before this many seconds. A machine often starts with a wrong clock and corrects it soon after.
+const GRACE_SECONDS: u64 = 600;
+
+/// The wall clock.
 pub(crate) fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    read().wall
 }
 
 /// Fresh bits for an id: a UUIDv7, so that ids sort in order of creation.
 pub(crate) fn id_bits() -> u128 {
     uuid::Uuid::now_v7().as_u128()
+}
+
+fn read() -> Reading {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let wall = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
+    let boot = clock_gettime(ClockId::Boottime);
+    let boot = boot.tv_sec.saturating_mul(1000).saturating_add(i64::from(boot.tv_nsec) / 1_000_000);
+    stepped(Reading { wall: Timestamp::from_millis(wall), boot: BootTime::from_millis(boot) })
+}
+
+fn boot_id() -> String {
+    let real = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    test_clock().and_then(|test| test.boot_id).unwrap_or(real).trim().to_owned()
+}
+
+/// What a test does to the clocks of its server, read from the file that `STEAD_TEST_CLOCK` names.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct TestClock {
+    wall_ms: i64,
+    boot_ms: i64,
+    /// The wall clock stands still here.
+    frozen_at_ms: Option<i64>,
+    boot_id: Option<String>,
+}
+
+/// `None` without the `failpoints` feature, which no released server has.
+fn test_clock() -> Option<TestClock> {
+    #[cfg(feature = "failpoints")]
+    {
+        let file = std::env::var_os("STEAD_TEST_CLOCK")?;
+        serde_json::from_slice(&fs::read(file).ok()?).ok()
+    }
+    #[cfg(not(feature = "failpoints"))]
+    None
+}
+
+fn stepped(real: Reading) -> Reading {
+    let Some(test) = test_clock() else { return real };
+    let wall = test.frozen_at_ms.unwrap_or_else(|| real.wall.millis().saturating_add(test.wall_ms));
+    let boot = real.boot.millis().saturating_add(test.boot_ms);
+    Reading { wall: Timestamp::from_millis(wall), boot: BootTime::from_millis(boot) }
+}
+
+/// The server's view of both clocks.
+pub(crate) struct Clock {
+    history: Mutex<ClockHistory>,
+    /// Where the history outlives the server.
+    file: Option<PathBuf>,
+    /// Until when sessions of an earlier run are not closed for their age.
+    grace_until: Option<BootTime>,
+}
+
+impl Clock {
+    /// Goes on with the history in the file if it is of this boot.
+    pub(crate) fn start(file: Option<PathBuf>) -> Self {
+        let (boot_id, now) = (boot_id(), read());
+        let known = file.as_deref().and_then(|file| read_history(file).ok());
+        let (history, grace_until) = match known.filter(|known| known.is_of_boot(&boot_id)) {
+            Some(history) => (history, None),
+            None => (ClockHistory::begin(&boot_id, now), Some(now.boot.plus_seconds(GRACE_SECONDS))),
+        };
+        let clock = Self { history: Mutex::new(history), file, grace_until };
+        clock.observe();
+        clock.keep();
+        clock
+    }
+
+    /// Reads the clocks; a step of the wall clock is remembered.
+    pub(crate) fn observe(&self) -> BootTime {
+        let now = read();
+        let step = self.history().observe(now);
+        if let Some(step_ms) = step {
+            let in_grace = self.grace_until.is_some_and(|until| now.boot < until);
+            tracing::warn!(step_ms, "the wall clock was set; the age of sessions goes by the boot clock");
+            if in_grace {
+                // The clock of this start was wrong: what it said about earlier runs was, too.
+                self.history().correct(now);
+            }
+            self.keep();
+        }
+        now.boot
+    }
+
+    /// Up to which `due_at` sessions can be due now.
+    pub(crate) fn latest_wall(&self, now: BootTime) -> Timestamp {
+        self.history().latest_wall(now)
+    }
+
+    /// The times of a session that an earlier run of the server left.
+    pub(crate) fn of_earlier_run(&self, session: &Session) -> Times {
+        let now = self.observe();
+        match self.grace_until {
+            None => {
+                let active = self.history().boot_time(session.active_at, now);
+                let created = Some(self.history().boot_time(session.created_at, now));
+                Times { created, active: (session.active_at, active), not_before: None }
+            }
+            // How long the server was down cannot be told: idle time begins anew.
+            until => Times { created: None, active: (session.active_at, now), not_before: until },
+        }
+    }
+
+    pub(crate) fn boot_time(&self, at: Timestamp, now: BootTime) -> BootTime {
+        self.history().boot_time(at, now)
+    }
+
+    fn keep(&self) {
+        let Some(file) = &self.file else { return };
+        let text = serde_json::to_vec(&*self.history()).unwrap_or_default();
+        // Not synced: after a power loss the boot is another, and the history of no use.
+        let new = file.with_extension("new");
+        if let Err(error) = fs::write(&new, text).and_then(|()| fs::rename(&new, file)) {
+            tracing::warn!(%error, file = %file.display(), "cannot keep the history of the clock");
+        }
+    }
+
+    fn history(&self) -> MutexGuard<'_, ClockHistory> {
+        // Each change is whole: a panic elsewhere leaves it whole.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read_history(file: &Path) -> io::Result<ClockHistory> {
+    Ok(serde_json::from_slice(&fs::read(file)?)?)
+}
+
+/// When a session was made and last active, by the boot clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// `None` until it can be told.
+    created: Option<BootTime>,
+    /// The wall-clock time in the session's state, and what it is by the boot clock.
+    active: (Timestamp, BootTime),
+    /// Not closed for its age before.
+    not_before: Option<BootTime>,
+}
+
+impl Times {
+    /// Of a session that is being made.
+    pub(crate) fn of_new(session: &Session) -> Self {
+        let now = read().boot;
+        Self { created: Some(now), active: (session.active_at, now), not_before: None }
+    }
+
+    /// Takes note of events of this time that were applied to the session.
+    ///
+    /// Where the wall clock stands behind the session's last activity, the state cannot show a new one. Any
+    /// event counts as activity then.
+    pub(crate) fn note(&mut self, session: &Session, at: Timestamp) {
+        if self.active.0 != session.active_at || at <= session.active_at {
+            self.active = (session.active_at, read().boot);
+        }
+    }
+
+    /// When the session was made and last active, once its age may be judged.
+    pub(crate) fn judged(&mut self, session: &Session, clock: &Clock, now: BootTime) -> Option<(BootTime, BootTime)> {
+        if self.not_before.is_some_and(|until| now < until) {
+            return None;
+        }
+        let created = *self.created.get_or_insert_with(|| clock.boot_time(session.created_at, now));
+        Some((created, self.active.1))
+    }
 }

@@ -1,6 +1,7 @@
 //! The engine: what every operation stands on.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::clock::Clock;
 use crate::content::mcp::Connections;
 use crate::digests::Digests;
 use crate::ended::Ended;
@@ -60,6 +62,8 @@ pub struct Settings {
     pub parsers: Parsers,
     /// Signs the ledger; without it records are chained and not signed.
     pub sealer: Option<Arc<Sealer>>,
+    /// Where the server remembers how the wall clock moved, so that a step while it is down closes no session.
+    pub clock_file: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -79,6 +83,7 @@ impl Default for Settings {
             blob_grace: Duration::from_secs(24 * 3600),
             parsers: Parsers::InProcess,
             sealer: None,
+            clock_file: None,
         }
     }
 }
@@ -117,6 +122,7 @@ struct Inner {
     connections: Connections,
     exports: Arc<Semaphore>,
     lanes: Lanes,
+    clock: Clock,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -137,6 +143,7 @@ impl Engine {
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
         let digests = Digests::new(settings.parsers.clone());
         let lanes = Lanes::new(settings.calls_per_session);
+        let clock = Clock::start(settings.clock_file.clone());
         let engine = Engine(Arc::new(Inner {
             store,
             providers,
@@ -152,6 +159,7 @@ impl Engine {
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             lanes,
+            clock,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
@@ -252,6 +260,10 @@ impl Engine {
 
     pub(crate) fn ended(&self) -> &Ended {
         &self.0.ended
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 
     pub(crate) fn pool(&self) -> &Pool {

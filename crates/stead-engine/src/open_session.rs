@@ -6,8 +6,10 @@
 //! dropped and the session is taken up from its journal, as after a restart.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use stead_core::clock_history::BootTime;
+use stead_core::event::CloseReason;
 use stead_core::exec::Exec;
 use stead_core::quantity::ByteSize;
 use stead_core::rewind::Points;
@@ -19,6 +21,7 @@ use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::clock::Times;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal_size::{self, JournalSize};
@@ -36,6 +39,8 @@ pub(crate) struct Cell {
     state: tokio::sync::Mutex<State>,
     seq: watch::Sender<u64>,
     workspace: Mutex<Option<Arc<dyn Workspace>>>,
+    /// Set once the session has an event.
+    times: Mutex<Option<Times>>,
     /// Held by whoever does the session's long work: one at a time.
     pub(crate) turn: tokio::sync::Mutex<()>,
     /// Exports of this session that may run at once.
@@ -55,11 +60,17 @@ impl Cell {
             state: state.into(),
             seq,
             workspace: Mutex::default(),
+            times: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             uploads: Arc::default(),
             journal: JournalSize::default(),
         })
+    }
+
+    fn times(&self) -> MutexGuard<'_, Option<Times>> {
+        // Set as a whole: a panic elsewhere leaves it whole.
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
@@ -114,6 +125,14 @@ impl OpenSession {
 
     pub(crate) async fn state(&self) -> State {
         self.cell.state.lock().await.clone()
+    }
+
+    /// When the session ends by itself by the boot clock; `None` while that cannot be told.
+    pub(crate) async fn due(&self, now: BootTime) -> Option<(BootTime, CloseReason)> {
+        let state = self.cell.state.lock().await;
+        let session = state.session.as_ref()?;
+        let (created, active) = self.cell.times().as_mut()?.judged(session, self.engine.clock(), now)?;
+        session.due_by_boot_clock(created, active)
     }
 
     pub(crate) async fn exec(&self, exec: ExecId) -> Option<Exec> {
@@ -382,6 +401,9 @@ impl OpenSession {
         let ended = !after.session.as_ref().is_some_and(|session| session.live());
         points::forget(&self.engine, self, state, &after);
         *state = after;
+        if let Some(session) = &state.session {
+            self.cell.times().get_or_insert_with(|| Times::of_new(session)).note(session, at);
+        }
         self.cell.seq.send_replace(state.seq);
         if ended {
             self.set_workspace(None);
@@ -488,7 +510,9 @@ async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell>, OpError>
             engine.ended().keep(id, Arc::new(state.clone()));
             return Ok(Cell::new(state));
         }
+        let times = state.session.as_ref().map(|session| engine.clock().of_earlier_run(session));
         let fresh = Cell::new(state);
+        *fresh.times() = times;
         let cell = engine.keep_cell(id, fresh.clone());
         // If the session ended while we read, its own cell is gone and ours would stay behind as its ghost.
         let ended_meanwhile = engine.store().head(id).await?.is_some_and(|row| !row.live && row.seq > seq);

@@ -1,15 +1,17 @@
 //! Ends sessions whose time is over: past their expiry, or idle for too long.
 
+use stead_core::clock_history::BootTime;
 use stead_core::event::CloseReason;
-use stead_core::{Actor, Command, SessionId, Timestamp};
+use stead_core::{Actor, Command, SessionId};
 
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
-use crate::{clock, execs, reconcile};
+use crate::{execs, reconcile};
 
-/// How many are ended per round.
-const BATCH: u32 = 256;
+/// As many as there can be: after a step of the wall clock most of those whose `due_at` has passed are not
+/// due, and must not keep the others from being looked at.
+const BATCH: u32 = 1 << 20;
 
 pub(crate) async fn run(engine: Engine) {
     loop {
@@ -25,8 +27,8 @@ pub(crate) async fn run(engine: Engine) {
 }
 
 async fn reap(engine: &Engine) -> Result<(), OpError> {
-    let now = clock::now();
-    for row in engine.store().due_sessions(now, BATCH).await? {
+    let now = engine.clock().observe();
+    for row in engine.store().due_sessions(engine.clock().latest_wall(now), BATCH).await? {
         if let Err(error) = end(engine, row.id, now).await {
             tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "cannot close a session whose time is over");
         }
@@ -35,10 +37,9 @@ async fn reap(engine: &Engine) -> Result<(), OpError> {
 }
 
 /// Ends one session, if its time is over.
-async fn end(engine: &Engine, id: SessionId, now: Timestamp) -> Result<(), OpError> {
+async fn end(engine: &Engine, id: SessionId, now: BootTime) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
-    let due = session.state().await.session.and_then(|session| session.due_at());
-    if let Some((_, reason)) = due.filter(|(at, _)| *at <= now) {
+    if let Some((_, reason)) = session.due(now).await.filter(|(at, _)| *at <= now) {
         if reason == CloseReason::Idle && at_work(&session).await? {
             return Ok(());
         }

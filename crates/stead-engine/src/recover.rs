@@ -19,6 +19,11 @@ use crate::pause::Pause;
 use crate::{execs, points, reconcile};
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
+    for provider in engine.providers().iter() {
+        for what in provider.unclaimed() {
+            tracing::warn!(provider = %provider.name(), what, "left alone: it belongs to the home this one was copied from");
+        }
+    }
     let rows = engine.store().live_sessions().await?;
     let mut listed = HashSet::new();
     let mut taken_up = Vec::new();

@@ -14,6 +14,7 @@ mod open;
 mod remove;
 mod snapshot;
 mod stamp;
+mod sync;
 mod temporary;
 mod walk;
 mod write;
@@ -33,13 +34,14 @@ use beneath::Root;
 pub use snapshot::DiskSnapshot;
 pub use write::DiskWriter;
 
-/// Whether a write waits for the disk.
+/// Whether a change waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// The kernel has the bytes.
     #[default]
     Kernel,
-    /// File and directory are synced before a write returns.
+    /// Every change is on the disk before the call that made it returns: the bytes, and the
+    /// directories whose entries changed.
     Synced,
 }
 

@@ -40,7 +40,8 @@ pub struct NativeProvider {
 impl NativeProvider {
     /// `layers` may be shared with other providers of the same server.
     pub fn new(config: NativeConfig, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
-        let place = Place::new(config.home.clone(), config.instance.clone(), config.home.join("uids"));
+        let instances = (config.instance.clone(), config.former_instances.clone());
+        let place = Place::new(config.home.clone(), instances, config.home.join("uids"));
         let workspaces = Arc::new(Workspaces::open(place, layers));
         let spares = Spares::new(config.init.clone(), config.home.join("spares"));
         let boxes = NativeBoxes { init: config.init.clone(), workspaces: workspaces.clone(), images, spares };
@@ -171,6 +172,10 @@ impl Provider for NativeProvider {
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         let workspaces = self.workspaces.clone();
         off_thread(move || workspaces.list()).await
+    }
+
+    fn unclaimed(&self) -> Vec<String> {
+        self.workspaces.unclaimed.clone()
     }
 
     fn retire(&self) {

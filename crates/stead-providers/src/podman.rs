@@ -59,6 +59,8 @@ pub struct PodmanConfig {
     pub uids: PathBuf,
     /// Which server this is: letters, digits, `_` and `-`. Containers of another are never touched.
     pub instance: String,
+    /// Instances of homes that this one is a copy of: their files are adopted, their containers are not.
+    pub former_instances: Vec<String>,
     /// The `stead-init` program.
     pub init: PathBuf,
     pub target: PodmanTarget,
@@ -86,6 +88,8 @@ pub struct PodmanProvider {
     images: Arc<Images>,
     /// Held while an imported image is given to Podman: once is enough.
     lending: tokio::sync::Mutex<()>,
+    /// Containers that copied records name and that are not this server's.
+    unclaimed: Vec<String>,
 }
 
 impl PodmanProvider {
@@ -95,11 +99,13 @@ impl PodmanProvider {
         let client = Arc::new(Client::new(config.target.resolve(), tunnel));
         let late = Arc::new(Late::new(config.home.join("late"), config.instance.clone(), client.clone()));
         let place = Arc::new(Place::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
-        let layered = layered::Place::new(config.home.clone(), config.instance.clone(), config.uids.clone());
+        let unclaimed = place.disown(&config.former_instances);
+        let instances = (config.instance.clone(), config.former_instances.clone());
+        let layered = layered::Place::new(config.home.clone(), instances, config.uids.clone());
         let workspaces = Arc::new(Workspaces::open(layered, images.layers().clone()));
         let podman = Arc::new(Podman { config, client, place, late, workspaces, shares: OnceLock::new() });
         let boxes = Arc::new(PodmanBoxes(podman.clone()));
-        Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default() }
+        Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default(), unclaimed }
     }
 
     /// Whether workspaces are made of shared layers on this host; why they are copied otherwise. May block.
@@ -409,6 +415,10 @@ impl Provider for PodmanProvider {
         self.podman.late.watch();
         let place = self.podman.place.clone();
         off_thread(move || place.list()).await
+    }
+
+    fn unclaimed(&self) -> Vec<String> {
+        self.unclaimed.clone()
     }
 
     async fn usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {

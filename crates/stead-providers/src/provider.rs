@@ -136,6 +136,11 @@ pub trait Provider: Send + Sync {
     /// Every workspace of this server's that exists now, whoever remembers it.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
 
+    /// What the records of a copied home name on this host and the provider leaves alone, a sentence each.
+    fn unclaimed(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The server ends: what was made for boxes to come goes. Workspaces stay.
     fn retire(&self) {}
 

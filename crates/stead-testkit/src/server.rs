@@ -1,7 +1,7 @@
 //! A real server as a child process.
 
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -32,7 +32,9 @@ impl ServerOptions {
 
 pub struct TestServer {
     binary: PathBuf,
-    home: tempfile::TempDir,
+    home: PathBuf,
+    /// The home, where it is the server's own and goes with it.
+    directory: Option<tempfile::TempDir>,
     options: ServerOptions,
     child: Option<Child>,
     client: Client,
@@ -47,17 +49,31 @@ impl TestServer {
     }
 
     pub fn start_with(binary: &str, options: ServerOptions) -> Self {
-        let home = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir().unwrap();
-        let mut server = Self {
+        let directory = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir().unwrap();
+        let mut server = Self::new(binary, directory.path(), options);
+        server.directory = Some(directory);
+        server.launch();
+        server
+    }
+
+    /// Starts the binary on a home of the caller's.
+    pub fn start_at(binary: &str, home: &Path, options: ServerOptions) -> Self {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home).unwrap();
+        let mut server = Self::new(binary, home, options);
+        server.launch();
+        server
+    }
+
+    fn new(binary: &str, home: &Path, options: ServerOptions) -> Self {
+        Self {
             binary: PathBuf::from(binary),
-            home,
+            home: home.to_owned(),
+            directory: None,
             options,
             child: None,
             client: Client::new("http://127.0.0.1:9", None),
             prove: true,
-        };
-        server.launch();
-        server
+        }
     }
 
     fn launch(&mut self) {
@@ -113,7 +129,7 @@ impl TestServer {
     }
 
     pub fn home(&self) -> &Path {
-        self.home.path()
+        &self.home
     }
 
     /// The admin's client.
@@ -123,6 +139,27 @@ impl TestServer {
 
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
+    }
+
+    /// The server's end, if it ends by itself before the deadline of every wait.
+    #[track_caller]
+    pub fn ended(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("the server was started");
+        crate::until("the server's own end", || child.try_wait().unwrap())
+    }
+
+    /// Moves the home of a server that does not run, and starts on it.
+    pub fn start_moved(&mut self, home: &Path) {
+        assert!(self.child.is_none(), "stop the server before its home is moved");
+        std::fs::rename(&self.home, home).unwrap();
+        self.home = home.to_owned();
+        self.launch();
+    }
+
+    /// Starts again after an end.
+    pub fn start_again(&mut self) {
+        assert!(self.child.is_none(), "the server runs");
+        self.launch();
     }
 
     /// `kill -9`, as normal operation.

@@ -4,6 +4,7 @@
 //! a client that comes early waits instead of being turned away.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,7 +25,7 @@ use tokio::task::JoinHandle;
 use crate::config::{Config, Endpoint, Listen, PodmanSettings, ServerSettings};
 use crate::descriptors;
 use crate::failure::Failure;
-use crate::home::{Home, Lock, RunningServer};
+use crate::home::{Home, Identity, Lock, RunningServer};
 use crate::secret::Secret;
 
 /// How long requests may go on after the end was asked for.
@@ -87,9 +88,10 @@ impl Server {
             let layers = Arc::new(layers);
             let images = Images::open(home.path().join("images"), layers.clone());
             let images = Arc::new(images.map_err(|error| Failure::from_error(&error))?);
-            let providers = providers(&store, &home, podman, (layers, images.clone())).await?;
+            let identity = identity(&store, &home, &lock).await?;
+            let providers = providers(identity, &home, podman, (layers, images.clone()))?;
             let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
-            let settings = engine_settings(&settings, (mirrors, retention), images);
+            let settings = engine_settings(&settings, (mirrors, retention), images, home.path().join("clock.json"));
             let settings = Settings { sealer: Some(sealer), ..settings };
             let engine = Engine::start(store, ownership, providers, settings).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
@@ -98,10 +100,12 @@ impl Server {
         let running = RunningServer { url: url(address), pid: std::process::id(), started_at: now().to_string() };
         let (stop, stopped) = oneshot::channel();
         let server_config = server_config(settings, &token);
+        let presence = home.presence()?;
         let serving = runtime.spawn(async move {
             let shutdown = async {
                 tokio::select! {
                     () = interrupted, if on_signal == OnSignal::Stop => {}
+                    () = presence.removed() => {}
                     _ = stopped => {}
                     reason = engine.disowned() => tracing::error!(reason, "this server lost its database; stopping"),
                 }
@@ -112,7 +116,8 @@ impl Server {
             if let Some(reason) = lost {
                 return Err(disowned(&reason));
             }
-            served.map_err(|error| Failure::new("the server stopped listening").because(&error))
+            served.map_err(|error| Failure::new("the server stopped listening").because(&error))?;
+            presence.confirm()
         });
         home.announce(&running, &lock)?;
         Ok(Self { home, lock, token, runtime, running, database: database.to_string(), stop, serving })
@@ -225,6 +230,7 @@ fn engine_settings(
     settings: &ServerSettings,
     (mirrors, mirror_retention): (Mirrors, Retention),
     images: Arc<Images>,
+    clock_file: PathBuf,
 ) -> Settings {
     let defaults = Settings::default();
     Settings {
@@ -238,6 +244,7 @@ fn engine_settings(
         blob_grace: settings.blob_grace,
         // This program again, also after its file was replaced.
         parsers: stead_digest::Parsers::Worker("/proc/self/exe".into()),
+        clock_file: Some(clock_file),
         ..defaults
     }
 }
@@ -279,22 +286,42 @@ fn warn_about_token(home: &Home) {
     }
 }
 
+/// What this home is called on the host. Boxes are known as ours by it.
+async fn identity(store: &Store, home: &Home, lock: &Lock) -> Result<Identity, Failure> {
+    let drawn = || uuid::Uuid::now_v7().simple().to_string();
+    let known = store.setting_or_insert("instance", &drawn()).await.map_err(|error| Failure::from_error(&error))?;
+    home.identity(lock, &known, &drawn())
+}
+
 /// Every provider this build has. One that cannot work on this host says so when it is asked for its health.
-async fn providers(
-    store: &Store,
+fn providers(
+    Identity { instance, former }: Identity,
     home: &Home,
     podman: PodmanSettings,
     (layers, images): (Arc<LayerStore>, Arc<Images>),
 ) -> Result<Providers, Failure> {
-    let drawn = uuid::Uuid::now_v7().simple().to_string();
-    // Boxes are known as ours by it, so it stays the same for as long as the database does.
-    let instance = store.setting_or_insert("instance", &drawn).await.map_err(|error| Failure::from_error(&error))?;
     let program = std::env::current_exe().map_err(|error| Failure::new("cannot find this program").because(&error))?;
     let init = program.with_file_name("stead-init");
-    let native = NativeConfig { home: home.path().to_owned(), instance: instance.clone(), init: init.clone() };
+    let native = NativeConfig {
+        home: home.path().to_owned(),
+        instance: instance.clone(),
+        former_instances: former.clone(),
+        init: init.clone(),
+    };
     let PodmanSettings { home: cache, target, runtime, image, pull, trees } = podman;
     let uids = home.path().join("uids");
-    let podman = PodmanConfig { home: cache, uids, instance, init, target, runtime, base_image: image, pull, trees };
+    let podman = PodmanConfig {
+        home: cache,
+        uids,
+        instance,
+        former_instances: former,
+        init,
+        target,
+        runtime,
+        base_image: image,
+        pull,
+        trees,
+    };
     Ok(Providers::default()
         .with(MemoryProvider::new())
         .with(NativeProvider::new(native, layers, images.clone()))

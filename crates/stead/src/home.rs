@@ -2,7 +2,9 @@
 //!
 //! Invariant: `server.json` is believed only while the lock is held. A file left by a crash names a port that anyone may listen on by now.
 
+mod identity;
 mod lock;
+mod presence;
 mod private;
 
 use std::fs::{DirBuilder, Permissions};
@@ -12,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use identity::Identity;
 pub(crate) use lock::Lock;
 
 use crate::config::Environment;
@@ -58,7 +61,17 @@ impl Home {
 
     /// Makes the directory, for its owner alone. One that is there keeps its mode: it may be more than ours.
     pub(crate) fn create(&self) -> Result<(), Failure> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(|error| {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
+        // Everything the server promises to keep is below this entry.
+        let synced = made.and_then(|()| match self.0.parent() {
+            Some(parent) => match std::fs::File::open(parent) {
+                // A parent that only its owner may read is the owner's to sync.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                opened => opened?.sync_all(),
+            },
+            None => Ok(()),
+        });
+        synced.map_err(|error| {
             Failure::new(format!("cannot make the home {}", self.0.display()))
                 .because(&error)
                 .hint("set STEAD_HOME to a directory you can write")

@@ -1,4 +1,5 @@
-//! `stead-init`: builds a box around itself, or is put into one that is there, and becomes its first process. Started by the server, never by people.
+//! `stead-init`: builds a box around itself, or is put into one that is there, and becomes its first
+//! process. Started by the server, never by people. `keep` runs outside every box.
 
 use std::process::ExitCode;
 
@@ -7,6 +8,7 @@ fn main() -> ExitCode {
         Some("launch") => stead_box::build::launch(),
         Some("guest") => stead_box::build::guest(),
         Some("tree") => stead_box::build::tree(),
+        Some("keep") => stead_box::keep(),
         _ => 64,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))

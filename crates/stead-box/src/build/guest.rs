@@ -19,7 +19,7 @@ use super::launch::{Report, say};
 use super::lockdown;
 use crate::cgroup::{GroupEvents, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::init::{self, Dialler, Door, Handles};
+use crate::init::{self, Dialler, Door, Handles, UpperOn};
 use crate::sys::signals;
 
 /// Where the box has this program.
@@ -98,7 +98,7 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         .filter(|(name, _)| !NOT_THE_IMAGES.contains(&name.as_str()))
         .collect();
     env.extend(hand_over.env);
-    Ok(Handles { door, cgroup: None, events, env, compared: None })
+    Ok(Handles { door, cgroup: None, events, env, compared: None, upper_on: UpperOn::Volume })
 }
 
 /// Whatever the runtime left open is none of the box's business.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,7 +39,75 @@ pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: O
             copy(&template, &new).or_refuse(Primitive::Volume, || "cannot copy the volume's image".to_owned())?;
         }
     }
-    fs::rename(new, &path).or_refuse(Primitive::Volume, || "cannot name the volume's image".to_owned())
+    name_synced(&new, &path).or_refuse(Primitive::Volume, || "cannot name the volume's image".to_owned())
+}
+
+/// Gives a finished image its name: the bytes are on the disk before the name, and the name before this
+/// returns. What is written in the volume is synced to this file, and must not depend on a name that a
+/// power loss takes back.
+fn name_synced(new: &Path, path: &Path) -> io::Result<()> {
+    File::open(new)?.sync_all()?;
+    fs::rename(new, path)?;
+    sync_parent(path)
+}
+
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+}
+
+/// Repairs an image that has no journal and was mounted when the host lost power.
+///
+/// The kernel mounts such an image as it is, with block maps that may not fit the synced files. An image
+/// with a journal needs no repair: the kernel replays the journal when it mounts the image. The caller
+/// holds the image's lock, and no device is bound to the image.
+pub(super) fn repair(path: &Path) -> Result<(), Refused> {
+    let state = MountState::read(path).or_refuse(Primitive::Volume, || "cannot read the volume's image".to_owned())?;
+    if state != MountState::Unclean {
+        return Ok(());
+    }
+    let mut check = Command::new("e2fsck");
+    check.args(["-f", "-y"]).arg(path);
+    check.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = with_system_path(check)
+        .output()
+        .or_refuse(Primitive::Volume, || "cannot run e2fsck, which the volume needs after a power loss".to_owned())?;
+    // 1 says that errors were found and corrected.
+    match output.status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => {
+            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(Refused { primitive: Primitive::Volume, doing: "e2fsck failed".to_owned(), reason })
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MountState {
+    /// It was unmounted, or it has a journal.
+    Consistent,
+    Unclean,
+}
+
+impl MountState {
+    /// The superblock is at byte 1024. At 0x3A is the state, whose first bit says that the image was
+    /// unmounted. At 0x5C are the compatible features, of which 4 says that it has a journal.
+    fn read(path: &Path) -> io::Result<Self> {
+        let field = |offset: u64| {
+            let mut bytes = [0; 2];
+            File::open(path)?.read_exact_at(&mut bytes, 1024 + offset)?;
+            io::Result::Ok(u16::from_le_bytes(bytes))
+        };
+        let unmounted = field(0x3A)? & 1 != 0;
+        let has_journal = field(0x5C)? & 4 != 0;
+        Ok(if unmounted || has_journal { Self::Consistent } else { Self::Unclean })
+    }
+}
+
+/// Debian keeps the tools of ext4 where an ordinary PATH does not look.
+fn with_system_path(mut tool: Command) -> Command {
+    let search = std::env::var("PATH").unwrap_or_default();
+    tool.env_clear().env("PATH", format!("{search}:/usr/sbin:/sbin"));
+    tool
 }
 
 fn template(directory: &Path, bytes: u64, inodes: Option<u64>) -> Result<PathBuf, Refused> {
@@ -52,8 +120,8 @@ fn template(directory: &Path, bytes: u64, inodes: Option<u64>) -> Result<PathBuf
         static MADE: AtomicU64 = AtomicU64::new(0);
         let new = directory.join(format!(".{}-{}.new", std::process::id(), MADE.fetch_add(1, Relaxed)));
         format(&new, bytes, inodes)?;
-        // Two may have made one: they are equal.
-        fs::rename(new, &path).or_refuse(Primitive::Volume, refused)?;
+        // Two may have made one: they are equal. Synced, because every later volume is a copy of it.
+        name_synced(&new, &path).or_refuse(Primitive::Volume, refused)?;
     }
     Ok(path)
 }
@@ -101,10 +169,7 @@ fn format(path: &Path, bytes: u64, inodes: Option<u64>) -> Result<(), Refused> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     mkfs.current_dir(parent).arg(path.file_name().unwrap_or_default());
     mkfs.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    // Debian keeps it where an ordinary PATH does not look.
-    let search = std::env::var("PATH").unwrap_or_default();
-    mkfs.env_clear().env("PATH", format!("{search}:/usr/sbin:/sbin"));
-    let output = mkfs.output().or_refuse(Primitive::Volume, || "cannot run mkfs.ext4".to_owned())?;
+    let output = with_system_path(mkfs).output().or_refuse(Primitive::Volume, || "cannot run mkfs.ext4".to_owned())?;
     if output.status.success() {
         return Ok(());
     }

@@ -16,9 +16,9 @@ use super::volume::ReadyVolume;
 use super::{allowances, ids, inside, root};
 use crate::cgroup::{Groups, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
-use crate::init::{Door, Handles};
+use crate::init::{Door, Handles, UpperOn};
 use crate::record::{OwnerRecord, ProcessMark};
-use crate::spec::{BoxSpec, Ids, Preparation};
+use crate::spec::{BoxSpec, Ids, Preparation, Volume};
 use crate::sys::clone::{self, Parenthood, Side};
 use crate::sys::{loopback, signals};
 
@@ -107,7 +107,12 @@ fn prepare((spec, ready): (BoxSpec, Option<ReadyVolume>)) -> Result<Outer, Refus
     let events = groups.events().or_refuse(Primitive::Cgroup, cgroup_refused)?;
     let listener = UnixListener::bind(path.join("control.sock"))
         .or_refuse(Primitive::ControlSocket, || "cannot bind the control socket".to_owned())?;
-    let handles = Handles { door: Door::Listener(listener), cgroup, events, compared: None, env: spec.env.clone() };
+    let upper_on = match spec.volume {
+        Volume::Directory => UpperOn::Host,
+        Volume::Image | Volume::Memory => UpperOn::Volume,
+    };
+    let (door, env) = (Door::Listener(listener), spec.env.clone());
+    let handles = Handles { door, cgroup, events, compared: None, upper_on, env };
     Ok(Outer { spec, handles, held, ready, groups, directory: (fd, path), record })
 }
 

@@ -46,8 +46,8 @@ pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) 
         Volume::Memory => memory(spec)?,
         Volume::Directory => {
             let path = spec.volume_directory.join(DIRECTORY);
-            fs::create_dir_all(&path)
-                .or_refuse(Primitive::Volume, || "cannot make the volume's directory".to_owned())?;
+            let made = fs::create_dir_all(&path).and_then(|()| image::sync_parent(&path));
+            made.or_refuse(Primitive::Volume, || "cannot make the volume's directory".to_owned())?;
             tree::copy(CWD, &path, WRITTEN)?
         }
     };
@@ -101,6 +101,8 @@ impl ReadyVolume {
         // Whoever finds the image finds its device.
         loop_device::move_hint(&ready.directory, own).ok()?;
         fs::rename(ready.directory.join(IMAGE), own.join(IMAGE)).ok()?;
+        // The image was synced when it was made; its new name is not yet.
+        image::sync_parent(&own.join(IMAGE)).ok()?;
         self.mount.take()
     }
 }
@@ -184,6 +186,9 @@ fn mount_image(volume_directory: &Path) -> Result<OwnedFd, Refused> {
     // Opened for the lock alone: the device keeps the other one open, and with it would keep the lock.
     let lock = open()?;
     flock(&lock, FlockOperation::LockExclusive).or_refuse(Primitive::Volume, refused)?;
+    if !loop_device::is_attached(volume_directory, &lock) {
+        image::repair(&path)?;
+    }
     let device = loop_device::attach_once(volume_directory, &open()?)
         .or_refuse(Primitive::Volume, || "cannot get a loop device".to_owned())?;
     let source = device.path.to_string_lossy();

@@ -287,7 +287,8 @@ impl Connection {
     }
 
     fn unless_busy(&mut self, ask: Ask) -> Result<bool, BoxError> {
-        match self.ask(ask, &[], Some(PATIENCE)) {
+        // The box brings its files onto the disk first, which takes as long as there is to write.
+        match self.ask(ask, &[], Some(FILES_PATIENCE)) {
             Ok((Answer::Done, _)) => Ok(true),
             Ok(_) => Err(unexpected("to rest")),
             Err(BoxError::Answer { code, .. }) if code == "busy" => Ok(false),

@@ -21,7 +21,7 @@ use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
 use crate::spec::{BoxSpec, Limits, Volume};
 
-const HELD_FILE: &str = "held.json";
+pub(super) const HELD_FILE: &str = "held.json";
 
 /// A box whose first process was alive when this was made.
 #[derive(Debug, Clone)]

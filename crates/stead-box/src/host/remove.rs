@@ -25,20 +25,24 @@ pub fn remove(directory: &Path) -> Result<(), BoxError> {
 
 /// Ends everything of the box that is not a file in its directory.
 pub(super) fn end(directory: &Path) -> Result<(), BoxError> {
-    let deadline = Instant::now() + PATIENCE;
-    let record = OwnerRecord::read(directory).at("read the record in", directory)?;
-    if let Some(record) = &record {
-        for group in &record.cgroups {
-            let left = cgroup::remove(group, deadline).at("remove", group)?;
-            if left > 0 {
-                let what = format!("{left} processes in {}", group.display());
-                return Err(BoxError::Undead { what, seconds: PATIENCE.as_secs() });
-            }
-        }
-        // Where there were no groups. Where there were, it is dead already and only waited for.
-        kill(directory, record)?;
+    match OwnerRecord::read(directory).at("read the record in", directory)? {
+        Some(record) => end_recorded(directory, &record),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The same by a record whose file may be gone.
+pub(crate) fn end_recorded(directory: &Path, record: &OwnerRecord) -> Result<(), BoxError> {
+    let deadline = Instant::now() + PATIENCE;
+    for group in &record.cgroups {
+        let left = cgroup::remove(group, deadline).at("remove", group)?;
+        if left > 0 {
+            let what = format!("{left} processes in {}", group.display());
+            return Err(BoxError::Undead { what, seconds: PATIENCE.as_secs() });
+        }
+    }
+    // Where there were no groups. Where there were, it is dead already and only waited for.
+    kill(directory, record)
 }
 
 /// The image's device is freed by the kernel with the box's last mount; removing the image before that would keep its space taken.

@@ -37,6 +37,8 @@ impl UidRanges {
             match File::options().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
                     file.write_all(id.as_bytes()).at("write", &path)?;
+                    // A range that a power loss gave back would become a second box's.
+                    file.sync_data().at("sync", &path)?;
                     return Ok(first);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -44,6 +46,11 @@ impl UidRanges {
             }
         }
         Err(BoxError::NoUids { ranges: RANGES })
+    }
+
+    /// Waits until the disk has the names of the ranges that are taken.
+    pub fn sync(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
     }
 
     /// The first id of a range the box has already.

@@ -1,9 +1,13 @@
 //! What each request does.
 
+use std::io;
+use std::path::Path;
 use std::time::Instant;
 
 use rustix::process::Signal;
+use stead_fs::DiskFs;
 
+use super::UpperOn;
 use super::connection::{Connection, Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
@@ -11,10 +15,13 @@ use super::serve::Init;
 use super::spawn::resize;
 use super::tree::Tree;
 use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, Request, VERSION};
+use crate::spec::{HOME, WORKSPACE};
 
 /// Execs that are remembered; a new one takes the place of the oldest that has finished.
 const MOST_EXECS: usize = 256;
 const MOST_NAME: usize = 128;
+/// Entries of a tree on the host's own filesystem.
+const SYNCED_ONE_BY_ONE: usize = 512;
 
 impl Init {
     pub(super) fn request(&mut self, index: usize, request: Request, body: Vec<u8>) {
@@ -84,6 +91,12 @@ impl Init {
                 }
                 self.queue(index, id, Work::Files { ask, file })
             }
+            // What was written is about to become a layer that a snapshot names: it is on the disk before the
+            // server records that. Nothing else runs, so blocking here delays no other request.
+            // Files that cannot be synced are copied instead, as those of a box at work are.
+            Ask::Rest | Ask::Alone if self.is_idle(index) && self.sync_workspace().is_err() => {
+                Some(failed("busy", "the box cannot bring its files onto the disk"))
+            }
             Ask::Rest if self.is_idle(index) => {
                 self.shutdown = true;
                 self.connections[index].answer(id, Answer::Done, &[]);
@@ -103,6 +116,17 @@ impl Init {
         };
         if let Some(answer) = answer {
             self.connections[index].answer(id, answer, &[]);
+        }
+    }
+
+    /// Brings what the agent wrote onto the disk.
+    fn sync_workspace(&self) -> io::Result<()> {
+        match &self.handles.compared {
+            Some(compared) if self.handles.upper_on == UpperOn::Host => {
+                let upper = DiskFs::from_fd(compared.upper.try_clone()?);
+                upper.sync_small_tree(SYNCED_ONE_BY_ONE).map_err(io::Error::other)
+            }
+            _ => sync_volume(),
         }
     }
 
@@ -231,6 +255,16 @@ impl Init {
 
 fn waiting(request: u64, exec: &str) -> Waiting {
     Waiting { request, exec: exec.to_owned(), then: AfterRun::Keep }
+}
+
+/// Syncs the filesystem that the workspace is on.
+///
+/// The agent may have made the workspace unreadable; its other directories are on the same volume.
+fn sync_volume() -> io::Result<()> {
+    match [WORKSPACE, "/tmp", HOME].into_iter().find_map(|path| DiskFs::open(Path::new(path)).ok()?.sync_tree().ok()) {
+        Some(()) => Ok(()),
+        None => Err(io::ErrorKind::PermissionDenied.into()),
+    }
 }
 
 /// Processes of the box but this one; more than there can be if they cannot be counted.

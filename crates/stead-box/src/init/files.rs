@@ -14,8 +14,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
-    Content, DiskFs, DiskSnapshot, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk, WorkspacePath,
-    WriteMode, copy_sparse,
+    Content, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk,
+    WorkspacePath, WriteMode, copy_sparse,
 };
 
 use super::Compared;
@@ -108,8 +108,10 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
             let format = ArchiveFormat::of_content(&start).ok_or_else(unknown)?;
             let below = existing(path)?;
             files.mkdir(&below, 0)?;
-            archive::unpack(&mut archive, format, None, &ArchiveLimits::default(), files, &below, 0)?;
-            Ok(done)
+            in_bulk(files, |files| {
+                archive::unpack(&mut archive, format, None, &ArchiveLimits::default(), files, &below, 0)?;
+                Ok(done)
+            })
         }
         FileAsk::MakeDirectory { path } => {
             let path = existing(path)?;
@@ -125,8 +127,10 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         }
         FileAsk::Restore => {
             let kept = Scratch::unpacked(lent()?)?;
-            files.restore(&Snapshot::Disk(DiskSnapshot::open(&kept.0)?))?;
-            Ok(done)
+            in_bulk(files, |files| {
+                files.restore(&Snapshot::Disk(DiskSnapshot::open(&kept.0)?))?;
+                Ok(done)
+            })
         }
         FileAsk::Diff => {
             let base = Scratch::unpacked(lent()?)?;
@@ -150,6 +154,15 @@ fn refuse_vast(files: &DiskFs, path: &WorkspacePath) -> Result<(), Undone> {
         ControlFlow::Continue(Walk::IfReadable)
     })?;
     if bytes > MOST_COPIED { Err(Undone { code: "too_large", message: bytes.to_string() }) } else { Ok(()) }
+}
+
+/// Makes many changes and waits for the disk once. After a power loss before the answer any part of
+/// them may be there.
+fn in_bulk(files: &DiskFs, change: impl FnOnce(&mut DiskFs) -> Answered) -> Answered {
+    let mut unsynced = files.clone().with_durability(Durability::Kernel);
+    let answered = change(&mut unsynced)?;
+    files.sync_tree()?;
+    Ok(answered)
 }
 
 fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, read};
 use rustix::process::{Pid, Signal, kill_process};
-use stead_fs::DiskFs;
 use stead_fs::tools::{self, Call, FileTool};
+use stead_fs::{DiskFs, Durability};
 
 use super::{Compared, files};
 use crate::build;
@@ -122,8 +122,9 @@ pub(super) fn failed(code: &str, message: impl Into<String>) -> Answer {
 
 /// In the child.
 fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
+    // An acknowledged change survives a power loss, so each one waits for the disk.
     let mut files = match DiskFs::open(Path::new(WORKSPACE)) {
-        Ok(files) => files,
+        Ok(files) => files.with_durability(Durability::Synced),
         Err(error) => return (failed("no_workspace", error.to_string()), Vec::new()),
     };
     match work {

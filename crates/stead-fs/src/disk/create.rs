@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::beneath::{open_at, proc_path};
 use super::open::Found;
-use super::{DiskFs, errno};
+use super::{DiskFs, Durability, errno};
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::path::WorkspacePath;
@@ -24,9 +24,10 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// The way is used: it stays.
-    pub(super) fn keep(&mut self) {
-        self.directories.clear();
+    /// Keeps the directories, and syncs the entries that name them, the innermost first.
+    pub(super) fn keep(&mut self, durability: Durability) -> Result<(), Errno> {
+        let made = std::mem::take(&mut self.directories);
+        made.iter().rev().try_for_each(|(parent, _)| durability.directory(parent.as_fd()))
     }
 }
 
@@ -82,8 +83,8 @@ impl DiskFs {
             Some(Kind::Directory) => Ok(()),
             Some(_) => Err(FsError::Exists { path: at }),
             None => {
-                self.open_made(&at)?.1.keep();
-                Ok(())
+                let kept = self.open_made(&at)?.1.keep(self.durability);
+                kept.map_err(|errno| errno::error("sync", &at, errno))
             }
         }
     }
@@ -97,8 +98,8 @@ impl DiskFs {
         let (directory, mut made) = self.open_made(&parent)?;
         symlinkat(OsStr::from_bytes(target), &directory, OsStr::from_bytes(name))
             .map_err(|errno| errno::error("make the link", &at, errno))?;
-        made.keep();
-        Ok(())
+        let synced = self.durability.directory(directory.as_fd());
+        synced.and(made.keep(self.durability)).map_err(|errno| errno::error("sync", &at, errno))
     }
 
     pub(super) fn move_entry(&self, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), FsError> {
@@ -124,8 +125,10 @@ impl DiskFs {
             other => other,
         };
         renamed.map_err(|errno| errno::error("rename", &to, errno))?;
-        made.keep();
-        Ok(())
+        // The new name first: between the two the entry has both names, never none.
+        let synced = self.durability.directory(target.as_fd()).and(made.keep(self.durability));
+        let synced = synced.and_then(|()| self.durability.directory(source.as_fd()));
+        synced.map_err(|errno| errno::error("sync", &to, errno))
     }
 
     pub(super) fn permit(&self, path: &WorkspacePath, permission: Permission) -> Result<(), FsError> {
@@ -141,7 +144,8 @@ impl DiskFs {
             Permission::Executable => bits | (bits & 0o444) >> 2 | 0o100,
             Permission::Plain => bits & !0o111,
         };
-        set_bits(&found, bits)
+        set_bits(&found, bits)?;
+        self.durability.file(found.fd.as_fd()).map_err(|errno| errno::error("sync", path, errno))
     }
 }
 

@@ -31,16 +31,20 @@ impl DiskFs {
         let found = self.find(path, LastLink::Kept)?;
         if found.kind() != Kind::Directory {
             self.unlink(&found.path, AtFlags::empty())?;
+            self.sync_parent(&found.path)?;
             return Ok(1);
         }
         if recursion == Recursion::EmptyOnly {
             self.unlink(&found.path, AtFlags::REMOVEDIR)?;
+            self.sync_parent(&found.path)?;
             return Ok(1);
         }
         let tree = self.survey(&found.path)?;
         for directory in tree.directories.iter().rev() {
             self.remove_directory(directory)?;
         }
+        // What was inside went with the topmost entry.
+        self.sync_parent(&found.path)?;
         Ok(tree.entries)
     }
 
@@ -100,6 +104,16 @@ impl DiskFs {
             }
         }
         Err(FsError::DirectoryNotEmpty { path: path.clone() })
+    }
+
+    fn sync_parent(&self, path: &WorkspacePath) -> Result<(), FsError> {
+        let (parent, _) = split(path)?;
+        let synced = self.root.directory(&parent).and_then(|parent| self.durability.directory(parent.as_fd()));
+        match synced {
+            // Another process removed the parent as well.
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno::error("sync", path, errno)),
+        }
     }
 
     fn unlink(&self, path: &WorkspacePath, how: AtFlags) -> Result<(), FsError> {

@@ -11,7 +11,6 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, OFlags, fchmod, fstat, fsync, ftruncate};
 
-use super::beneath::reopen;
 use super::create::{Made, inherit_owner, split};
 use super::open::{Found, reopen_file};
 use super::temporary::Temporary;
@@ -123,6 +122,7 @@ impl DiskWriter {
         }
         fchmod(&self.file, Mode::from_raw_mode(self.bits)).map_err(failed)?;
         if self.durability == Durability::Synced {
+            // Before the name: a reader after a power loss sees the old bytes or all of the new ones.
             fsync(&self.file).map_err(failed)?;
         }
         let to = OsStr::from_bytes(&self.name);
@@ -131,11 +131,8 @@ impl DiskWriter {
             WriteMode::Overwrite | WriteMode::Append => self.temporary.replace(&self.file, &self.directory, to),
         }
         .map_err(failed)?;
-        self.made.keep();
-        if self.durability == Durability::Synced {
-            let directory = reopen(self.directory.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY);
-            directory.and_then(fsync).map_err(|errno| errno::error("sync", &self.path, errno))?;
-        }
+        let synced = self.durability.directory(self.directory.as_fd());
+        synced.and(self.made.keep(self.durability)).map_err(|errno| errno::error("sync", &self.path, errno))?;
         let hash = std::mem::take(&mut self.hasher).finish();
         Ok(Written { path: self.path.clone(), bytes: self.bytes, hash, version: None })
     }

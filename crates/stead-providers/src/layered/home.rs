@@ -196,7 +196,7 @@ impl LayeredHome {
             (copied, _) => copied?,
         };
         // Counted before it is kept: a copy that fails now was not free either.
-        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.copied_bytes += bytes)?;
+        self.workspaces.change(self.id(), Durability::Now, |lineage| lineage.copied_bytes += bytes)?;
         let ((), layer) = beside::make(&self.workspaces, self.id(), |tree| {
             let mut files = DiskFs::open(tree).map_err(spool)?;
             archive::unpack_tree(tar, &mut files).map_err(|source| ProviderError::Bundle { source })
@@ -335,7 +335,7 @@ impl BoxHome for LayeredHome {
         // The disk and the box at once; the session begins when both are done.
         let directory = self.workspaces.place.directory(self.id());
         let (synced, started) = std::thread::scope(|scope| {
-            let sync = scope.spawn(|| Lineage::sync(&directory));
+            let sync = scope.spawn(|| self.workspaces.place.sync(self.id()));
             let started = self.connect_in(&mut turn).map(drop);
             (sync.join().unwrap_or_else(|_| Err(std::io::Error::other("the sync panicked"))), started)
         });
@@ -392,7 +392,7 @@ impl BoxHome for LayeredHome {
         let mut turn = self.turn();
         turn.kept = turn.kept.filter(|kept| !snapshots.contains(kept));
         let gone: Vec<String> = snapshots.iter().map(ToString::to_string).collect();
-        self.workspaces.change(self.id(), Durability::Later, |lineage| {
+        self.workspaces.change(self.id(), Durability::Now, |lineage| {
             lineage.snapshots.retain(|name, _| !gone.contains(name));
         })?;
         beside::sweep(&self.workspaces, self.id())

@@ -73,6 +73,11 @@ pub(crate) enum Durability {
     Now,
 }
 
+/// Waits until the disk has a file, or the entries of a directory.
+pub(super) fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
 impl Lineage {
     pub(crate) fn new(instance: &str, ids: Ids) -> Self {
         Self {
@@ -114,8 +119,8 @@ impl Lineage {
 
     /// Waits until the disk has what was written for later.
     pub(super) fn sync(directory: &Path) -> io::Result<()> {
-        File::open(directory.join(FILE))?.sync_all()?;
-        File::open(directory)?.sync_all()
+        sync(&directory.join(FILE))?;
+        sync(directory)
     }
 
     /// Everything it names.

@@ -12,7 +12,7 @@ use stead_box::{BoxError, BoxSpec, Ids, LayerSpec, Limits, UidRanges, Volume};
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
-use super::lineage::{LayerRef, Lineage};
+use super::lineage::{self, Durability, LayerRef, Lineage};
 use crate::boxed::Scratch;
 use crate::error::ProviderError;
 use crate::layers::{LayerKey, LayerStore};
@@ -21,6 +21,8 @@ pub(crate) struct Place {
     pub(crate) home: PathBuf,
     /// Which server this is. Boxes of another are never touched.
     pub(crate) instance: String,
+    /// Instances of homes that this one is a copy of.
+    former: Vec<String>,
     pub(crate) ranges: UidRanges,
     scratch: Scratch,
     pub(crate) root: bool,
@@ -28,10 +30,21 @@ pub(crate) struct Place {
 
 impl Place {
     /// `uids` may be shared with other providers of this host: no two boxes have the same ids.
-    pub(crate) fn new(home: PathBuf, instance: String, uids: PathBuf) -> Self {
+    pub(crate) fn new(home: PathBuf, (instance, former): (String, Vec<String>), uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));
         scratch.sweep();
-        Self { home, instance, ranges: UidRanges::new(uids), scratch, root: stead_box::runs_as_root() }
+        Self { home, instance, former, ranges: UidRanges::new(uids), scratch, root: stead_box::runs_as_root() }
+    }
+
+    /// Makes the files of a workspace this server's if they were copied from another home. The box that the
+    /// copied record names is not: what there is of it on the host is returned, for people.
+    pub(super) fn take_over(&self, directory: &Path, lineage: &mut Lineage) -> Result<Option<String>, ProviderError> {
+        let foreign = stead_box::disown(directory, &self.former)?;
+        if self.former.contains(&lineage.instance) {
+            lineage.instance.clone_from(&self.instance);
+            lineage.write(directory, Durability::Now).map_err(|error| host("write", directory, error))?;
+        }
+        Ok(foreign.and_then(|record| record.remains()))
     }
 
     pub(crate) fn scratch(&self) -> &Scratch {
@@ -53,6 +66,19 @@ impl Place {
     /// Where the volume of a workspace is, and what lies beside it.
     pub(super) fn volume(&self, id: &str) -> PathBuf {
         self.volumes().join(id)
+    }
+
+    /// Waits until the disk has everything that leads to the files of a workspace: its lineage, its
+    /// volume's entry, and the directories above both.
+    pub(super) fn sync(&self, id: WorkspaceId) -> io::Result<()> {
+        let volume = self.volume(&id.to_string());
+        Lineage::sync(&self.directory(id))?;
+        [volume, self.boxes(), self.volumes(), self.home.clone()].iter().try_for_each(|path| lineage::sync(path))?;
+        // An ordinary user's boxes take no ranges.
+        match self.ranges.sync() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            synced => synced,
+        }
     }
 
     pub(super) fn beside(&self, volume: &str, number: u32) -> PathBuf {

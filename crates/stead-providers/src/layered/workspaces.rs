@@ -27,6 +27,8 @@ pub(crate) struct Workspaces {
     /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
     turns: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<Turn>>>>,
     collected: Mutex<Option<Instant>>,
+    /// What copied records name on the host and is not this server's.
+    pub(crate) unclaimed: Vec<String>,
 }
 
 /// The box of a workspace, as far as this server knows.
@@ -61,15 +63,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Workspaces {
     /// Reads what there is, and removes volumes that nobody stands on any more.
     pub(crate) fn open(place: Place, layers: Arc<LayerStore>) -> Self {
-        let mut lineages = BTreeMap::new();
+        let (mut lineages, mut unclaimed) = (BTreeMap::new(), Vec::new());
         for name in names(&place.boxes()).unwrap_or_default() {
-            let lineage = Lineage::read(&place.boxes().join(&name));
-            if let (Ok(id), Ok(Some(lineage))) = (name.parse(), lineage) {
+            let directory = place.boxes().join(&name);
+            if let (Ok(id), Ok(Some(mut lineage))) = (name.parse(), Lineage::read(&directory)) {
+                match place.take_over(&directory, &mut lineage) {
+                    Ok(foreign) => unclaimed.extend(foreign),
+                    // The lineage keeps its old instance, so the workspace counts as another server's.
+                    Err(error) => unclaimed.push(format!("workspace {name}: {}", error.to_failure().message)),
+                }
                 lineages.insert(id, lineage);
             }
         }
         let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
-        let workspaces = Self { place, layers, lineages, turns, collected };
+        let workspaces = Self { place, layers, lineages, turns, collected, unclaimed };
         // What cannot be removed now is tried again with the next removal.
         let _ = workspaces.sweep();
         workspaces

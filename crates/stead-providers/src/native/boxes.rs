@@ -48,6 +48,10 @@ impl Boxes for NativeBoxes {
         }
         let running = stead_box::resume(&self.init, &spec, self.spares.take(&spec))?;
         self.spares.refill(&spec);
+        if let Err(error) = stead_box::ensure_keeper(&self.init, &self.workspaces.place.home) {
+            running.kill()?;
+            return Err(error.into());
+        }
         Ok(Arc::new(NativeBox(running)))
     }
 }

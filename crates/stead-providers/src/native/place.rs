@@ -21,6 +21,8 @@ pub struct NativeConfig {
     pub home: PathBuf,
     /// Which server this is: letters, digits, `_` and `-`. Boxes of another are never touched.
     pub instance: String,
+    /// Instances of homes that this one is a copy of: their files are adopted, their boxes are not.
+    pub former_instances: Vec<String>,
     /// The `stead-init` program.
     pub init: PathBuf,
 }

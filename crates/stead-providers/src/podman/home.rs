@@ -10,7 +10,7 @@ use stead_core::capability::LimitKind;
 use stead_core::config::ProviderName;
 use stead_core::{SnapshotId, WorkspaceId};
 
-use super::place::Place;
+use super::place::{self, Place};
 use crate::boxed::{BoxHome, Scratch};
 use crate::error::ProviderError;
 
@@ -52,7 +52,10 @@ impl BoxHome for PodmanHome {
         let new = path.with_extension("tar.new");
         let file = File::create(&new).map_err(BoxError::Lost)?;
         write(&file)?;
-        file.sync_all().and_then(|()| fs::rename(&new, &path)).map_err(BoxError::Lost)
+        let named = file.sync_all().and_then(|()| fs::rename(&new, &path));
+        // The directory of snapshots may be new itself.
+        let parents = path.ancestors().skip(1).take(2);
+        named.and_then(|()| parents.into_iter().try_for_each(place::sync)).map_err(BoxError::Lost)
     }
 
     fn kept(&self, name: &str) -> io::Result<File> {

@@ -134,6 +134,8 @@ impl Place {
         let (boxes, directory) = (self.boxes(), self.directory(id));
         fs::create_dir_all(&boxes).map_err(|error| host("make", &boxes, error))?;
         DirBuilder::new().mode(0o700).create(&directory).map_err(|error| host("make", &directory, error))?;
+        let synced = sync(&boxes).and_then(|()| sync(&self.home));
+        synced.map_err(|error| host("sync", &boxes, error))?;
         Ok(directory)
     }
 
@@ -156,7 +158,8 @@ impl Place {
             let path = directory.join("volume").join(name);
             fs::create_dir_all(&path).map_err(|error| host("make", &path, error))?;
         }
-        Ok(())
+        let volume = directory.join("volume");
+        sync(&volume).map_err(|error| host("sync", &volume, error))
     }
 
     /// Whether what the process has as its workspace is the volume, and not a directory of the host's.
@@ -176,11 +179,16 @@ impl Place {
         matches!((device(&directory.join("volume/upper")), device(directory)), (Ok(inside), Ok(host)) if inside != host)
     }
 
+    /// Replaces the record, on the disk: without it the files of the box are not found again after a power
+    /// loss.
     pub(super) fn write(&self, id: WorkspaceId, record: &Record) -> Result<(), ProviderError> {
         let directory = self.directory(id);
         let new = directory.join("podman.json.new");
         let text = serde_json::to_vec(record).unwrap_or_default();
-        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, directory.join(RECORD)));
+        let written = fs::write(&new, text)
+            .and_then(|()| sync(&new))
+            .and_then(|()| fs::rename(&new, directory.join(RECORD)))
+            .and_then(|()| sync(&directory));
         written.map_err(|error| host("write the record in", &directory, error))
     }
 
@@ -192,6 +200,32 @@ impl Place {
     /// Proven by the record, never guessed from a name.
     pub(super) fn is_of_another(&self, id: WorkspaceId) -> bool {
         self.read(id).is_some_and(|record| record.instance != self.instance)
+    }
+
+    /// Takes over the files of boxes that were copied from a home of these instances. Their containers are
+    /// left alone, and named for people.
+    pub(super) fn disown(&self, former: &[String]) -> Vec<String> {
+        let mut unclaimed = Vec::new();
+        for entry in fs::read_dir(self.boxes()).into_iter().flatten().flatten() {
+            let id: Option<WorkspaceId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let copied =
+                id.and_then(|id| Some((id, self.read(id).filter(|record| former.contains(&record.instance))?)));
+            let Some((id, record)) = copied else { continue };
+            unclaimed.push(format!("container {} of instance {}", record.container, record.instance));
+            let fresh = Record::new(self.instance.clone(), self.container(id), record.image, record.first_uid);
+            let own = Record { warm: record.warm, layered: record.layered, held: record.held, ..fresh };
+            // A socket that was copied leads nowhere.
+            let _ = fs::remove_file(entry.path().join("control.sock"));
+            if let Err(error) = self.write(id, &own) {
+                unclaimed.push(format!("workspace {id}: {}", error.to_failure().message));
+            }
+        }
+        unclaimed
+    }
+
+    /// The name of a workspace's container.
+    pub(super) fn container(&self, id: WorkspaceId) -> String {
+        format!("stead-{}-{id}", self.instance)
     }
 
     /// Nobody calls for the box any more.
@@ -253,6 +287,11 @@ impl Place {
         }
         Ok(None)
     }
+}
+
+/// Waits until the disk has a file, or the entries of a directory.
+pub(super) fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 pub(super) fn host(doing: &'static str, path: &Path, source: io::Error) -> ProviderError {

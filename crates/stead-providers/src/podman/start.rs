@@ -94,7 +94,7 @@ impl Podman {
             place.make(id)?;
             if self.is_of_this_kernel() { place.take_uids(id)? } else { place.own_uids() }
         };
-        let container = format!("stead-{}-{id}", config.instance);
+        let container = place.container(id);
         let record = Record { layered, ..Record::new(config.instance.clone(), container, image, first_uid) };
         place.write(id, &record)?;
         if !layered {
@@ -160,8 +160,12 @@ impl Podman {
             guest
         };
         record.pid = guest.pid;
-        let (place, kept) = (self.place.clone(), record.clone());
-        off_thread(move || place.write(id, &kept)).await?;
+        let (place, kept, config) = (self.place.clone(), record.clone(), self.config.clone());
+        off_thread(move || {
+            place.write(id, &kept)?;
+            Ok(stead_box::ensure_keeper(&config.init, &config.home)?)
+        })
+        .await?;
         Ok(record)
     }
 

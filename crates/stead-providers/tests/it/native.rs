@@ -71,7 +71,11 @@ pub(crate) fn provider(home: &Path, init: PathBuf) -> NativeProvider {
 fn named(home: &Path, init: PathBuf, instance: String) -> NativeProvider {
     let layers = Arc::new(LayerStore::open(home.join("layers")).unwrap());
     let images = Arc::new(Images::open(home.join("images"), layers.clone()).unwrap());
-    NativeProvider::new(NativeConfig { home: home.to_owned(), instance, init }, layers, images)
+    NativeProvider::new(
+        NativeConfig { home: home.to_owned(), instance, former_instances: Vec::new(), init },
+        layers,
+        images,
+    )
 }
 
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {

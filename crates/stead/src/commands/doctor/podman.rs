@@ -54,6 +54,7 @@ fn ask(settings: PodmanSettings) -> Result<(Health, Result<(), String>), Box<dyn
         home: place.path().join("podman"),
         uids: place.path().join("uids"),
         instance: "doctor".to_owned(),
+        former_instances: Vec::new(),
         init: std::env::current_exe()?.with_file_name("stead-init"),
         target: settings.target,
         runtime: settings.runtime,

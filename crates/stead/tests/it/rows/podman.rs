@@ -92,6 +92,7 @@ fn conforms(runtime: &str, trees: Trees, first: u128) {
         home: home.path().join("podman"),
         uids: home.path().join("uids"),
         instance: format!("t{}{runtime}{first}", std::process::id()),
+        former_instances: Vec::new(),
         init: std::path::Path::new(env!("CARGO_BIN_EXE_stead")).with_file_name("stead-init"),
         target: PodmanTarget { base_url: Some(service.url().to_owned()), ..PodmanTarget::default() },
         runtime: Some(runtime.to_owned()),

@@ -27,3 +27,7 @@ mod allowances;
 mod limits;
 mod ordinary_user;
 mod sockets;
+mod clock_steps;
+mod copied_home;
+mod home_gone;
+mod power;

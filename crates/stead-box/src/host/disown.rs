@@ -1,0 +1,34 @@
+//! A directory that was copied together with the record of a box that still is another home's.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::launch::HELD_FILE;
+use crate::error::{At, BoxError};
+use crate::record::{self, OwnerRecord};
+
+/// Forgets the box that the directory's record names, if it is one of these instances'. The files of the
+/// workspace stay; nothing on the host is touched. Returns the record.
+pub fn disown(directory: &Path, instances: &[String]) -> Result<Option<OwnerRecord>, BoxError> {
+    let record = OwnerRecord::read(directory).at("read the record in", directory)?;
+    let Some(record) = record.filter(|record| instances.contains(&record.instance)) else { return Ok(None) };
+    // The record last: if this is interrupted, the next start finds it again.
+    for name in ["control.sock", HELD_FILE, record::FILE] {
+        match fs::remove_file(directory.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).at("remove from", directory),
+            _ => {}
+        }
+    }
+    Ok(Some(record))
+}
+
+impl OwnerRecord {
+    /// What there is on the host of the box, for people; `None` if there is nothing.
+    pub fn remains(&self) -> Option<String> {
+        let process = self.init.as_ref().filter(|init| init.is_alive()).map(|init| format!("process {}", init.pid));
+        let groups = self.cgroups.iter().filter(|group| group.exists()).map(|group| group.display().to_string());
+        let found: Vec<String> = process.into_iter().chain(groups).collect();
+        (!found.is_empty()).then(|| format!("box {} of instance {}: {}", self.id, self.instance, found.join(", ")))
+    }
+}

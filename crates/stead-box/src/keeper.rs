@@ -1,0 +1,178 @@
+//! `stead-init keep`: ends boxes whose home was removed.
+//!
+//! Boxes outlive the server on purpose, so that a restart finds them again. A home that is removed takes
+//! the records with it, and no later server could find its boxes. The keeper is one process per home, outside every box. It
+//! holds the records in memory and ends a box whose directory is gone: its processes, and with them mounts
+//! and devices, and its control groups. It ends itself when the server is gone and no box is left.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+use serde::Deserialize;
+
+use crate::error::{At, BoxError};
+use crate::host::end_recorded;
+use crate::record::{OwnerRecord, ProcessMark};
+use crate::spec::Ids;
+use crate::sys::signals;
+
+/// How often the keeper looks.
+const EVERY: Duration = Duration::from_secs(1);
+/// A server that removes a box ends it first; a directory that is missing this often in a row was removed
+/// by someone else.
+const MISSED: u32 = 2;
+const LOCK: &str = "keeper.lock";
+
+/// Starts a keeper for the home unless one runs. Call it after a box was started.
+pub fn ensure_keeper(init: &Path, home: &Path) -> Result<(), BoxError> {
+    match lock(home) {
+        Ok(None) => return Ok(()),
+        // Free: the keeper takes it itself.
+        Ok(Some(free)) => drop(free),
+        Err(error) => return Err(error).at("lock a file in", home),
+    }
+    let spawned = Command::new(init)
+        .arg0("stead-init")
+        .args([OsStr::new("keep"), home.as_os_str()])
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut keeper = spawned.map_err(|source| BoxError::NoInit { program: init.to_owned(), source })?;
+    // The pipe stays open for as long as this process lives: its end tells the keeper that the server is gone.
+    if let Some(pipe) = keeper.stdin.take() {
+        std::mem::forget(pipe);
+    }
+    std::thread::spawn(move || drop(keeper.wait()));
+    Ok(())
+}
+
+/// The home's lock, if no keeper has it.
+fn lock(home: &Path) -> io::Result<Option<File>> {
+    let file = File::options().write(true).create(true).truncate(false).open(home.join(LOCK))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        locked => Ok(locked.map(|()| Some(file))?),
+    }
+}
+
+/// The program. Returns its exit code.
+pub fn keep() -> i32 {
+    let Some(home) = std::env::args_os().nth(2).map(PathBuf::from) else { return 64 };
+    if signals::close_from(3).is_err() {
+        return 2;
+    }
+    let _ = rustix::process::setsid();
+    let Ok(Some(lock)) = lock(&home) else { return 0 };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(home) = openat(CWD, &home, flags, Mode::empty()) else { return 2 };
+    Keeper { home, boxes: BTreeMap::new() }.run(lock);
+    0
+}
+
+/// A box on the host, and how often its directory was missing.
+struct Kept {
+    record: OwnerRecord,
+    missed: u32,
+}
+
+struct Keeper {
+    /// By descriptor, so that a home that is moved is still this one.
+    home: OwnedFd,
+    boxes: BTreeMap<String, Kept>,
+}
+
+impl Keeper {
+    fn run(mut self, mut lock: File) {
+        let mut server = Server::Runs;
+        loop {
+            self.look();
+            if server == Server::Gone && self.boxes.is_empty() {
+                // A server that starts a box now either finds the lock free, or has written the record.
+                let _ = flock(&lock, FlockOperation::Unlock);
+                self.look();
+                if self.boxes.is_empty() {
+                    return;
+                }
+                match self::lock(&self.path("")) {
+                    Ok(Some(again)) => lock = again,
+                    _ => return,
+                }
+            }
+            server = server.wait();
+        }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{below}", self.home.as_raw_fd()))
+    }
+
+    /// Reads the records, forgets boxes that are gone, and ends those whose directory is.
+    fn look(&mut self) {
+        for entry in fs::read_dir(self.path("boxes")).into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if let Some(record) = read(&name, &entry.path()) {
+                self.boxes.insert(name, Kept { record, missed: 0 });
+            }
+        }
+        let boxes = self.path("boxes");
+        self.boxes.retain(|name, kept| {
+            let there = boxes.join(name).exists();
+            kept.missed = if there { 0 } else { kept.missed + 1 };
+            if kept.missed >= MISSED {
+                // What could not be ended is tried again.
+                let _ = end_recorded(&boxes.join(name), &kept.record);
+            }
+            kept.record.remains().is_some()
+        });
+    }
+}
+
+/// What Podman's boxes are recorded with.
+#[derive(Deserialize)]
+struct ContainerRecord {
+    mark: Option<ProcessMark>,
+}
+
+fn read(name: &str, directory: &Path) -> Option<OwnerRecord> {
+    if let Some(record) = OwnerRecord::read(directory).ok().flatten() {
+        return Some(record);
+    }
+    let ContainerRecord { mark } = serde_json::from_slice(&fs::read(directory.join("podman.json")).ok()?).ok()?;
+    let record = OwnerRecord::new(name, "", Ids::Own);
+    mark.map(|mark| OwnerRecord { init: Some(mark), ..record })
+}
+
+/// Whether the server that started the keeper runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Server {
+    Runs,
+    Gone,
+}
+
+impl Server {
+    /// Waits for the next look, or for the server's end.
+    fn wait(self) -> Self {
+        if self == Self::Gone {
+            std::thread::sleep(EVERY);
+            return self;
+        }
+        let input = io::stdin();
+        let timeout = Timespec { tv_sec: EVERY.as_secs().cast_signed(), tv_nsec: EVERY.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&timeout)) {
+            Ok(1..) if !matches!(io::stdin().read(&mut [0]), Ok(1..)) => Self::Gone,
+            _ => Self::Runs,
+        }
+    }
+}
