@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use libc::{c_long, sock_filter};
 
-use super::modes::{self, ModeBits};
 use super::calls::{ALLOWED, ALLOWED_NATIVE, REFUSED, REFUSED_NATIVE};
+use super::modes::{self, ModeBits};
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE: u32 = 0xC000_003E;
