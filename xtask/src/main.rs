@@ -12,6 +12,8 @@ mod deny;
 mod eval_worker;
 mod failures;
 mod fuzz;
+mod home_processes;
+mod hostile_load;
 mod http;
 mod installed;
 mod nightly;
@@ -46,11 +48,16 @@ const CHORES: &[Chore] = &[
     Chore { name: "eval-worker", about: "build the Python worker of the eval tool", run: eval_worker::run },
     Chore { name: "openapi", about: "rewrite docs/api/openapi.json and reference.md from the code", run: openapi::run },
     Chore { name: "crash", about: "kill -9 the server under load [--kills N] [--seed S]", run: crash::run },
+    Chore {
+        name: "hostile-load",
+        about: "mixed work without and with a hostile session [--seconds N] [--clients N]",
+        run: hostile_load::run,
+    },
     Chore { name: "fuzz", about: "run the fuzz targets [--seconds N] [TARGET]…", run: fuzz::run },
     Chore { name: "bench", about: "run the benchmarks [ARGS…]", run: bench::run },
     Chore {
         name: "nightly",
-        about: "the long versions: properties, fuzzing, schemathesis, 200 kills [--only STEP]…",
+        about: "the long versions: properties, fuzzing, schemathesis, 1,000 kills [--only STEP]…",
         run: nightly::run,
     },
 ];
@@ -81,6 +88,6 @@ fn main() -> ExitCode {
 fn usage() {
     println!("cargo xtask CHORE\n");
     for chore in CHORES {
-        println!("  {:<11} {}", chore.name, chore.about);
+        println!("  {:<12} {}", chore.name, chore.about);
     }
 }

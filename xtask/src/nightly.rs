@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{crash, eval_worker, fuzz, python, schemathesis, setup};
+use crate::{crash, eval_worker, fuzz, hostile_load, python, schemathesis, setup};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: setup::ensure },
@@ -20,11 +20,17 @@ const STEPS: &[Step] = &[
     Step { name: "boxes", about: "1,000 idle native boxes at once; 500 cycles over HTTP", run: boxes },
     Step { name: "kills", about: "300 kills of servers and of boxes' first processes", run: kills },
     Step { name: "flood", about: "10 GiB of output of one command", run: flood },
-    Step { name: "crash", about: "kill -9 under load, 200 times", run: crash::check_long },
+    Step {
+        name: "hostile-load",
+        about: "16 clients for 30 minutes without and with a hostile session (--seconds N)",
+        run: hostile_load::check,
+    },
+    Step { name: "mutations", about: "500 random changes of a home, each found by stead verify", run: mutations },
+    Step { name: "crash", about: "kill -9 under load, 1,000 times", run: crash::check_long },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    steps::run("nightly", STEPS, args)
+    steps::run("nightly", STEPS, &hostile_load::take_seconds(args)?)
 }
 
 fn cycles() -> Result<()> {
@@ -48,6 +54,10 @@ fn boxes() -> Result<()> {
 
 fn kills() -> Result<()> {
     large("rows::endurance::s9_kills", &[("STEAD_KILLS", "300")])
+}
+
+fn mutations() -> Result<()> {
+    large("rows::walls::record::every_random_mutation", &[("STEAD_MUTATIONS", "500"), ("STEAD_MUTATION_SEED", "2")])
 }
 
 fn flood() -> Result<()> {

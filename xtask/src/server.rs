@@ -78,6 +78,10 @@ impl Server {
         &self.home
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The admin token that the first start wrote.
     pub(crate) fn token(&self) -> Result<String> {
         self.client()?.token.context("the server has no token")

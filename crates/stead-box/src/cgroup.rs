@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Gid, Mode, OFlags, Uid, chown, open};
 use serde::{Deserialize, Serialize};
 
+use crate::build::Reserve;
 use crate::spec::Limits;
 use hierarchy::{Controller, Hierarchy, Version};
 pub(crate) use remove::remove;
@@ -26,6 +27,9 @@ pub struct Held {
     pub pids: bool,
     pub disk: bool,
     pub inodes: bool,
+    /// Whether the volume can begin another generation even if the agent fills it.
+    #[serde(default)]
+    pub reserve: Reserve,
 }
 
 /// What a box that is started here, by this user, could hold if it were asked to.
@@ -34,7 +38,14 @@ pub fn enforceable() -> Held {
     let has = |controller| hierarchies.iter().any(|hierarchy| hierarchy.controllers.contains(&controller));
     let root = rustix::process::geteuid().is_root();
     // The number of processes can always be held, by the user namespace's own count; the disk by root's images.
-    Held { cpu: has(Controller::Cpu), memory: has(Controller::Memory), pids: true, disk: root, inodes: root }
+    Held {
+        cpu: has(Controller::Cpu),
+        memory: has(Controller::Memory),
+        pids: true,
+        disk: root,
+        inodes: root,
+        reserve: Reserve::Unneeded,
+    }
 }
 
 /// The groups of one box.
@@ -107,6 +118,7 @@ impl Groups {
             }),
             disk: false,
             inodes: false,
+            reserve: Reserve::Unneeded,
         }
     }
 

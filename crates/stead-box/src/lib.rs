@@ -19,6 +19,7 @@ mod record;
 mod spec;
 mod sys;
 
+pub use build::Reserve;
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{

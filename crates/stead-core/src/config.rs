@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::git_push::GitPush;
+use crate::network::Network;
 use crate::parse::{Fields, Place, Read, words};
 use crate::policy::WorkspacePolicy;
 use crate::quantity::{ByteSize, Cpu};
@@ -33,14 +34,6 @@ words!(
 );
 
 words!(
-    NetworkMode, "network mode", {
-        None = "none",
-        Allow = "allow",
-        Full = "full",
-    }
-);
-
-words!(
     RepoSourceType, "repo_source.type", {
         TaskContext = "task_context",
         Fixed = "fixed",
@@ -53,6 +46,7 @@ words!(
 pub struct WorkspaceConfig {
     pub enabled: bool,
     pub provider: Option<ProviderName>,
+    /// Asked once if the provider fails; `None` is the platform's choice.
     pub fallback_provider: Option<ProviderName>,
     pub repo_source: RepoSource,
     pub workspace_policy: Option<WorkspacePolicy>,
@@ -61,7 +55,7 @@ pub struct WorkspaceConfig {
     pub resource_limits: ResourceLimits,
     pub checkout_on_start: bool,
     /// What its agents may push.
-    #[serde(default, skip_serializing_if = "GitPush::is_usual")]
+    #[serde(default, serialize_with = "GitPush::serialize_whole")]
     pub git: GitPush,
     pub base_image: Option<String>,
     pub setup_commands: Vec<String>,
@@ -71,8 +65,8 @@ pub struct WorkspaceConfig {
     pub mounts: Vec<HostMount>,
     pub network: Network,
     pub limits: ToolLimits,
-    /// What is kept to go back to; `None` is the platform's choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The checkpoints that are kept; `None` is the platform's choice.
+    #[serde(default)]
     pub rewind: Option<Rewind>,
     pub ttl_seconds: u64,
     pub idle_seconds: u64,
@@ -271,47 +265,6 @@ impl Read for HostMount {
             max_bytes,
             follow_symlinks,
         })
-    }
-}
-
-/// What a box may reach, per phase.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Network {
-    pub setup: NetworkPhase,
-    pub agent: NetworkPhase,
-}
-
-/// `allow` opens exactly the domains listed; an empty list opens nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NetworkPhase {
-    pub mode: NetworkMode,
-    pub domains: Vec<String>,
-}
-
-impl Default for NetworkPhase {
-    fn default() -> Self {
-        Self { mode: NetworkMode::None, domains: Vec::new() }
-    }
-}
-
-impl Read for Network {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let network = Self {
-            setup: fields.or("setup", NetworkPhase::default()),
-            agent: fields.or("agent", NetworkPhase::default()),
-        };
-        fields.done();
-        Some(network)
-    }
-}
-
-impl Read for NetworkPhase {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let phase = Self { mode: fields.or("mode", NetworkMode::None), domains: fields.or("domains", Vec::new()) };
-        fields.done();
-        Some(phase)
     }
 }
 

@@ -6,6 +6,7 @@
 mod digest;
 mod exec;
 mod onward;
+mod ready;
 mod rewind;
 
 use serde_json::Value;
@@ -19,15 +20,15 @@ use crate::content::event::BoundCallInterrupted;
 use crate::event::{CloseReason, Event, Failure, FileOperation};
 use crate::parse::{MAX_DEPTH, within_depth};
 use crate::rejection::Rejection;
-use crate::rewind::Point;
 use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
-use crate::spec::{SessionSpec, WorkspaceSpec, unenforced};
+use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::tool::ToolName;
 use crate::{CallId, SessionId};
 
 pub use digest::{NewDigest, may_set_digest};
 pub use exec::may_use_exec;
 pub use onward::{conclude_onward, decide_onward};
+pub use ready::{PROVIDER_FALLBACK, WORKSPACE_UNAVAILABLE};
 pub use rewind::may_go_back;
 
 /// Whether a command is allowed now, and what happens if it is.
@@ -72,8 +73,10 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
 
 fn create(session: SessionId, spec: Box<SessionSpec>, content: Option<Box<InitialContent>>, actor: &Actor) -> Step {
     let mut warnings = Vec::new();
-    for passed in spec.workspace.iter().flat_map(|workspace| &workspace.passed_over) {
-        warnings.push(warning("provider_passed_over", passed.reason.clone()));
+    if let Some(workspace) = &spec.workspace {
+        let passed = workspace.passed_over.iter().map(|passed| warning("provider_passed_over", passed.reason.clone()));
+        let noted = workspace.notices.iter().map(|notice| warning(&notice.code, notice.message.clone()));
+        warnings.extend(passed.chain(noted));
     }
     let without_workspace = spec.workspace.is_none();
     let mut events = vec![Event::SessionCreated { session, spec, actor: actor.clone() }];
@@ -267,23 +270,14 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
     let attempt = workspace.attempt;
     match outcome {
         Outcome::Created { enforced_limits, made } => {
-            let mut events = vec![Event::WorkspaceCreated { attempt, enforced_limits: enforced_limits.clone(), made }];
-            let missing = unenforced(&spec.limits, &enforced_limits);
-            if !missing.is_empty() {
-                let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
-                let provider = workspace.provider.map_or("this provider", |provider| provider.as_str());
-                events.push(warning("limit_not_enforced", format!("provider '{provider}' does not enforce: {names}")));
-            }
-            events
+            vec![Event::WorkspaceCreated { attempt, enforced_limits, made }]
         }
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
         Outcome::StepFinished { duration_ms, failure, files, report } => {
             let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
-            let left_out = report.checkout.iter().flat_map(|checkout| &checkout.warnings);
-            let warnings: Vec<Event> = left_out.map(|left| warning(&left.code, left.message.clone())).collect();
             let finished =
                 Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), files, report };
-            std::iter::once(finished).chain(warnings).chain(after_step(session, workspace, spec, failure)).collect()
+            std::iter::once(finished).chain(after_step(session, workspace, spec, failure)).collect()
         }
         // What was interrupted meanwhile has its outcome already.
         Outcome::CallFinished { call, .. } if !session.open_calls.contains_key(&call) => Vec::new(),
@@ -312,7 +306,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             vec![Event::CredentialUsed { host, kind, username, purpose }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
-        Outcome::Began { point } => ready(session, workspace, point),
+        Outcome::Began { point } => ready::ready(session, workspace, spec, point),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),
@@ -339,17 +333,6 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
 
 fn warning(code: &str, message: String) -> Event {
     Event::WarningRaised { code: code.to_owned(), message }
-}
-
-/// The end of provisioning, unless the session was closed meanwhile.
-fn ready(session: &Session, workspace: &Workspace, point: Option<Point>) -> Vec<Event> {
-    match (session.status, workspace.provider) {
-        (Status::Provisioning, Some(provider)) => vec![
-            Event::WorkspaceReady { attempt: workspace.attempt, provider, point },
-            Event::SessionActivated { degraded: false },
-        ],
-        _ => Vec::new(),
-    }
 }
 
 fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {
@@ -391,9 +374,9 @@ fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Ve
                 .join("; ");
             let message = format!("no provider could make the workspace ({reasons})");
             if spec.require_workspace {
-                events.push(Event::SessionFailed { failure: Failure::new("workspace_unavailable", message) });
+                events.push(Event::SessionFailed { failure: Failure::new(WORKSPACE_UNAVAILABLE, message) });
             } else {
-                events.push(warning("workspace_unavailable", message));
+                events.push(warning(WORKSPACE_UNAVAILABLE, message));
                 events.push(Event::SessionActivated { degraded: true });
             }
         }

@@ -376,6 +376,24 @@ pub struct StepReport {
     pub bundle: Option<BundleReport>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkout: Option<CheckoutReport>,
+    /// The result of a setup command. It is part of the session's timeline and not of its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Box<SetupReport>>,
+}
+
+/// The result of a setup command, with the tail of each output stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupReport {
+    /// Counts from 1, in the order of `setup_commands`.
+    pub number: u64,
+    pub command: String,
+    pub exit_code: i32,
+    pub timed_out: bool,
+    pub stdout: String,
+    pub stderr: String,
+    /// Number of bytes the command wrote, of which only the tails are kept.
+    pub stdout_total: u64,
+    pub stderr_total: u64,
 }
 
 impl StepReport {

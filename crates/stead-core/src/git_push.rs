@@ -52,6 +52,15 @@ impl Read for GitPush {
 }
 
 impl GitPush {
+    /// Writes every field, also those that a journal leaves out, so that a config reads back whole.
+    pub(crate) fn serialize_whole<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { push_branches, allow_force_push, submodules, lfs } = self;
+        let whole = serde_json::json!({
+            "push_branches": push_branches, "allow_force_push": allow_force_push, "submodules": submodules, "lfs": lfs,
+        });
+        whole.serialize(serializer)
+    }
+
     pub(crate) fn is_usual(&self) -> bool {
         *self == Self::default()
     }

@@ -5,6 +5,7 @@
 //! have happened), [`mod@decide`] (what is allowed when) and [`session`] (`apply`: what the journal folds to).
 
 pub mod actor;
+pub mod audit_kind;
 pub mod box_facts;
 pub mod canonical;
 pub mod capability;
@@ -21,6 +22,7 @@ mod fingerprint;
 pub mod git_push;
 pub mod id;
 pub mod image;
+pub mod network;
 pub mod parse;
 pub mod plan;
 pub mod policy;
@@ -39,6 +41,7 @@ pub mod timeline;
 pub mod tool;
 
 pub use actor::Actor;
+pub use audit_kind::AuditKind;
 pub use command::{Command, Effect, Outcome, Step};
 pub use decide::{conclude, conclude_onward, decide, decide_onward, may_use_exec, next};
 pub use event::{Event, Recorded};

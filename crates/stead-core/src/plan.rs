@@ -113,16 +113,24 @@ pub struct PlanInputs<'a> {
     pub role_env: &'a Env,
 }
 
-/// The repository a session works on, if any: `fixed` ignores the task, `none` has none, `task_context` takes the task's. A task's branch
-/// beats the config's.
-pub fn repository(config: &WorkspaceConfig, task: &TaskContext) -> Option<(RepositoryUrl, Option<GitRef>)> {
+/// The repository a session works on, if any: `fixed` ignores the task, `none` has none, `task_context` takes the
+/// task's and else the project's. A branch of the task beats the config's, which beats the project's default.
+pub fn repository(
+    config: &WorkspaceConfig,
+    task: &TaskContext,
+    project: Option<&Project>,
+) -> Option<(RepositoryUrl, Option<GitRef>)> {
     let source = &config.repo_source;
     match source.kind {
         RepoSourceType::None => None,
         RepoSourceType::Fixed => source.url.clone().map(|url| (url, source.branch.clone())),
         RepoSourceType::TaskContext => {
-            let url = task.repository_url.clone()?;
-            Some((url, task.branch.clone().or_else(|| source.branch.clone())))
+            let of_project = project.and_then(|project| project.repository_url.as_ref());
+            let url = task.repository_url.as_ref().or(of_project)?;
+            // The default branch of a project says nothing about another repository.
+            let default =
+                project.filter(|_| of_project == Some(url)).and_then(|project| project.default_branch.clone());
+            Some((url.clone(), task.branch.clone().or_else(|| source.branch.clone()).or(default)))
         }
     }
 }
@@ -206,12 +214,8 @@ pub(crate) fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
     if let WorkspacePolicy::Git { url, reference, depth } = &inputs.policy.policy {
         return Some(clone(url.clone(), reference.clone(), *depth));
     }
-    if let Some((url, reference)) = repository(inputs.config, &inputs.task.context) {
-        return Some(clone(url, reference, None));
-    }
-    let project = inputs.project.filter(|_| inputs.config.repo_source.kind == RepoSourceType::TaskContext)?;
-    let reference = inputs.task.context.branch.clone().or_else(|| project.default_branch.clone());
-    Some(clone(project.repository_url.clone()?, reference, None))
+    let (url, reference) = repository(inputs.config, &inputs.task.context, inputs.project)?;
+    Some(clone(url, reference, None))
 }
 
 /// Platform under project under role under task, under what Stead itself says.

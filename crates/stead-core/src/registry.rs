@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::config::{Bounded, ProviderName, ResourceLimits, WorkspaceConfig};
 use crate::content::access::{ContentConfig, RunDefaults};
 use crate::env::Env;
+use crate::network::Network;
 use crate::parse::{Fields, Place, Read, words};
 use crate::policy::WorkspacePolicy;
 use crate::repository::{GitRef, RepositoryUrl};
@@ -140,6 +141,8 @@ pub struct Project {
     pub repository_url: Option<RepositoryUrl>,
     pub default_branch: Option<GitRef>,
     pub env: Env,
+    #[serde(default)]
+    pub network: Option<Network>,
 }
 
 impl Read for Project {
@@ -150,6 +153,7 @@ impl Read for Project {
             repository_url: fields.optional("repository_url"),
             default_branch: fields.optional("default_branch"),
             env: fields.or("env", Env::default()),
+            network: fields.optional("network"),
         };
         fields.done();
         Some(project)
@@ -166,6 +170,8 @@ pub struct Platform {
     pub allowed_root_owned_mounts: Vec<String>,
     pub allowed_git_hosts: Vec<String>,
     pub env: Env,
+    #[serde(default)]
+    pub network: Option<Network>,
     pub defaults: PlatformDefaults,
 }
 
@@ -184,8 +190,14 @@ impl Platform {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PlatformDefaults {
     pub provider: Option<ProviderName>,
+    /// Asked once if the provider fails, for agent types that name no fallback of their own.
+    #[serde(default)]
+    pub fallback_provider: Option<ProviderName>,
+    /// If set, a session whose workspace cannot be made fails, whatever its agent type says.
+    #[serde(default)]
+    pub require_workspace: bool,
     pub resource_limits: ResourceLimits,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub rewind: Option<Rewind>,
 }
 
@@ -194,6 +206,8 @@ impl Read for PlatformDefaults {
         let mut fields = Fields::of(value, at)?;
         let defaults = Self {
             provider: fields.optional("provider"),
+            fallback_provider: fields.optional("fallback_provider"),
+            require_workspace: fields.or("require_workspace", false),
             resource_limits: fields.or("resource_limits", ResourceLimits::default()),
             rewind: fields.optional("rewind"),
         };
@@ -223,6 +237,7 @@ impl Read for Platform {
                 .map(|text| text.0)
                 .collect(),
             env: fields.or("env", Env::default()),
+            network: fields.optional("network"),
             defaults: fields.or("defaults", PlatformDefaults::default()),
         };
         if platform.allowed_host_roots.iter().any(|root| !root.starts_with('/')) {

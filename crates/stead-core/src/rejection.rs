@@ -1,6 +1,7 @@
 //! Why a command is refused. A refusal is a value with a stable code, not an exception.
 
 use crate::capability::Incompatible;
+use crate::config::ProviderName;
 use crate::plan::Incomplete;
 use crate::remote::RepositoryRefused;
 use crate::rewind::NoPoint;
@@ -17,6 +18,17 @@ pub enum Rejection {
     Incomplete(#[from] Incomplete),
     #[error(transparent)]
     Repository(#[from] RepositoryRefused),
+    /// `field` names the layer and the field, such as `task.network.setup.allow`.
+    #[error(
+        "{field} asks for network access, and this server cannot give a box any; remove it, or set the mode to none"
+    )]
+    NetworkNotAvailable { field: String },
+    #[error("provider '{provider}' is not configured on this server (configured: {configured})")]
+    ProviderNotConfigured { provider: ProviderName, configured: String },
+    #[error("the mount of '{host_path}' is refused: {reason}")]
+    MountRefused { host_path: String, reason: String },
+    #[error("the bundle at '{host_path}' is refused: {reason}")]
+    BundleRefused { host_path: String, reason: String },
     #[error(
         "base_image '{path}' is a directory of the host outside the platform's allowed_host_roots: \
          import it with stead image import and name the image, or allow the directory"
@@ -59,6 +71,10 @@ impl Rejection {
             Self::Incompatible(_) => "policy_incompatible",
             Self::Incomplete(_) => "policy_incomplete",
             Self::Repository(_) => "repository_refused",
+            Self::NetworkNotAvailable { .. } => "network_not_available",
+            Self::ProviderNotConfigured { .. } => "provider_not_configured",
+            Self::MountRefused { .. } => "mount_refused",
+            Self::BundleRefused { .. } => "bundle_refused",
             Self::HostImage { .. } => "base_image_refused",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::Name;
 use crate::config::Bounded;
 use crate::env::Env;
+use crate::network::Network;
 use crate::parse::{Fields, MAX_DEPTH, Place, Read, within_depth};
 use crate::policy::WorkspacePolicy;
 use crate::registry::ContentBinding;
@@ -57,6 +58,8 @@ pub struct Task {
     pub context: TaskContext,
     pub workspace_policy: Option<WorkspacePolicy>,
     pub env: Env,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
 }
 
 impl Task {
@@ -77,6 +80,7 @@ impl Read for Task {
             context: fields.or("context", TaskContext::default()),
             workspace_policy: fields.optional("workspace_policy"),
             env: fields.or("env", Env::default()),
+            network: fields.optional("network"),
         };
         fields.done();
         Some(task)

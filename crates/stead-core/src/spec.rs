@@ -3,6 +3,8 @@
 //! [`specify`] is where the four layers, the capabilities and the defaults meet. Its result is frozen in the first event of
 //! the journal, so a later change of an agent type changes nothing in a running session.
 
+mod layers;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -15,13 +17,14 @@ use crate::digest::KeptDigest;
 use crate::event::StepReport;
 use crate::git_push::GitPush;
 use crate::plan::{self, Action, InitPlan, PlanInputs};
-use crate::policy::{PolicyChain, PolicyKind, ResolvedPolicy};
+use crate::policy::{PolicyKind, ResolvedPolicy};
 use crate::registry::{AgentType, ContentBinding, Platform, Project};
 use crate::rejection::Rejection;
 use crate::remote::GitGate;
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::request::{SessionRequest, Task};
 use crate::rewind::Rewind;
+use crate::session::Warning;
 use crate::tool::ToolSet;
 use crate::{Name, SessionId, WorkspaceId};
 
@@ -59,6 +62,9 @@ pub struct WorkspaceSpec {
     pub providers: Vec<ProviderName>,
     /// Who was asked for and cannot, with the reason.
     pub passed_over: Vec<PassedOver>,
+    /// Warnings that the session begins with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Warning>,
     pub policy: ResolvedPolicy,
     pub plan: InitPlan,
     /// The repository the session works on, whether it is checked out at the start or later.
@@ -112,6 +118,13 @@ pub struct ServerFacts {
     pub providers: BTreeMap<ProviderName, ProviderCapabilities>,
 }
 
+impl ServerFacts {
+    fn not_configured(&self, provider: ProviderName) -> Rejection {
+        let configured: Vec<&str> = self.providers.keys().map(|name| name.as_str()).collect();
+        Rejection::ProviderNotConfigured { provider, configured: configured.join(", ") }
+    }
+}
+
 /// The declared things a request refers to.
 pub struct Declared<'a> {
     pub agent_type: &'a AgentType,
@@ -127,6 +140,7 @@ pub fn specify(
     server: &ServerFacts,
 ) -> Result<SessionSpec, Rejection> {
     let config = &declared.agent_type.workspace;
+    layers::refuse_network(&request.task, declared)?;
     let workspace = match config.enabled {
         false => None,
         true => Some(specify_workspace(&request.task, workspace_id, declared, server)?),
@@ -155,11 +169,12 @@ fn specify_workspace(
 ) -> Result<WorkspaceSpec, Rejection> {
     let Declared { agent_type, project, platform } = declared;
     let config = &agent_type.workspace;
-    let policy = resolve_policy(task, declared);
+    let policy = layers::resolve_policy(task, declared);
     capability::check_agent_type(policy.policy.kind(), &agent_type.capabilities)?;
     let (providers, passed_over) = choose_providers(policy.policy.kind(), declared, server)?;
     let inputs = PlanInputs { config, policy: &policy, task, project: *project, platform, role_env: &agent_type.env };
     let repository = repository(&inputs)?;
+    let notices = layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
     let plan = plan::plan(&inputs)?;
     let limits = config.resource_limits.or(&platform.defaults.resource_limits).or(&server.default_limits);
     let mut spec = WorkspaceSpec {
@@ -168,6 +183,7 @@ fn specify_workspace(
         brought: None,
         providers,
         passed_over,
+        notices,
         policy,
         plan,
         repository,
@@ -177,7 +193,7 @@ fn specify_workspace(
         base_image: config.base_image.clone(),
         image_roots: image_roots(config.base_image.as_deref(), platform)?,
         image_digest: None,
-        require_workspace: config.require_workspace,
+        require_workspace: config.require_workspace || platform.defaults.require_workspace,
         on_setup_failure: config.on_setup_failure,
         rewind: config.rewind.or(platform.defaults.rewind).unwrap_or_default(),
         fingerprint: String::new(),
@@ -205,37 +221,23 @@ fn repository(inputs: &PlanInputs<'_>) -> Result<Option<RepositorySpec>, Rejecti
     Ok(Some(RepositorySpec { url, reference, depth, gate, push: inputs.config.git.clone() }))
 }
 
-/// Without a word from any layer the policy follows from the repository: there is one, or there is none.
-fn resolve_policy(task: &Task, declared: &Declared<'_>) -> ResolvedPolicy {
-    let config = &declared.agent_type.workspace;
-    let chain = PolicyChain {
-        task: task.workspace_policy.clone(),
-        role: config.workspace_policy.clone(),
-        project: declared.project.and_then(|project| project.workspace_policy.clone()),
-        platform: declared.platform.workspace_policy.clone(),
-    };
-    let has_repository = plan::repository(config, &task.context).is_some();
-    chain.resolve(if has_repository { PolicyKind::Git } else { PolicyKind::Empty })
-}
-
-/// The wanted providers that can do it. One this server does not have stays in the list: its absence is a provisioning failure,
-/// which the fallback and the degraded start are for. One that is here and cannot do it is passed over.
+/// The wanted providers that can make the workspace, in the order they are asked.
+///
+/// A provider that this server does not have is refused: nothing that happens later could make it appear. One that is
+/// configured and cannot make this workspace is passed over.
 fn choose_providers(
     policy: PolicyKind,
     declared: &Declared<'_>,
     server: &ServerFacts,
 ) -> Result<(Vec<ProviderName>, Vec<PassedOver>), Rejection> {
-    let config = &declared.agent_type.workspace;
-    let first = config.provider.or(declared.platform.defaults.provider).unwrap_or(server.default_provider);
-    let second = config.fallback_provider.filter(|fallback| *fallback != first);
+    let (config, defaults) = (&declared.agent_type.workspace, &declared.platform.defaults);
+    let first = config.provider.or(defaults.provider).unwrap_or(server.default_provider);
+    let second = config.fallback_provider.or(defaults.fallback_provider).filter(|fallback| *fallback != first);
     let (mut able, mut passed_over) = (Vec::new(), Vec::new());
     let mut refusal: Option<Incompatible> = None;
     for provider in std::iter::once(first).chain(second) {
-        let verdict = match server.providers.get(&provider) {
-            Some(offered) => capability::check_provider(policy, &declared.agent_type.capabilities, provider, offered),
-            None => Ok(()),
-        };
-        match verdict {
+        let offered = server.providers.get(&provider).ok_or_else(|| server.not_configured(provider))?;
+        match capability::check_provider(policy, &declared.agent_type.capabilities, provider, offered) {
             Ok(()) => able.push(provider),
             Err(incompatible) => {
                 passed_over.push(PassedOver { provider, reason: incompatible.to_string() });
@@ -258,14 +260,18 @@ fn fingerprint(spec: &WorkspaceSpec) -> String {
     crate::canonical::hash(&shape)
 }
 
-/// The limits that were asked for and are not enforced.
-pub fn unenforced(limits: &ResourceLimits, enforced: &[LimitKind]) -> Vec<LimitKind> {
+/// The limits that are asked for.
+pub fn asked(limits: &ResourceLimits) -> Vec<LimitKind> {
     let asked = [
         (LimitKind::Cpu, limits.cpu.is_some()),
         (LimitKind::Memory, limits.memory.is_some()),
         (LimitKind::Disk, limits.disk.is_some()),
         (LimitKind::Pids, limits.pids.is_some()),
     ];
-    let missing = |kind: &LimitKind| !enforced.contains(kind);
-    asked.into_iter().filter(|(_, given)| *given).map(|(kind, _)| kind).filter(missing).collect()
+    asked.into_iter().filter(|(_, given)| *given).map(|(kind, _)| kind).collect()
+}
+
+/// The limits that were asked for and are not enforced.
+pub fn unenforced(limits: &ResourceLimits, enforced: &[LimitKind]) -> Vec<LimitKind> {
+    asked(limits).into_iter().filter(|kind| !enforced.contains(kind)).collect()
 }

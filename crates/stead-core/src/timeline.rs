@@ -2,11 +2,11 @@
 //!
 //! Read off the journal for people. It is no part of the state's bytes: what a journal folds to stays what it was before this was shown.
 
-use serde::Serialize;
+use std::sync::Arc;
 
 use crate::Timestamp;
 use crate::config::ProviderName;
-use crate::event::{Event, Failure, Recorded};
+use crate::event::{Event, Failure, Recorded, SetupReport};
 
 /// The box is asked for: from `ProvisionStarted` to `WorkspaceCreated`.
 const CREATE_BOX: &str = "create_box";
@@ -21,7 +21,7 @@ pub struct Timeline {
 }
 
 /// One step of an attempt to make the workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedStep {
     pub attempt: u64,
     pub provider: ProviderName,
@@ -33,10 +33,12 @@ pub struct TimedStep {
     pub failure: Option<Failure>,
     /// The latest that was told of a long one.
     pub progress: Option<StepProgress>,
+    /// The result of a setup command. It is shared, because the state is copied with every event.
+    pub setup: Option<Arc<SetupReport>>,
 }
 
 /// How far a long step is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepProgress {
     pub stage: String,
     pub percent: u64,
@@ -67,7 +69,12 @@ impl Timeline {
                     step.progress = Some(StepProgress { stage, percent: *percent, detail });
                 }
             }
-            Event::InitStepFinished { duration_ms, failure, .. } => self.end(at, Some(*duration_ms), failure.clone()),
+            Event::InitStepFinished { duration_ms, failure, report, .. } => {
+                if let Some(step) = self.running() {
+                    step.setup = report.setup.as_deref().cloned().map(Arc::new);
+                }
+                self.end(at, Some(*duration_ms), failure.clone());
+            }
             // Of a step that failed the step has told; what else fails an attempt is the box.
             Event::ProvisionFailed { failure, .. } => self.end(at, None, Some(failure.clone())),
             Event::ProvisionInterrupted { reason, .. } => {
@@ -88,8 +95,8 @@ impl Timeline {
             self.steps.remove(0);
         }
         let name = name.to_owned();
-        let (duration_ms, failure, progress) = (None, None, None);
-        self.steps.push(TimedStep { attempt, provider, name, started_at, duration_ms, failure, progress });
+        let (duration_ms, failure, progress, setup) = (None, None, None, None);
+        self.steps.push(TimedStep { attempt, provider, name, started_at, duration_ms, failure, progress, setup });
     }
 
     fn running(&mut self) -> Option<&mut TimedStep> {

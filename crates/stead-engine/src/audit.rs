@@ -4,13 +4,14 @@
 
 use serde_json::{Value, json};
 use stead_core::content::fault::Stage;
-use stead_core::{Actor, Event, SessionId, Timestamp};
+use stead_core::decide::{PROVIDER_FALLBACK, WORKSPACE_UNAVAILABLE};
+use stead_core::{Actor, AuditKind, Event, SessionId, Timestamp};
 use stead_store::AuditEntry;
 
 pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<AuditEntry> {
-    let entry = |kind: &str, actor: &Actor, body: Value| AuditEntry {
+    let entry = |kind: AuditKind, actor: &Actor, body: Value| AuditEntry {
         at,
-        kind: kind.to_owned(),
+        kind: kind.to_string(),
         actor: actor.to_string(),
         session: Some(session),
         body: body.to_string(),
@@ -18,50 +19,91 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
     match event {
         Event::SessionCreated { spec, actor, .. } => {
             let created = json!({"agent_type": spec.agent_type, "project": spec.project, "task": spec.task.id});
-            let mut entries = vec![entry("session_created", actor, created)];
+            let mut entries = vec![entry(AuditKind::SessionCreated, actor, created)];
             if let Some(workspace) = &spec.workspace {
                 let policy = &workspace.policy;
                 let resolved = json!({
                     "policy": policy.policy.kind(), "detail": policy.policy, "source": policy.source, "chain": policy.chain,
                 });
-                entries.push(entry("policy_resolved", actor, resolved));
+                entries.push(entry(AuditKind::PolicyResolved, actor, resolved));
             }
             entries
         }
         Event::ToolCallRefused { tool, code, message, actor } => {
-            vec![entry("refusal", actor, json!({"tool": tool, "code": code, "message": message}))]
+            vec![entry(AuditKind::Refusal, actor, json!({"tool": tool, "code": code, "message": message}))]
         }
         Event::BoundCallRefused(refused) => {
             let body =
                 json!({"run": refused.run, "tool": refused.name, "code": refused.code, "message": refused.message});
-            vec![entry("refusal", &refused.actor, body)]
+            vec![entry(AuditKind::Refusal, &refused.actor, body)]
         }
         Event::WorkspaceSyncFailed(failed) if failed.stage == Stage::Authorize => {
             let body = json!({"content": failed.workspace, "code": "content_not_allowed", "message": failed.detail});
-            vec![entry("refusal", failed.actor.as_ref().unwrap_or(&Actor::System), body)]
+            vec![entry(AuditKind::Refusal, failed.actor.as_ref().unwrap_or(&Actor::System), body)]
         }
         Event::WorkspaceApplied(applied) => {
             let body = json!({"mode": applied.mode, "point": applied.point, "snapshot": applied.snapshot, "replaced": applied.replaced});
-            vec![entry("content_applied", &Actor::System, body)]
+            vec![entry(AuditKind::ContentApplied, &Actor::System, body)]
         }
         Event::CredentialUsed { host, kind, username, purpose } => {
             let body = json!({"host": host, "kind": kind, "username": username, "purpose": purpose});
-            vec![entry("credential_used", &Actor::System, body)]
+            vec![entry(AuditKind::CredentialUsed, &Actor::System, body)]
         }
-        Event::BranchPushed(pushed) => vec![entry("branch_pushed", &Actor::System, json!(pushed))],
+        Event::BranchPushed(pushed) => vec![entry(AuditKind::BranchPushed, &Actor::System, json!(pushed))],
         Event::DigestRefused { section_key, code, message, actor } => {
-            vec![entry("refusal", actor, json!({"digest": section_key, "code": code, "message": message}))]
+            vec![entry(AuditKind::Refusal, actor, json!({"digest": section_key, "code": code, "message": message}))]
         }
-        Event::CloseRequested { reason, actor } => vec![entry("session_close", actor, json!({"reason": reason}))],
-        Event::SessionFailed { failure } => vec![entry("session_failed", &Actor::System, json!(failure))],
+        // A mount that could not be judged before the start, such as one over its byte budget.
+        Event::ProvisionFailed { provider, failure, .. } if failure.code == "mount_refused" => {
+            let body = json!({"provider": provider, "code": failure.code, "message": failure.message});
+            vec![entry(AuditKind::Refusal, &Actor::System, body)]
+        }
+        Event::WarningRaised { code, message } => {
+            let told = |(kind, _)| entry(kind, &Actor::System, json!({"code": code, "message": message}));
+            other_start(event).map(told).into_iter().collect()
+        }
+        Event::CloseRequested { reason, actor } => {
+            vec![entry(AuditKind::SessionClose, actor, json!({"reason": reason}))]
+        }
+        Event::SessionFailed { failure } => vec![entry(AuditKind::SessionFailed, &Actor::System, json!(failure))],
         _ => Vec::new(),
+    }
+}
+
+/// The audit type and the reason, if an event tells that a session did not start as it was asked for.
+pub(crate) fn other_start(event: &Event) -> Option<(AuditKind, &str)> {
+    let Event::WarningRaised { code, message } = event else { return None };
+    match code.as_str() {
+        WORKSPACE_UNAVAILABLE => Some((AuditKind::DegradedStart, message)),
+        PROVIDER_FALLBACK => Some((AuditKind::ProviderFallback, message)),
+        _ => None,
+    }
+}
+
+/// Logs and counts such a start, once it is recorded.
+pub(crate) fn announce(session: SessionId, kind: AuditKind, reason: &str) {
+    match kind {
+        AuditKind::DegradedStart => {
+            tracing::warn!(%session, reason, "the session started degraded, without a workspace");
+            metrics::counter!("stead_degraded_sessions_total").increment(1);
+        }
+        _ => {
+            tracing::warn!(%session, reason, "the fallback provider made the workspace");
+            metrics::counter!("stead_fallback_sessions_total").increment(1);
+        }
     }
 }
 
 /// A refusal that never became a session.
 pub(crate) fn refused_start(actor: &Actor, agent_type: &str, code: &str, message: &str, at: Timestamp) -> AuditEntry {
     let body = json!({"agent_type": agent_type, "code": code, "message": message});
-    AuditEntry { at, kind: "refusal".to_owned(), actor: actor.to_string(), session: None, body: body.to_string() }
+    AuditEntry {
+        at,
+        kind: AuditKind::Refusal.to_string(),
+        actor: actor.to_string(),
+        session: None,
+        body: body.to_string(),
+    }
 }
 
 /// A change somebody made to what is declared.
@@ -79,5 +121,11 @@ pub(crate) fn admin_change(actor: &Actor, what: &str, id: &str, body: &str, at: 
         }
     }
     let body = json!({"what": what, "id": id, "after": after});
-    AuditEntry { at, kind: "admin_change".to_owned(), actor: actor.to_string(), session: None, body: body.to_string() }
+    AuditEntry {
+        at,
+        kind: AuditKind::AdminChange.to_string(),
+        actor: actor.to_string(),
+        session: None,
+        body: body.to_string(),
+    }
 }

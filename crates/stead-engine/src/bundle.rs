@@ -103,7 +103,7 @@ async fn fetch(engine: &Engine, path: String, roots: Vec<String>, known: Option<
     let copied = tokio::task::spawn_blocking(move || copy(&path, &roots));
     let copy = copied.await.map_err(|_| refused("the work was interrupted"))??;
     let stored = blobs.put_stream(tokio::fs::File::from_std(copy)).await;
-    Ok(stored.map_err(|error| refused(error.to_string()))?.0)
+    Ok(stored.map_err(|error| refused(error.to_string()))?.digest)
 }
 
 fn copy(path: &str, roots: &[String]) -> Result<File, Failure> {
@@ -113,9 +113,7 @@ fn copy(path: &str, roots: &[String]) -> Result<File, Failure> {
     let mut copy = tempfile::tempfile().map_err(failed)?;
     match content {
         Content::Bytes(bytes) => copy.write_all(&bytes).map_err(failed)?,
-        Content::Stream { mut reader, .. } => {
-            std::io::copy(&mut reader, &mut copy).map_err(failed)?;
-        }
+        Content::Stream { mut reader, size } => stead_fs::copy_sparse(&mut *reader, size, &mut copy).map_err(failed)?,
     }
     copy.rewind().map_err(failed)?;
     Ok(copy)

@@ -1,7 +1,8 @@
-//! Mirrors nobody works on, looked for now and then.
+//! Mirrors that no live session uses and blobs that nothing names, looked for now and then.
 //!
-//! A mirror is held by every live session of its repository. Layers look after themselves (`stead-providers`), blobs are collected by
-//! `stead gc` while no server runs.
+//! A mirror is held by every live session of its repository. The layer store collects its own layers (`stead-providers`).
+
+use std::time::{Duration, SystemTime};
 
 use stead_core::repository::RepositoryUrl;
 
@@ -17,6 +18,29 @@ pub(crate) async fn run(engine: Engine) {
         tokio::select! {
             () = tokio::time::sleep(engine.settings().collect_every) => {}
             () = engine.stopping().cancelled() => return,
+        }
+    }
+}
+
+/// Removes blobs that nothing has named for the grace period.
+pub(crate) async fn run_blobs(engine: Engine) {
+    let grace = engine.settings().blob_grace;
+    let every = (grace / 4).clamp(Duration::from_secs(1), engine.settings().collect_every);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = engine.stopping().cancelled() => return,
+        }
+        let Some(before) = SystemTime::now().checked_sub(grace) else { continue };
+        match engine.store().collect_blobs(before).await {
+            Ok(removed) if removed.is_empty() => {}
+            Ok(removed) => {
+                let bytes: u64 = removed.iter().map(|blob| blob.len).sum();
+                tracing::info!(blobs = removed.len(), bytes, "removed blobs that nothing names");
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove blobs that nothing names");
+            }
         }
     }
 }

@@ -11,8 +11,8 @@ use stead_digest::Parsers;
 use stead_eval::Evaluator;
 use stead_git::{Mirrors, Retention};
 use stead_providers::{Images, Providers};
-use stead_store::{Ownership, Store, StoreError};
-use tokio::sync::watch;
+use stead_store::{Ownership, Sealer, Standing, Store, StoreError};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,20 +20,26 @@ use crate::content::mcp::Connections;
 use crate::digests::Digests;
 use crate::ended::Ended;
 use crate::error::OpError;
+use crate::lanes::{Lanes, Slot};
 use crate::open_session::Cell;
 use crate::pool::Pool;
 use crate::readiness::Readiness;
 use crate::share::Shares;
 use crate::token::TokenKey;
-use crate::{collect, pool, reap, recover};
+use crate::{collect, pool, reap, recover, seals};
+
+/// Exports that may run at once. Each holds a thread for as long as its client reads.
+const MOST_EXPORTS: usize = 128;
 
 /// What the server's operator set.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
-    /// How many sessions may be live at once.
+    /// Largest number of live sessions with a workspace.
     pub max_sessions: u32,
+    /// How many calls, commands and file operations of one session run at once; four times as many may wait.
+    pub calls_per_session: usize,
     /// How often sessions past their time are looked for.
     pub reap_every: Duration,
     /// How long a close waits for the removal before it answers that it is under way.
@@ -48,8 +54,12 @@ pub struct Settings {
     pub mirror_retention: Retention,
     /// How often mirrors that nobody needs are looked for.
     pub collect_every: Duration,
+    /// How long a blob that nothing names is kept: somebody may be about to use it.
+    pub blob_grace: Duration,
     /// Where the grammars run that find symbols for digests.
     pub parsers: Parsers,
+    /// Signs the ledger; without it records are chained and not signed.
+    pub sealer: Option<Arc<Sealer>>,
 }
 
 impl Default for Settings {
@@ -58,6 +68,7 @@ impl Default for Settings {
             default_provider: ProviderName::Memory,
             default_limits: ResourceLimits::default(),
             max_sessions: 1000,
+            calls_per_session: 32,
             reap_every: Duration::from_secs(1),
             close_wait: Duration::from_secs(30),
             evaluator: Evaluator::beside_this_program(),
@@ -65,7 +76,9 @@ impl Default for Settings {
             images: None,
             mirror_retention: Retention::default(),
             collect_every: Duration::from_secs(3600),
+            blob_grace: Duration::from_secs(24 * 3600),
             parsers: Parsers::InProcess,
+            sealer: None,
         }
     }
 }
@@ -75,8 +88,6 @@ impl Default for Settings {
 pub enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("another Stead server works on this database")]
-    Owned,
     #[error("the system gives no random bytes")]
     Randomness(#[source] getrandom::Error),
     #[error("the token key in the database is damaged")]
@@ -94,8 +105,8 @@ struct Inner {
     providers: Providers,
     settings: Settings,
     token_key: TokenKey,
-    /// Held for as long as the engine is: no other one works on this store.
-    _ownership: Ownership,
+    /// Given up by [`Engine::stop`]: until then no other engine works on this store.
+    ownership: Mutex<Option<Ownership>>,
     /// Sessions that are being worked on. One that has ended is not among them.
     cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
     ended: Ended,
@@ -104,6 +115,8 @@ struct Inner {
     digests: Digests,
     pool: Pool,
     connections: Connections,
+    exports: Arc<Semaphore>,
+    lanes: Lanes,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -111,20 +124,25 @@ struct Inner {
 impl Engine {
     /// Takes up what the last run left, then looks after it until [`Engine::stop`].
     ///
-    /// Refuses if another engine works on the same PostgreSQL database; for SQLite the caller locks the home.
-    pub async fn start(store: Store, providers: Providers, settings: Settings) -> Result<Engine, StartError> {
+    /// The caller owns the store ([`Store::own`]), so no other engine works on it.
+    pub async fn start(
+        store: Store,
+        ownership: Ownership,
+        providers: Providers,
+        settings: Settings,
+    ) -> Result<Engine, StartError> {
         crate::failpoint::arm();
-        let ownership = store.own().await?.ok_or(StartError::Owned)?;
         let drawn = TokenKey::draw().map_err(StartError::Randomness)?;
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
         let digests = Digests::new(settings.parsers.clone());
+        let lanes = Lanes::new(settings.calls_per_session);
         let engine = Engine(Arc::new(Inner {
             store,
             providers,
             settings,
             token_key,
-            _ownership: ownership,
+            ownership: Mutex::new(Some(ownership)),
             cells: Mutex::default(),
             ended: Ended::default(),
             readiness: Readiness::default(),
@@ -132,6 +150,8 @@ impl Engine {
             digests,
             pool: Pool::default(),
             connections: Connections::default(),
+            exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
+            lanes,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
@@ -139,6 +159,8 @@ impl Engine {
         engine.spawn(reap::run(engine.clone()));
         engine.spawn(pool::run(engine.clone()));
         engine.spawn(collect::run(engine.clone()));
+        engine.spawn(collect::run_blobs(engine.clone()));
+        engine.spawn(seals::run(engine.clone()));
         Ok(engine)
     }
 
@@ -152,7 +174,34 @@ impl Engine {
         self.0.connections.end_all();
         self.0.settings.evaluator.retire();
         self.0.providers.iter().for_each(|provider| provider.retire());
+        self.give_up_store().await;
         self.0.store.close().await;
+    }
+
+    /// Signs the end of the ledger and lets the next server take over at once.
+    async fn give_up_store(&self) {
+        let ownership = self.0.ownership.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(ownership) = ownership else { return };
+        if self.0.store.standing() != Standing::Held {
+            return;
+        }
+        seals::seal(self).await;
+        if let Err(error) = self.0.store.release(ownership).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot release the database in order");
+        }
+    }
+
+    /// The reason, if another server has the store.
+    pub fn lost_store(&self) -> Option<String> {
+        match self.0.store.standing() {
+            Standing::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Completes with the reason when another server has the store. Nothing can be written any more: the caller stops.
+    pub async fn disowned(&self) -> String {
+        self.0.store.lost().await
     }
 
     /// The token of a session.
@@ -170,6 +219,9 @@ impl Engine {
         if self.0.stopping.is_cancelled() {
             return Err(OpError::ShuttingDown);
         }
+        if let Standing::InDoubt(reason) | Standing::Lost(reason) = self.0.store.standing() {
+            return Err(StoreError::NotOwner { reason }.into());
+        }
         self.0.readiness.check(&self.0.store).await
     }
 
@@ -180,6 +232,10 @@ impl Engine {
 
     pub(crate) fn connections(&self) -> &Connections {
         &self.0.connections
+    }
+
+    pub(crate) fn exports(&self) -> Arc<Semaphore> {
+        self.0.exports.clone()
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -233,7 +289,31 @@ impl Engine {
         &self,
         work: impl Future<Output = Result<T, OpError>> + Send + 'static,
     ) -> Result<T, OpError> {
-        self.spawn(work).await.map_err(|_| OpError::ShuttingDown)?
+        match self.spawn(work).await {
+            Ok(done) => done,
+            Err(stopped) if stopped.is_panic() => Err(OpError::Panicked),
+            Err(_) => Err(OpError::ShuttingDown),
+        }
+    }
+
+    /// As [`Engine::to_its_end`], in a slot of the session that the work holds to its end.
+    pub(crate) async fn in_lane<T: Send + 'static>(
+        &self,
+        session: SessionId,
+        work: impl Future<Output = Result<T, OpError>> + Send + 'static,
+    ) -> Result<T, OpError> {
+        let slot = self.enter(session).await?;
+        self.to_its_end(async move {
+            let done = work.await;
+            drop(slot);
+            done
+        })
+        .await
+    }
+
+    /// A slot of the session, for work that ends when its caller goes away.
+    pub(crate) async fn enter(&self, session: SessionId) -> Result<Slot, OpError> {
+        self.0.lanes.enter(session).await
     }
 
     pub(crate) fn stopping(&self) -> &CancellationToken {
@@ -252,6 +332,18 @@ impl Engine {
     pub(crate) fn drop_cell(&self, session: SessionId) {
         self.lock_cells().remove(&session);
         self.0.connections.end(session);
+    }
+
+    /// Drops the cell if it is still the one that is kept.
+    pub(crate) fn drop_stale_cell(&self, session: SessionId, stale: &Arc<Cell>) -> bool {
+        let mut cells = self.lock_cells();
+        let same = cells.get(&session).is_some_and(|cell| Arc::ptr_eq(cell, stale));
+        if same {
+            cells.remove(&session);
+            drop(cells);
+            self.0.connections.end(session);
+        }
+        same
     }
 
     fn lock_cells(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<Cell>>> {

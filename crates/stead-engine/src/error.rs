@@ -14,14 +14,23 @@ pub enum OpError {
     Exists { what: &'static str, id: String },
     #[error("the agent type '{id}' has live sessions")]
     InUse { id: String },
-    #[error("{max} sessions are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
+    #[error("{max} sessions with a workspace are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
     Full { max: u32 },
+    #[error("{running} operations of this session run and {waiting} wait; there may not be more")]
+    Busy { running: usize, waiting: usize },
     #[error("the idempotency key '{key}' was used for a different request")]
     IdempotencyMismatch { key: String },
     #[error("the session is being changed by others too often; try again")]
     Contended,
+    #[error(
+        "the session's journal has reached its limit of {limit} bytes, so nothing that adds to it is done any more; \
+         files can still be removed, restored and rewound; clone the session to go on with a new journal, or close it"
+    )]
+    JournalFull { limit: u64 },
     #[error("the server is shutting down")]
     ShuttingDown,
+    #[error("the operation failed because of a bug in the server; its log says where")]
+    Panicked,
     #[error("the journal of session {session} cannot be read at sequence number {seq}")]
     Corrupt {
         session: stead_core::SessionId,

@@ -5,7 +5,12 @@ pub(crate) async fn pause(name: &'static str) {
     #[cfg(feature = "failpoints")]
     {
         let held = tokio::task::spawn_blocking(move || fail::fail_point!(name));
-        let _ = held.await;
+        // The action `panic` shall panic in the operation, not beside it.
+        if let Err(error) = held.await
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
     }
     #[cfg(not(feature = "failpoints"))]
     let _ = name;

@@ -1,27 +1,32 @@
 //! A session at hand: its state, its workspace, and the only two ways to change it.
 //!
 //! [`OpenSession::commit`] asks: decide, append, and only then hand out the effect. [`OpenSession::record`] states: conclude, append. Both
-//! append at the sequence number the decision was made at; if somebody else came first the state is read again and the
-//! decision made anew. Nothing has run yet, so nothing is lost by that.
+//! append at the sequence number the decision was made at. One process owns the store and has one cell per session, so a
+//! conflict means that something else wrote to the journal. The cell is then stale, and so is its workspace handle: both are
+//! dropped and the session is taken up from its journal, as after a restart.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stead_core::exec::Exec;
+use stead_core::quantity::ByteSize;
 use stead_core::rewind::Points;
 use stead_core::{
-    Actor, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply, conclude,
-    conclude_onward, decide, decide_onward,
+    Actor, AuditKind, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply,
+    conclude, conclude_onward, decide, decide_onward,
 };
 use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::journal_size::{self, JournalSize};
 use crate::pause::Pause;
-use crate::{audit, clock, points};
+use crate::uploads::Charge;
+use crate::{audit, clock, points, recover};
 
-/// How often a decision is made anew because somebody else appended first.
+/// How often an outcome is concluded again because something else appended first.
 const RETRIES: usize = 16;
 /// How many events are read at a time.
 const PAGE: u32 = 512;
@@ -33,12 +38,28 @@ pub(crate) struct Cell {
     workspace: Mutex<Option<Arc<dyn Workspace>>>,
     /// Held by whoever does the session's long work: one at a time.
     pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Exports of this session that may run at once.
+    exports: Arc<Semaphore>,
+    /// Bytes of all uploads under way.
+    uploads: Arc<AtomicU64>,
+    journal: JournalSize,
 }
+
+/// An export runs as slowly as its client reads, and holds a thread and a job in the box meanwhile.
+const MOST_EXPORTS: usize = 4;
 
 impl Cell {
     pub(crate) fn new(state: State) -> Arc<Self> {
         let seq = watch::Sender::new(state.seq);
-        Arc::new(Self { state: state.into(), seq, workspace: Mutex::default(), turn: tokio::sync::Mutex::default() })
+        Arc::new(Self {
+            state: state.into(),
+            seq,
+            workspace: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
+            uploads: Arc::default(),
+            journal: JournalSize::default(),
+        })
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
@@ -122,6 +143,27 @@ impl OpenSession {
         self.cell.turn.lock().await
     }
 
+    /// Begins an upload, charged to the session's disk limit.
+    pub(crate) async fn charge(&self, slack: Slack) -> Charge {
+        let limit = self.disk_limit().await.unwrap_or(u64::MAX);
+        let limit = match slack {
+            Slack::None => limit,
+            Slack::Archive => limit.saturating_add(limit / 8).saturating_add(1 << 20),
+        };
+        Charge::new(self.cell.uploads.clone(), limit)
+    }
+
+    async fn disk_limit(&self) -> Option<u64> {
+        disk_limit(&*self.cell.state.lock().await)
+    }
+
+    /// Waits until this session, and the server, may run one more export.
+    pub(crate) async fn export_permits(&self) -> Result<[OwnedSemaphorePermit; 2], OpError> {
+        let own = self.cell.exports.clone().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
+        let all = self.engine.exports().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
+        Ok([own, all])
+    }
+
     pub(crate) fn workspace(&self) -> Option<Arc<dyn Workspace>> {
         self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -143,20 +185,38 @@ impl OpenSession {
         claim: Option<IdempotencyClaim>,
     ) -> Result<Intent, OpError> {
         let mut state = self.cell.state.lock().await;
-        for _ in 0..RETRIES {
-            let step = decide(&state, command.clone(), actor)?;
-            let (at, first_seq) = (clock::now(), state.seq + 1);
-            if step.events.is_empty() {
-                return Ok(Intent { effect: step.effect, at, first_seq });
-            }
-            let with = Attached { idempotency: claim.clone(), ..Attached::default() };
-            match self.append(&mut state, step.events, at, with).await {
-                Ok(()) => return Ok(Intent { effect: step.effect, at, first_seq }),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
-            }
+        if journal_size::grows(&command) {
+            self.cell.journal.check(&self.engine, self.id, disk_limit(&state)).await?;
         }
-        Err(OpError::Contended)
+        let step = decide(&state, command, actor)?;
+        let (at, first_seq) = (clock::now(), state.seq + 1);
+        if step.events.is_empty() {
+            return Ok(Intent { effect: step.effect, at, first_seq });
+        }
+        let with = Attached { idempotency: claim, ..Attached::default() };
+        match self.append(&mut state, step.events, at, with).await {
+            Ok(()) => Ok(Intent { effect: step.effect, at, first_seq }),
+            Err(CommitError::Conflict { .. }) => {
+                self.drop_stale();
+                Err(OpError::Contended)
+            }
+            Err(error) => Err(op_error(error)),
+        }
+    }
+
+    /// Drops the cell and its workspace handle, and has the session taken up again. Does nothing if the cell was dropped before.
+    fn drop_stale(&self) {
+        self.set_workspace(None);
+        if !self.engine.drop_stale_cell(self.id, &self.cell) {
+            return;
+        }
+        tracing::error!(session = %self.id, "something else wrote to the journal; the session is read again");
+        recover::take_up_again(&self.engine, self.id);
+    }
+
+    /// Whether this handle's cell was dropped while the session lives on under another.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.engine.cell(self.id).is_some_and(|cell| !Arc::ptr_eq(&cell, &self.cell))
     }
 
     /// The first commit, with the intent to do what is due first. On success the session is open in the engine.
@@ -179,19 +239,24 @@ impl OpenSession {
 
     /// States what happened. It cannot be refused, only fail to be written. `None`: it has its outcome already, and this one is not kept.
     pub(crate) async fn record(&self, outcome: Outcome) -> Result<Option<u64>, OpError> {
-        let mut state = self.cell.state.lock().await;
+        let mut session = self.clone();
         for _ in 0..RETRIES {
-            let events = conclude(&state, outcome.clone());
-            if events.is_empty() {
-                return Ok(None);
-            }
-            match self.append(&mut state, events, clock::now(), Attached::default()).await {
-                Ok(()) => return Ok(Some(state.seq)),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
+            match session.try_record(&outcome).await {
+                Err(OpError::Contended) => session = Self::open(&self.engine, self.id).await?,
+                recorded => return recorded,
             }
         }
         Err(OpError::Contended)
+    }
+
+    async fn try_record(&self, outcome: &Outcome) -> Result<Option<u64>, OpError> {
+        let mut state = self.cell.state.lock().await;
+        let events = conclude(&state, outcome.clone());
+        if events.is_empty() {
+            return Ok(None);
+        }
+        self.append_or_drop(&mut state, events, clock::now()).await?;
+        Ok(Some(state.seq))
     }
 
     /// Records, however long it takes the store to take it: what happened must not be forgotten because a disk was full.
@@ -213,6 +278,10 @@ impl OpenSession {
         let mut pause = Pause::new();
         loop {
             match self.try_record_onward(&outcome).await {
+                // The session goes on under another cell, which decides itself what is due next.
+                Err(OpError::Contended) if self.is_stale() => {
+                    return self.record_surely(outcome).await.map(|_| None);
+                }
                 Err(error @ (OpError::Store(_) | OpError::Contended)) => {
                     tracing::warn!(session = %self.id, error = &error as &dyn std::error::Error, "cannot record yet");
                     pause.wait(&self.engine).await.map_err(|_| error)?;
@@ -224,37 +293,46 @@ impl OpenSession {
 
     async fn try_record_onward(&self, outcome: &Outcome) -> Result<Option<Intent>, OpError> {
         let mut state = self.cell.state.lock().await;
+        let (at, first_seq) = (clock::now(), state.seq + 1);
+        let step = conclude_onward(&state, outcome.clone(), at);
+        if step.events.is_empty() {
+            return Ok(None);
+        }
+        self.append_or_drop(&mut state, step.events, at).await?;
+        Ok(Some(Intent { effect: step.effect, at, first_seq }))
+    }
+
+    /// Records a refusal of a live session; of one that has ended only the audit log tells.
+    pub(crate) async fn record_refusal(&self, refusal: Event) -> Result<(), OpError> {
+        let mut session = self.clone();
         for _ in 0..RETRIES {
-            let (at, first_seq) = (clock::now(), state.seq + 1);
-            let step = conclude_onward(&state, outcome.clone(), at);
-            if step.events.is_empty() {
-                return Ok(None);
-            }
-            match self.append(&mut state, step.events, at, Attached::default()).await {
-                Ok(()) => return Ok(Some(Intent { effect: step.effect, at, first_seq })),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
+            match session.try_record_refusal(&refusal).await {
+                Err(OpError::Contended) => session = Self::open(&self.engine, self.id).await?,
+                recorded => return recorded,
             }
         }
         Err(OpError::Contended)
     }
 
-    /// Records a refusal of a live session; of one that has ended only the audit log tells.
-    pub(crate) async fn record_refusal(&self, refusal: Event) -> Result<(), OpError> {
+    async fn try_record_refusal(&self, refusal: &Event) -> Result<(), OpError> {
         let mut state = self.cell.state.lock().await;
-        for _ in 0..RETRIES {
-            let at = clock::now();
-            if !state.session.as_ref().is_some_and(|session| session.live()) {
-                let entries = audit::entries(self.id, &refusal, at);
-                return Ok(self.engine.store().record_audit(entries).await?);
-            }
-            match self.append(&mut state, vec![refusal.clone()], at, Attached::default()).await {
-                Ok(()) => return Ok(()),
-                Err(CommitError::Conflict { .. }) => *state = load(&self.engine, self.id).await?,
-                Err(error) => return Err(op_error(error)),
-            }
+        let at = clock::now();
+        if !state.session.as_ref().is_some_and(|session| session.live()) {
+            let entries = audit::entries(self.id, refusal, at);
+            return Ok(self.engine.store().record_audit(entries).await?);
         }
-        Err(OpError::Contended)
+        self.append_or_drop(&mut state, vec![refusal.clone()], at).await
+    }
+
+    /// Appends; a conflict drops the cell and is [`OpError::Contended`].
+    async fn append_or_drop(&self, state: &mut State, events: Vec<Event>, at: Timestamp) -> Result<(), OpError> {
+        match self.append(state, events, at, Attached::default()).await {
+            Err(CommitError::Conflict { .. }) => {
+                self.drop_stale();
+                Err(OpError::Contended)
+            }
+            appended => appended.map_err(op_error),
+        }
     }
 
     /// Appends at the state's sequence number and, once that is durable, moves the state on.
@@ -268,8 +346,12 @@ impl OpenSession {
         let mut after = state.clone();
         let mut rows = Vec::with_capacity(events.len());
         let mut entries = Vec::new();
+        let other_starts: Vec<(AuditKind, String)> =
+            events.iter().filter_map(audit::other_start).map(|(kind, reason)| (kind, reason.to_owned())).collect();
         for (event, seq) in events.into_iter().zip(state.seq + 1..) {
-            rows.push(NewEvent { kind: event.kind().to_owned(), payload: payload(&event) });
+            let row = NewEvent { kind: event.kind().to_owned(), payload: payload(&event) };
+            self.cell.journal.add(&event, row.payload.len());
+            rows.push(row);
             entries.extend(audit::entries(self.id, &event, at));
             apply(&mut after, &Recorded { seq, at, event });
         }
@@ -296,6 +378,7 @@ impl OpenSession {
             }
             Err(error) => return Err(error),
         }
+        other_starts.iter().for_each(|(kind, reason)| audit::announce(self.id, *kind, reason));
         let ended = !after.session.as_ref().is_some_and(|session| session.live());
         points::forget(&self.engine, self, state, &after);
         *state = after;
@@ -316,6 +399,19 @@ impl OpenSession {
         let same = found.iter().zip(expected).all(|(found, expected)| found.payload == expected.payload);
         Ok(same && found.len() == expected.len())
     }
+}
+
+/// What an upload may have beyond the disk limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slack {
+    None,
+    /// Headers and padding.
+    Archive,
+}
+
+fn disk_limit(state: &State) -> Option<u64> {
+    let limits = &state.session.as_ref()?.workspace_spec()?.limits;
+    limits.disk.as_ref().map(ByteSize::bytes)
 }
 
 /// A first commit that was not made.
@@ -359,6 +455,7 @@ fn head(state: &State) -> Head {
         Some(session) => Head {
             status: session.status.to_string(),
             live: session.live(),
+            holds_workspace: session.workspace.is_some() && !session.degraded,
             agent_type: session.spec.agent_type.to_string(),
             project: session.spec.project.as_ref().map(ToString::to_string),
             due_at: session.due_at().map(|(at, _)| at),
@@ -368,6 +465,7 @@ fn head(state: &State) -> Head {
         None => Head {
             status: String::new(),
             live: false,
+            holds_workspace: false,
             agent_type: String::new(),
             project: None,
             due_at: None,

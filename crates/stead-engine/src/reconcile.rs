@@ -15,6 +15,7 @@ use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Works
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::{guard, guard_op};
 use crate::open_session::{Intent, OpenSession};
 use crate::pause::Pause;
 use crate::repository::Watcher;
@@ -57,9 +58,14 @@ async fn run(engine: &Engine, id: SessionId, intent: Option<Intent>) -> Result<(
             }
         };
         let again = match intent {
-            Ok(intent) => carry_out(engine, &session, intent).await?,
+            Ok(intent) => match guard_op(carry_out(engine, &session, intent)).await {
+                Err(OpError::Panicked) => Again::Later,
+                carried => carried?,
+            },
             // Somebody else did it meanwhile: look again.
             Err(OpError::Rejected(_)) => Again::Now,
+            // The session is taken up again elsewhere (`recover.rs`), with a cell of its own.
+            Err(OpError::Contended) if session.is_stale() => return Ok(()),
             Err(error @ (OpError::Store(_) | OpError::Contended)) => {
                 tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot go on yet");
                 Again::Later
@@ -103,7 +109,8 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => {
             pause("provision.create").await;
-            let made = create(engine, session, provider, &order).await;
+            let made = guard(create(engine, session, provider, &order)).await;
+            let made = made.unwrap_or_else(|_| Err(ProviderError::Source(bug())));
             let outcome = if made.is_ok() { "made" } else { "failed" };
             metrics::counter!("stead_provisions_total", "provider" => provider.as_str(), "outcome" => outcome)
                 .increment(1);
@@ -128,7 +135,8 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             return record(session, outcome).await;
         }
         Some(Effect::BeginWork) => {
-            return record(session, begin_work(session).await).await;
+            let began = guard(begin_work(session)).await.unwrap_or_else(|_| Outcome::CreateFailed(bug()));
+            return record(session, began).await;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
             let started = Instant::now();
@@ -139,13 +147,14 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 let bundle = bundle::open(engine, session.id(), &action).await?;
                 let (tree, checkout) = repository::tree(engine, session, &action).await?.unzip();
                 let order = ActionOrder { action, env, bundle, tree, now: at };
-                let mut performed = workspace.perform(order).await.map_err(|error| error.to_failure())?;
+                let failed = |error: ProviderError| StepFailed { failure: error.to_failure(), report: error.report() };
+                let mut performed = workspace.perform(order).await.map_err(failed)?;
                 repository::complete(&mut performed.report, checkout);
                 Ok(performed)
             };
             let performed = tokio::select! {
-                performed = performed => performed,
-                () = closing(session) => Err(closed()),
+                performed = guard(performed) => performed.unwrap_or_else(|_| Err(bug().into())),
+                () = closing(session) => Err(closed().into()),
             };
             return record_step(engine, session, started, performed).await;
         }
@@ -170,10 +179,6 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             };
             let again = if outcome == Outcome::Removed { Again::Now } else { Again::Later };
             session.record_surely(outcome).await?;
-            if session.state().await.session.is_some_and(|session| session.degraded && session.status == Status::Active)
-            {
-                metrics::counter!("stead_degraded_sessions_total").increment(1);
-            }
             return Ok(again);
         }
         Some(Effect::Content(ContentEffect::Read { sync, requested })) => {
@@ -234,11 +239,23 @@ async fn create(
     provider.create(order).await
 }
 
+/// A step that failed, with what it had to tell all the same.
+struct StepFailed {
+    failure: Failure,
+    report: StepReport,
+}
+
+impl From<Failure> for StepFailed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, report: StepReport::default() }
+    }
+}
+
 async fn record_step(
     engine: &Engine,
     session: &OpenSession,
     started: Instant,
-    performed: Result<Performed, Failure>,
+    performed: Result<Performed, StepFailed>,
 ) -> Result<Again, OpError> {
     let duration_ms = millis(started);
     let nothing = FileEffect::default();
@@ -247,8 +264,12 @@ async fn record_step(
             Ok((files, staged)) => (None, files, report, Some(staged)),
             Err(error) => (Some(Failure::new("files_failed", error.to_string())), nothing, report, None),
         },
-        Err(failure) => (Some(failure), nothing, StepReport::default(), None),
+        Err(StepFailed { failure, report }) => (Some(failure), nothing, report, None),
     };
+    if let (Some(failure), Some(setup)) = (&failure, &report.setup) {
+        let (id, number, timed_out) = (session.id(), setup.number, setup.timed_out);
+        tracing::warn!(session = %id, number, timed_out, reason = %failure.message, "a setup command failed");
+    }
     let kept = session.record_onward(Outcome::StepFinished { duration_ms, failure, files, report }).await?;
     if let (Some(_), Some(staged)) = (&kept, staged) {
         staged.publish();
@@ -265,6 +286,11 @@ fn hold(session: &OpenSession, workspace: std::sync::Arc<dyn Workspace>) -> Outc
 
 pub(crate) fn millis(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A step that panicked.
+fn bug() -> Failure {
+    Failure::new("internal", "the step failed because of a bug in the server; its log says where")
 }
 
 fn closed() -> Failure {

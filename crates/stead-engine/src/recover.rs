@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::history::history;
 use crate::open_session::OpenSession;
+use crate::pause::Pause;
 use crate::{execs, points, reconcile};
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
@@ -52,6 +53,29 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
         remove_unlisted(engine, &listed).await;
     }
     Ok(())
+}
+
+/// Takes a session up from its journal while the engine runs: its cell was dropped because something else wrote to the journal.
+pub(crate) fn take_up_again(engine: &Engine, id: SessionId) {
+    let work = engine.clone();
+    engine.spawn(async move {
+        let mut pause = Pause::new();
+        loop {
+            match recover_session(&work, id).await {
+                Ok(_) => return reconcile::begin(&work, id),
+                Err(error @ (OpError::Store(_) | OpError::Contended)) => {
+                    tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot take up the session yet");
+                    if pause.wait(&work).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(session = %id, error = &error as &dyn std::error::Error, "cannot take up the session");
+                    return;
+                }
+            }
+        }
+    });
 }
 
 /// Counts a session among the users of its workspace. An unreadable one is nobody's user.

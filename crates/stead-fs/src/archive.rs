@@ -106,6 +106,16 @@ pub fn unpack<R: Read + Seek>(
     })
 }
 
+/// Judges a whole archive as [`unpack`] would, and makes nothing.
+pub fn check<R: Read + Seek>(
+    archive: &mut R,
+    format: ArchiveFormat,
+    limits: &ArchiveLimits,
+) -> Result<(), ArchiveError> {
+    let (_, packed) = measure(archive)?;
+    inspect(archive, format, Meter::new(limits, packed))?.check_links()
+}
+
 fn measure<R: Read + Seek>(archive: &mut R) -> Result<(Digest, u64), ArchiveError> {
     archive.seek(SeekFrom::Start(0))?;
     let mut hasher = Hasher::default();

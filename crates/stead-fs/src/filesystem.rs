@@ -7,8 +7,8 @@
 //! * A path is a file, a directory, a link or a special file, never two of these. Directories may be empty.
 //! * `at_millis` is the moment the caller says it is. The memory backend keeps it; a disk has its own clock.
 
-use std::io::{Read, Seek, Write};
-use std::ops::ControlFlow;
+use std::io::{self, Read, Seek, Write};
+use std::ops::{ControlFlow, Range};
 
 use bytes::Bytes;
 
@@ -47,9 +47,11 @@ pub enum Ignoring {
     Nothing,
 }
 
-/// A stream one can seek in: downloads and byte ranges.
-pub trait ReadSeek: Read + Seek + Send {}
-impl<T: Read + Seek + Send> ReadSeek for T {}
+/// A stream one can seek in: downloads, byte ranges, holes.
+pub trait ReadSeek: Read + Seek + Send {
+    /// The next range at or after `from` that holds data; `None` if only a hole follows. Moves the position.
+    fn data_after(&mut self, from: u64) -> io::Result<Option<Range<u64>>>;
+}
 
 /// A stream into a file. The file changes at [`FileWriter::finish`] and all at once; dropped before that, nothing happened.
 pub trait FileWriter: Write {

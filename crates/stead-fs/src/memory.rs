@@ -9,6 +9,7 @@ mod backend;
 mod hash;
 mod lookup;
 mod tree;
+mod usage;
 mod walk;
 mod writer;
 

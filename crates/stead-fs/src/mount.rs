@@ -7,6 +7,7 @@
 mod directory;
 mod error;
 mod fingerprint;
+mod judge;
 mod plan;
 mod preview;
 mod roots;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use directory::HostDirectory;
 pub use error::MountError;
+pub use judge::Judged;
 pub use preview::MountPreview;
 pub use roots::AllowedRoots;
 

@@ -2,7 +2,7 @@
 
 use stead_core::WorkspaceId;
 use stead_core::config::ProviderName;
-use stead_core::event::Failure;
+use stead_core::event::{Failure, SetupReport, StepReport};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
@@ -55,8 +55,8 @@ pub enum ProviderError {
     Runtime { asked: String, got: String },
     #[error("the runtime '{runtime}' cannot run boxes here: {reason}")]
     RuntimeUnusable { runtime: String, reason: String },
-    #[error("setup command {number} failed with exit code {exit_code}: {tail}")]
-    Setup { number: u64, exit_code: i32, tail: String },
+    #[error("{}", setup_failed(.report, *.timeout_seconds))]
+    Setup { report: Box<SetupReport>, timeout_seconds: u64 },
     #[error("the limit of {limit} does not hold here; stead doctor says what this host can enforce")]
     Unenforced { limit: stead_core::capability::LimitKind },
     /// What was to be put into the workspace could not be had: a clone that failed, with its own code and reason.
@@ -67,6 +67,11 @@ pub enum ProviderError {
          end what runs, or remove files"
     )]
     NoRoom { limit: u64 },
+    #[error(
+        "the workspace's disk is full: after a snapshot there would be no room to start its box again; nothing was changed; \
+         remove files, or restore an older snapshot, and try again"
+    )]
+    VolumeFull,
     #[error("the layer {key} is not there")]
     NoLayer { key: crate::LayerKey },
     #[error("cannot write the workspace's files")]
@@ -75,6 +80,19 @@ pub enum ProviderError {
         source: stead_fs::FsError,
     },
 }
+
+/// The failure of a setup command, with the end of its output.
+fn setup_failed(report: &SetupReport, timeout_seconds: u64) -> String {
+    let SetupReport { number, exit_code, .. } = report;
+    let said = [&report.stderr, &report.stdout].into_iter().map(|text| text.trim()).find(|text| !text.is_empty());
+    let said = said.unwrap_or("it wrote no output");
+    let tail: String = said.chars().rev().take(SAID_CHARS).collect::<Vec<_>>().into_iter().rev().collect();
+    let how = if report.timed_out { format!("timed out after {timeout_seconds} s; ") } else { String::new() };
+    format!("setup command {number} failed with exit code {exit_code}: {how}{tail}")
+}
+
+/// Number of characters of a setup command's output that its failure quotes; the whole tail is in the session.
+const SAID_CHARS: usize = 2_048;
 
 /// Why files were not changed, kept or put back.
 #[derive(Debug, thiserror::Error)]
@@ -142,10 +160,19 @@ impl ProviderError {
             Self::Setup { .. } => "setup_failed",
             Self::Source(failure) => &failure.code,
             Self::Unenforced { .. } => "limit_not_enforced",
-            Self::NoRoom { .. } => "no_room",
+            Self::NoRoom { .. } | Self::VolumeFull => "no_room",
             Self::NoLayer { .. } => "no_layer",
             Self::Files { .. } => "files_failed",
         }
+    }
+
+    /// The report of a step that failed: the output of a setup command, and nothing for other steps.
+    pub fn report(&self) -> StepReport {
+        let setup = match self {
+            Self::Setup { report, .. } => Some(report.clone()),
+            _ => None,
+        };
+        StepReport { setup, ..StepReport::default() }
     }
 
     /// The failure as the journal keeps it, with the whole chain of causes.

@@ -30,7 +30,7 @@ pub(crate) fn mounts(
     })
 }
 
-fn order(mount: HostMount) -> mount::HostMount {
+pub(crate) fn order(mount: HostMount) -> mount::HostMount {
     let HostMount { host_path, mount_path, include_glob, exclude_glob, max_bytes, follow_symlinks } = mount;
     mount::HostMount { host_path, mount_path, include_glob, exclude_glob, max_bytes, follow_symlinks }
 }

@@ -10,6 +10,7 @@ mod error;
 mod evaluate;
 mod execs;
 mod fill;
+mod host_sources;
 mod images;
 mod layered;
 mod layers;
@@ -21,6 +22,7 @@ mod workspace;
 
 pub use error::{OperateError, ProviderError};
 pub use execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream};
+pub use host_sources::{AllowedMode, AllowedMount, judge_host_paths};
 pub use images::{ImageError, ImageRecord, Images, Naming};
 pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage};
 pub use memory::{MemoryProvider, RebuildError, rebuild};

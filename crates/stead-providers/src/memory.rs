@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use stead_core::WorkspaceId;
-use stead_core::capability::{FileHome, ProviderCapabilities};
+use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
@@ -45,7 +45,7 @@ impl MemoryProvider {
     }
 
     fn keep(&self, order: &CreateOrder, tree: Tree) -> Arc<dyn Workspace> {
-        let workspace = Arc::new(MemoryWorkspace::new(order.workspace, tree, self.kept.clone()));
+        let workspace = Arc::new(MemoryWorkspace::new(order, tree, self.kept.clone()));
         self.lock().insert(order.workspace, workspace.clone());
         workspace
     }
@@ -76,7 +76,7 @@ impl Provider for MemoryProvider {
                 ToolName::Rm,
                 ToolName::Eval,
             ],
-            enforced_limits: Vec::new(),
+            enforced_limits: vec![LimitKind::Disk],
             setup_commands: false,
             files: FileHome::Journal,
         }

@@ -351,7 +351,8 @@ impl Provider for PodmanProvider {
             let (mut record, pid) = (record.clone(), record.pid.ok_or_else(gone)?);
             // That it answers proves that the process is still the one that was recorded.
             place.connect(id)?.bind(env(&asked))?;
-            record.held = Held { disk: record.held.disk, ..stead_box::bind_limits(pid, &limits(&asked)) };
+            let Held { disk, reserve, .. } = record.held;
+            record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, &limits(&asked)) };
             record.warm = true;
             place.write(id, &record)?;
             Ok(record)

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use crate::answering::Answering;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
+use crate::quota::Quotas;
 
 #[derive(Clone)]
 pub(crate) struct App {
@@ -15,6 +16,7 @@ pub(crate) struct App {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) answering: Answering,
     pub(crate) metrics: Metrics,
+    pub(crate) quotas: Quotas,
     /// Turns true once, when the server begins to stop.
     pub(crate) stopping: watch::Receiver<bool>,
 }

@@ -3,6 +3,8 @@
 //! Everything needs a token except the paths in [`OPEN`]. An admin token opens everything; a session's own token opens exactly [`SESSION_MAY`] of that
 //! session, and to its holder no other session exists. Both lists are closed: a new route is shut until it is named here.
 
+use std::sync::Arc;
+
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -13,6 +15,8 @@ use stead_core::{Actor, SessionId};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use crate::app::App;
+use crate::connection::Clocks;
+use crate::connections::Standing;
 use crate::problem::{Code, Problem};
 
 /// What anyone may see.
@@ -42,6 +46,7 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/api/v1/sessions/{id}/files"),
     (Method::PUT, "/api/v1/sessions/{id}/files"),
     (Method::GET, "/api/v1/sessions/{id}/files/"),
+    (Method::PUT, "/api/v1/sessions/{id}/files/"),
     (Method::GET, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::PUT, "/api/v1/sessions/{id}/files/{*path}"),
     (Method::DELETE, "/api/v1/sessions/{id}/files/{*path}"),
@@ -82,11 +87,18 @@ pub(crate) async fn authenticate(State(app): State<App>, request: Request, next:
     if OPEN.contains(&request.uri().path()) {
         return next.run(request).await;
     }
+    if request.extensions().get::<Standing>() == Some(&Standing::OpenRoutesOnly) {
+        let detail = "every connection of this server is in use by a request that is being answered";
+        return Problem::new(Code::Capacity, detail).retry_after(5).into_response();
+    }
     let (mut parts, body) = request.into_parts();
     let caller = match identify(&app, &parts.headers) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
+    if let Some(clocks) = parts.extensions.get::<Arc<Clocks>>() {
+        clocks.authenticated();
+    }
     let refusal = confine(&caller, &mut parts).await.err();
     parts.extensions.insert(caller.clone());
     let mut response = match refusal {

@@ -1,18 +1,21 @@
 //! Request bodies: bytes within a limit and a time, JSON, then what the route asks for, valid by type.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 use stead_core::parse::{self, Read};
 
 use crate::app::App;
 use crate::json;
 use crate::problem::{Code, Problem};
+use crate::quota::Ticket;
 
 /// A JSON body read as a `T`, and the hash of what it said (for idempotency: the same value, however it was spaced).
 pub(crate) struct Json<T> {
@@ -73,19 +76,34 @@ fn parsed(bytes: &Bytes) -> Result<Value, Problem> {
 
 async fn collect(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
     expect_json(request.headers())?;
-    let arriving = Limited::new(request.into_body(), limit).collect();
-    let bytes: Bytes = match tokio::time::timeout(timeout, arriving).await {
-        Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            return Err(Problem::new(Code::TooLarge, format!("the body has more than {limit} bytes")));
+    let ticket = request.extensions().get::<Arc<Ticket>>().cloned();
+    gather(request.into_body(), ticket.as_deref(), limit, timeout).await
+}
+
+/// Reads a whole body into memory, within a limit and a time, and counts its bytes for the token that sent it.
+pub(crate) async fn gather(
+    body: Body,
+    ticket: Option<&Ticket>,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
+    let arriving = async {
+        let mut pieces = body.into_data_stream();
+        let mut whole = BytesMut::new();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|_| Problem::invalid("", "the body ended before it was complete"))?;
+            if whole.len() + piece.len() > limit {
+                return Err(Problem::new(Code::TooLarge, format!("the body has more than {limit} bytes")));
+            }
+            ticket.map_or(Ok(()), |ticket| ticket.hold(piece.len()))?;
+            whole.extend_from_slice(&piece);
         }
-        Ok(Err(_)) => return Err(Problem::invalid("", "the body ended before it was complete")),
-        Err(_) => {
-            let detail = format!("the body was not complete after {} seconds", timeout.as_secs());
-            return Err(Problem::new(Code::BodyTimeout, detail));
-        }
+        Ok(whole.freeze())
     };
-    Ok(bytes)
+    tokio::time::timeout(timeout, arriving).await.unwrap_or_else(|_| {
+        let detail = format!("the body was not complete after {} seconds", timeout.as_secs());
+        Err(Problem::new(Code::BodyTimeout, detail))
+    })
 }
 
 /// JSON, plain. A body without a type is taken at its word.

@@ -10,17 +10,31 @@ pub struct ServerConfig {
     pub allowed_origins: Vec<String>,
     /// The name of each admin token and the BLAKE3 hash of its text.
     pub admin_tokens: Vec<(String, [u8; 32])>,
-    /// From the first byte of a request to the end of its headers.
+    /// From the start of a connection, and from the first byte of each later request, to the end of its headers.
     pub header_timeout: Duration,
     /// For a whole JSON body, and for each piece of an upload.
     pub body_timeout: Duration,
-    /// Silence on a connection without a request, from its first moment.
+    /// Silence on a connection between two requests.
     pub idle_timeout: Duration,
     /// How long a client may refuse to take what is written to it.
     pub write_timeout: Duration,
     /// How long requests may go on after the shutdown began.
     pub drain_timeout: Duration,
     pub max_connections: usize,
+    /// Requests and streams that one session token may have under way at once.
+    pub max_requests_per_session: usize,
+    /// The same for one admin token.
+    pub max_requests_per_admin: usize,
+    /// Bytes of request bodies held in memory at once, for one token.
+    pub max_body_memory_per_token: usize,
+    /// The same for all tokens.
+    pub max_body_memory: usize,
+    /// MCP sessions that one session token may have open.
+    pub max_mcp_sessions_per_session: usize,
+    /// MCP sessions of all tokens. One admin token may have half of them.
+    pub max_mcp_sessions: usize,
+    /// An MCP session without a message for this long is closed.
+    pub mcp_idle_timeout: Duration,
     pub max_header_bytes: usize,
     /// Of a JSON body.
     pub max_body_bytes: usize,
@@ -38,12 +52,19 @@ impl Default for ServerConfig {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             admin_tokens: Vec::new(),
-            header_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(5),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             max_connections: 4096,
+            max_requests_per_session: 64,
+            max_requests_per_admin: 1024,
+            max_body_memory_per_token: 64 << 20,
+            max_body_memory: 512 << 20,
+            max_mcp_sessions_per_session: 32,
+            max_mcp_sessions: 4096,
+            mcp_idle_timeout: Duration::from_secs(300),
             max_header_bytes: 64 * 1024,
             max_body_bytes: 2 * 1024 * 1024,
             max_tool_body_bytes: 16 * 1024 * 1024,

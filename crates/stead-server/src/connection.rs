@@ -1,12 +1,13 @@
 //! One connection and its clocks.
 //!
-//! Four things a client may not do for long: say nothing, send half of a request's headers, refuse to take its answer, and stay after the server was told to
-//! stop. hyper's own header timeout cannot tell the first two apart, so the bytes are watched here ([`Watched`]) and [`overdue`] judges them.
+//! A client may not do five things for long: send no complete request header after it connected, stay idle between requests, send half of a
+//! header, refuse to take its answer, and stay after the server began to stop. hyper's own header timeout cannot tell these apart, so
+//! [`Watched`] records when bytes pass and [`overdue`] judges the times.
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use tower::ServiceExt as _;
 
 use crate::app::App;
 use crate::config::ServerConfig;
+use crate::connections::{Place, Standing};
 use crate::host::LocalAddress;
 use crate::metrics::Open;
 use crate::unread::Tracked;
@@ -32,16 +34,16 @@ use crate::unread::Tracked;
 /// After the shutdown began: silence that shows an idle connection has nothing more to send.
 const PARTING: Duration = Duration::from_millis(250);
 
-/// Serves one connection until it ends or is overdue.
-pub(crate) async fn run(stream: TcpStream, router: Router, app: &App) {
+/// Serves one connection until it ends, is overdue, or has to make room for another.
+pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, place: Place) {
     let _open = Open::new("stead_connections");
     let Ok(local) = stream.local_addr() else { return };
     // Small answers and events go out when they are written.
     let _ = stream.set_nodelay(true);
-    let clocks = Arc::new(Clocks::start());
+    let (clocks, standing) = (place.clocks.clone(), place.standing);
     let service = {
         let clocks = clocks.clone();
-        service_fn(move |request| answer(request, router.clone(), local, clocks.clone()))
+        service_fn(move |request| answer(request, router.clone(), local, (clocks.clone(), standing)))
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -53,12 +55,13 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App) {
         .with_upgrades();
     let mut connection = pin!(connection);
     let mut stopping = app.stopping.clone();
-    let mut tick = tokio::time::interval(pace(&app.config));
     let mut told = false;
     loop {
+        let look_again = if told { PARTING / 5 } else { next_look(&clocks, &app.config) };
         tokio::select! {
             _ = connection.as_mut() => return,
-            _ = tick.tick() => {
+            () = place.evicted.cancelled() => return,
+            () = tokio::time::sleep(look_again) => {
                 if overdue(&clocks, &app.config) || (told && clocks.idle_for(PARTING)) {
                     return;
                 }
@@ -66,16 +69,25 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App) {
             _ = stopping.wait_for(|stopping| *stopping), if !told => {
                 told = true;
                 connection.as_mut().graceful_shutdown();
-                tick = tokio::time::interval(PARTING / 5);
             }
         }
     }
 }
 
-/// Often enough to be punctual, seldom enough to cost nothing.
-fn pace(config: &ServerConfig) -> Duration {
-    let shortest = config.header_timeout.min(config.idle_timeout).min(config.write_timeout);
-    (shortest / 8).clamp(Duration::from_millis(5), Duration::from_secs(1))
+/// When the connection may be overdue at the earliest. Thousands of idle connections must not cost a wakeup a second each; what begins
+/// meanwhile, a header or a stalled write, is seen after one more of its own time limits at the latest.
+fn next_look(clocks: &Clocks, config: &ServerConfig) -> Duration {
+    let left = |limit: Duration, since: Option<Duration>| limit.saturating_sub(since.unwrap_or_default());
+    let stalled = left(config.write_timeout, clocks.since(&clocks.stalled));
+    let wait = if clocks.is_answering() {
+        stalled
+    } else {
+        match clocks.since(&clocks.heading) {
+            Some(heading) => stalled.min(left(config.header_timeout, Some(heading))),
+            None => stalled.min(left(config.idle_timeout, Some(clocks.silence()))).min(config.header_timeout),
+        }
+    };
+    wait.max(Duration::from_millis(5))
 }
 
 fn overdue(clocks: &Clocks, config: &ServerConfig) -> bool {
@@ -95,14 +107,16 @@ async fn answer(
     mut request: Request<Incoming>,
     router: Router,
     local: std::net::SocketAddr,
-    clocks: Arc<Clocks>,
+    (clocks, standing): (Arc<Clocks>, Standing),
 ) -> Result<Response<Body>, std::convert::Infallible> {
-    let turn = Turn::begin(clocks);
+    let turn = clocks.clone().begin();
     request.extensions_mut().insert(LocalAddress(local));
+    request.extensions_mut().insert(clocks);
+    request.extensions_mut().insert(standing);
     let (parts, body) = request.into_parts();
     let (body, unread) = Tracked::new(body);
     let mut response = router.oneshot(Request::from_parts(parts, Body::new(body))).await?;
-    if unread.load(Relaxed) {
+    if unread.load(Relaxed) || standing == Standing::OpenRoutesOnly {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     // The turn ends with the body, not with its head: a stream of events is being answered all its life.
@@ -115,21 +129,49 @@ async fn answer(
 }
 
 /// Moments in milliseconds since the connection began, plus one; zero is "not now".
-struct Clocks {
+pub(crate) struct Clocks {
     began: Instant,
     /// The last byte in either direction.
     active: AtomicU64,
-    /// The first byte of a request whose headers are not complete.
+    /// When the wait for the rest of a header began: the connection's start, and later the first byte of each request.
     heading: AtomicU64,
     /// Since when a write waits for the client.
     stalled: AtomicU64,
     answering: AtomicUsize,
+    /// Whether a request on this connection carried a valid token.
+    authenticated: AtomicBool,
 }
 
 impl Clocks {
-    fn start() -> Self {
-        let (active, heading, stalled) = (AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0));
-        Self { began: Instant::now(), active, heading, stalled, answering: AtomicUsize::new(0) }
+    pub(crate) fn start() -> Self {
+        let (active, heading, stalled) = (AtomicU64::new(1), AtomicU64::new(1), AtomicU64::new(0));
+        let (answering, authenticated) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { began: Instant::now(), active, heading, stalled, answering, authenticated }
+    }
+
+    /// Notes that a request arrived with a valid token.
+    pub(crate) fn authenticated(&self) {
+        self.authenticated.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Relaxed)
+    }
+
+    pub(crate) fn is_answering(&self) -> bool {
+        self.answering.load(Relaxed) > 0
+    }
+
+    /// Time since the last byte in either direction.
+    pub(crate) fn silence(&self) -> Duration {
+        self.since(&self.active).unwrap_or_default()
+    }
+
+    /// Begins the answer of a request whose header is complete.
+    pub(crate) fn begin(self: Arc<Self>) -> Turn {
+        self.answering.fetch_add(1, Relaxed);
+        self.heading.store(0, Relaxed);
+        Turn(self)
     }
 
     fn now(&self) -> u64 {
@@ -164,15 +206,7 @@ impl Clocks {
 }
 
 /// A request from the end of its headers to the end of its answer.
-struct Turn(Arc<Clocks>);
-
-impl Turn {
-    fn begin(clocks: Arc<Clocks>) -> Self {
-        clocks.answering.fetch_add(1, Relaxed);
-        clocks.heading.store(0, Relaxed);
-        Self(clocks)
-    }
-}
+pub(crate) struct Turn(Arc<Clocks>);
 
 impl Drop for Turn {
     fn drop(&mut self) {

@@ -12,6 +12,8 @@ use http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use stead_engine::OpError;
+use stead_engine::ops::TarStream;
 use stead_fs::{Content, ReadSeek};
 
 use crate::conditions::{Part, Wanted};
@@ -70,10 +72,20 @@ pub(crate) fn made(content: Content, media_type: &'static str) -> Result<Respons
     Ok((headers, body(content, 0, size)?).into_response())
 }
 
-/// A file that is nowhere else by now, from its start.
-pub(crate) fn spooled(file: std::fs::File) -> io::Result<Content> {
-    let size = file.metadata()?.len();
-    Ok(Content::Stream { reader: Box::new(file), size })
+/// Answers with bytes that are made while they are sent. An error breaks the connection off, so that a part never looks like the whole.
+pub(crate) fn streamed(
+    pieces: impl Stream<Item = Result<Bytes, OpError>> + Send + 'static,
+    media_type: &'static str,
+) -> Response {
+    let mut headers = HeaderMap::new();
+    set(&mut headers, CONTENT_TYPE, media_type);
+    set(&mut headers, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    (headers, Body::from_stream(pieces)).into_response()
+}
+
+/// Answers with a tar.
+pub(crate) fn tar(tar: TarStream) -> Response {
+    streamed(stream::try_unfold(tar, |mut tar| async { Ok(tar.next().await?.map(|piece| (piece, tar))) }), TAR)
 }
 
 /// All of it, for what must be one message; the caller has looked at the size.

@@ -1,15 +1,58 @@
-//! Reading JSON text strictly: one value, no key twice, no more nesting than serde_json's 128.
+//! Reading JSON text strictly: one value, no key twice, no more nesting than serde_json's 128, no more values than [`MOST_VALUES`].
 //!
-//! Two readers of `{"a": 1, "a": 2}` may see different bodies; here nobody sees it.
+//! Two readers of `{"a": 1, "a": 2}` may see different bodies, so a repeated key is refused.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+/// Values in one text. A value takes 32 bytes of memory or more and may take two bytes of text, so the length alone does not bound the memory.
+const MOST_VALUES: usize = 1 << 18;
+
 /// Parses a body; the error says where.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut values = Values::default();
+    values.read(bytes);
+    values.check().map_err(serde_json::Error::custom)?;
     serde_json::from_slice::<Strict>(bytes).map(|strict| strict.0)
+}
+
+/// Counts the values of a JSON text without keeping any, piece by piece.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    count: usize,
+    place: Place,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Outside,
+    InString,
+    AfterBackslash,
+}
+
+impl Values {
+    pub(crate) fn read(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.place = match (self.place, byte) {
+                (Place::Outside, b'"') => Place::InString,
+                (Place::Outside, b',' | b':' | b'[' | b'{') => {
+                    self.count += 1;
+                    Place::Outside
+                }
+                (Place::InString, b'"') => Place::Outside,
+                (Place::InString, b'\\') => Place::AfterBackslash,
+                (Place::AfterBackslash, _) => Place::InString,
+                (place, _) => place,
+            };
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.count > MOST_VALUES { Err(format!("the text has more than {MOST_VALUES} values")) } else { Ok(()) }
+    }
 }
 
 struct Strict(Value);
@@ -112,5 +155,12 @@ mod tests {
         check(&"[".repeat(100_000), "recursion limit");
         check(&"9".repeat(1_000_000), "out of range");
         check("", "EOF");
+    }
+
+    #[test]
+    fn many_small_values_are_refused_and_a_long_text_is_not() {
+        check(&format!("[{}0]", "0,".repeat(MOST_VALUES)), "more than 262144 values");
+        let commas = format!(r#"["{}\\\"{}"]"#, ",".repeat(MOST_VALUES), "[".repeat(MOST_VALUES));
+        assert!(parse(commas.as_bytes()).is_ok());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A request makes one trip: `router.rs` (the table of contents) → a handler in `routes/` (parse, one engine call, to wire) → the engine. Every
 //! refusal, whoever makes it, leaves as one shape, mapped in `problem.rs` and nowhere else. Who may ask is decided in `auth.rs`, through which door in
-//! `host.rs`; `serve.rs` and `connection.rs` own sockets and time.
+//! `host.rs`, how much at once in `quota.rs`; `serve.rs`, `connections.rs` and `connection.rs` own sockets and time.
 //!
 //! This crate decides nothing about sessions and keeps nothing: it can be killed at any moment.
 
@@ -13,6 +13,7 @@ mod body;
 mod conditions;
 mod config;
 mod connection;
+mod connections;
 mod download;
 mod exec_stream;
 mod headers;
@@ -24,6 +25,7 @@ mod openapi;
 mod path;
 mod problem;
 mod query;
+mod quota;
 mod request_log;
 mod router;
 mod routes;

@@ -14,9 +14,11 @@ mod prompts;
 mod resources;
 mod set_digest;
 mod text;
+mod throttle;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -45,17 +47,24 @@ static REVISIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
 ];
 
+/// How long the answer of a call can be fetched again by a client that lost its connection. The library keeps every answer in memory for
+/// this long, so the time is short.
+const RESUMABLE: Duration = Duration::from_secs(5);
+
 /// `/mcp`, for all of its methods.
 pub(crate) fn router(app: &App) -> Router<App> {
-    let sessions = Arc::new(LocalSessionManager::default());
-    let owners = owner::Owners::new(sessions.clone());
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(app.config.mcp_idle_timeout);
+    sessions.session_config.completed_cache_ttl = RESUMABLE;
+    let sessions = Arc::new(sessions);
+    let owners = owner::Owners::new(sessions.clone(), &app.config);
     // Host and Origin are checked for every route alike, in `crate::host`.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_sse_keep_alive(Some(app.config.heartbeat))
         .with_max_request_body_bytes(app.config.max_tool_body_bytes);
-    let door = Door { app: app.clone(), caller: None };
+    let door = Door { app: app.clone(), caller: None, throttle: None };
     let service = StreamableHttpService::new(move || Ok(door.clone()), sessions, config.clone());
     stop_with(app, config.cancellation_token);
     let lines = Router::new().route("/mcp/line", get(line::upgrade)).with_state(line::Lines::new(app.clone()));
@@ -78,6 +87,8 @@ struct Door {
     app: App,
     /// Of a connection that is one caller's; over HTTP each request tells.
     caller: Option<Caller>,
+    /// Of such a connection: how many messages may be under way on it.
+    throttle: Option<Arc<throttle::Throttle>>,
 }
 
 impl rmcp::ServerHandler for Door {
@@ -161,7 +172,9 @@ impl rmcp::ServerHandler for Door {
 
     /// A client of an older revision hears of changes on its own stream, from its first moment.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        if let Ok(chosen) = Chosen::of(self, &context.extensions) {
+        if let Ok(mut chosen) = Chosen::of(self, &context.extensions) {
+            // The greeting has been answered; the watch lives as long as the connection.
+            chosen.answering = None;
             tokio::spawn(changes::tell(chosen, context.peer));
         }
     }

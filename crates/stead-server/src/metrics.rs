@@ -47,6 +47,7 @@ fn describe() {
     describe_counter!("stead_tool_calls_total", "Tool calls answered, by tool and outcome.");
     describe_counter!("stead_provisions_total", "Boxes asked for, by provider and outcome.");
     describe_counter!("stead_degraded_sessions_total", "Sessions that started without a workspace.");
+    describe_counter!("stead_fallback_sessions_total", "Sessions whose workspace the fallback provider made.");
     describe_gauge!("stead_pool_target", "Boxes that are to be kept ready, by agent type.");
     describe_gauge!("stead_pool_ready", "Boxes that are ready, by agent type.");
     describe_counter!("stead_pool_hits_total", "Sessions that found a box ready.");
@@ -56,6 +57,7 @@ fn describe() {
     describe_gauge!("stead_sessions", "Sessions, by status.");
     describe_gauge!("stead_event_streams", "Event streams that are open.");
     describe_gauge!("stead_connections", "Connections that are open.");
+    describe_counter!("stead_connections_evicted_total", "Idle connections that were closed to make room.");
 }
 
 /// Counts up while it lives.

@@ -93,6 +93,10 @@ codes! {
     ToolNotAllowed = "tool_not_allowed", FORBIDDEN, "The tool may not run here";
     InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
     RepositoryRefused = "repository_refused", UNPROCESSABLE_ENTITY, "The repository may not be used";
+    NetworkNotAvailable = "network_not_available", UNPROCESSABLE_ENTITY, "Network access is not available";
+    ProviderNotConfigured = "provider_not_configured", UNPROCESSABLE_ENTITY, "The provider is not configured";
+    MountRefused = "mount_refused", UNPROCESSABLE_ENTITY, "The mount is not allowed";
+    BundleRefused = "bundle_refused", UNPROCESSABLE_ENTITY, "The bundle is not allowed";
     BaseImageRefused = "base_image_refused", UNPROCESSABLE_ENTITY, "The base image may not be used";
     ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
     ImageRefused = "image_refused", UNPROCESSABLE_ENTITY, "The image cannot be imported";
@@ -104,6 +108,9 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    DiskLimit = "disk_limit", CONFLICT, "The session's disk limit is reached";
+    JournalFull = "journal_full", CONFLICT, "The session's journal is full";
+    TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
     InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
@@ -216,6 +223,9 @@ impl From<OpError> for Problem {
             OpError::Full { .. } => {
                 Self::new(Code::Capacity, text).hint("close a session, or try again later").retry_after(5)
             }
+            OpError::Busy { .. } => Self::new(Code::TooManyRequests, text)
+                .hint("wait for an answer, or end a command that runs")
+                .retry_after(1),
             OpError::IdempotencyMismatch { .. } => {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }
@@ -224,6 +234,7 @@ impl From<OpError> for Problem {
             OpError::Undigested { .. } => Self::new(Code::Unavailable, text),
             OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
+            OpError::Panicked => Self::new(Code::Internal, text),
             OpError::HeadMismatch { .. } => {
                 Self::new(Code::Conflict, text).hint("read the newest version, bring your change over, push again")
             }
@@ -243,6 +254,10 @@ impl From<OpError> for Problem {
                 log(&error);
                 Self::new(Code::Internal, text).hint("stead verify tells what is wrong with the journal")
             }
+            OpError::JournalFull { .. } => Self::new(Code::JournalFull, text),
+            OpError::Export { ref source } if source.code() != "io" => {
+                Self::new(Code::Conflict, format!("{text}: {source}"))
+            }
             OpError::CorruptDocument { .. }
             | OpError::MissingBlob { .. }
             | OpError::Export { .. }
@@ -258,6 +273,10 @@ impl From<Rejection> for Problem {
             Rejection::Incompatible(_) => Code::PolicyIncompatible,
             Rejection::Incomplete(_) => Code::PolicyIncomplete,
             Rejection::Repository(_) => Code::RepositoryRefused,
+            Rejection::NetworkNotAvailable { .. } => Code::NetworkNotAvailable,
+            Rejection::ProviderNotConfigured { .. } => Code::ProviderNotConfigured,
+            Rejection::MountRefused { .. } => Code::MountRefused,
+            Rejection::BundleRefused { .. } => Code::BundleRefused,
             Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
@@ -274,6 +293,16 @@ impl From<Rejection> for Problem {
         match rejection {
             Rejection::Content(Refusal::InvalidArguments { faults, .. }) => {
                 Self { errors: faults, ..Self::new(code, text) }
+            }
+            Rejection::NetworkNotAvailable { field } => {
+                let message = "no provider of this server can give a box network access".to_owned();
+                Self { errors: vec![FieldError { field, message }], ..Self::new(code, text) }
+            }
+            Rejection::ProviderNotConfigured { .. } => {
+                Self::new(code, text).hint("GET /providers lists the providers of this server")
+            }
+            Rejection::MountRefused { .. } | Rejection::BundleRefused { .. } => {
+                Self::new(code, text).hint("the platform's allowed_host_roots names what may be used")
             }
             Rejection::NoPoint(_) => Self::new(code, text).hint(
                 "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
@@ -330,7 +359,7 @@ impl From<OperateError> for Problem {
             "permission_denied" => Code::PermissionDenied,
             "read_only" => Code::ReadOnly,
             "changed" => Code::Changed,
-            "no_space" => Code::InsufficientStorage,
+            "no_space" | "no_room" => Code::DiskLimit,
             "unreachable" | "interrupted" => {
                 return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
             }
@@ -384,6 +413,10 @@ impl From<StoreError> for Problem {
                 Self::full()
             }
             StoreError::Unavailable { .. } | StoreError::Closed => {
+                log(&error);
+                Self::new(Code::Unavailable, error.to_string()).retry_after(5)
+            }
+            StoreError::NotOwner { .. } => {
                 log(&error);
                 Self::new(Code::Unavailable, error.to_string()).retry_after(5)
             }

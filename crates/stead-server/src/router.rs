@@ -14,7 +14,7 @@ use crate::routes::{
     agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, images, platform, pool,
     projects, prompts, providers, rewind, runs, sessions, snapshots, tools, usage,
 };
-use crate::{auth, host, mcp, openapi, problem, request_log};
+use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
 /// Every route, in the order of the contract.
 pub(crate) fn table() -> OpenApiRouter<App> {
@@ -61,7 +61,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::call_tool))
         .routes(routes!(files::read_root, files::put_root))
         // The same root, as one writes a directory; the document names it once.
-        .route("/sessions/{id}/files/", get(files::read_root))
+        .route("/sessions/{id}/files/", get(files::read_root).put(files::put_root))
         .routes(routes!(files::read, files::head, files::put, files::delete))
         .routes(routes!(execs::create, execs::list))
         .routes(routes!(execs::show, execs::kill))
@@ -92,11 +92,12 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(audit::list))
 }
 
-/// The routes behind what every request passes: log, one form for errors, no panic gets out, the right door, a valid token.
+/// The routes behind what every request passes: log, one form for errors, no panic gets out, the right door, a valid token, the token's quota.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = table().split_for_parts();
     router
         .merge(mcp::router(&app))
+        .layer(from_fn_with_state(app.clone(), quota::admit))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
         .layer(from_fn_with_state(app.clone(), host::check))
         .layer(CatchPanicLayer::custom(problem::panicked))

@@ -66,6 +66,7 @@ schemas! {
     ToolName = words(stead_core::tool::ToolName::ALL.iter().map(|word| word.as_str()));
     ProviderName = words(stead_core::config::ProviderName::ALL.iter().map(|word| word.as_str()));
     ResourceLimits = config::resource_limits();
+    Network = config::network();
     WorkspaceConfig = config::workspace_config();
     AgentCapabilities = registry::agent_capabilities();
     ContentBinding = registry::content_binding();
@@ -123,6 +124,7 @@ schemas! {
     PutForm = words(["directory", "tar"]);
     DiffForm = words(["json", "patch"]);
     ExportForm = words(["tar", "patch"]);
+    AuditType = words(stead_core::AuditKind::ALL.iter().map(|word| word.as_str()));
     Event = state::event();
     StreamedEvent = state::streamed_event();
     SessionState = state::session_state();

@@ -1,7 +1,8 @@
 //! The accept loop: from a listener to requests, and from a shutdown to silence.
 //!
-//! Every connection is a task of its own and bounded in number, in time and in size. When the shutdown comes nothing more is accepted, event streams end at
-//! once, requests have [`ServerConfig::drain_timeout`] to finish, and then whatever is left is dropped: the journal knows what it was doing.
+//! Every connection is a task of its own and bounded in number ([`Connections`]), in time and in size. After the shutdown began nothing more is
+//! accepted, event streams end at once, requests have [`ServerConfig::drain_timeout`] to finish, and the rest is dropped. The journal has
+//! the intents of what was dropped.
 
 use std::io;
 use std::sync::Arc;
@@ -9,14 +10,16 @@ use std::time::Duration;
 
 use stead_engine::Engine;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::answering::Answering;
 use crate::app::App;
 use crate::config::ServerConfig;
 use crate::connection;
+use crate::connections::Connections;
 use crate::metrics::Metrics;
+use crate::quota::Quotas;
 use crate::router;
 
 /// How long to wait before the next accept when the system has no more descriptors to give.
@@ -35,6 +38,7 @@ pub async fn serve(
     let drain_timeout = config.drain_timeout;
     let app = App {
         engine,
+        quotas: Quotas::new(&config),
         config: Arc::new(config),
         answering: Answering::default(),
         metrics: Metrics::install(),
@@ -57,37 +61,32 @@ pub async fn serve(
 }
 
 /// Never returns: errors of accept are the client's (gone already) or pass (no descriptors).
-async fn accept(listener: &TcpListener, app: &App, connections: &mut JoinSet<()>) {
+async fn accept(listener: &TcpListener, app: &App, tasks: &mut JoinSet<()>) {
     let service = router::router(app.clone());
-    let places = Arc::new(Semaphore::new(app.config.max_connections));
+    let connections = Connections::new(app.config.max_connections);
     let mut fold = tokio::time::interval(FOLD_METRICS_EVERY);
     loop {
         tokio::select! {
-            (stream, place) = next(listener, &places) => {
+            stream = next(listener, &connections) => {
+                // Without a place the stream is closed here: every request that could make room is being answered.
+                let Some(place) = connections.enter() else { continue };
                 let (service, app) = (service.clone(), app.clone());
-                connections.spawn(async move {
-                    connection::run(stream, service, &app).await;
-                    drop(place);
-                });
+                tasks.spawn(async move { connection::run(stream, service, &app, place).await });
             }
-            Some(_) = connections.join_next() => {}
+            Some(_) = tasks.join_next() => {}
             _ = fold.tick() => app.metrics.fold(),
         }
     }
 }
 
-/// The next connection, once there is a place for it; until then it waits in the kernel's queue.
-async fn next(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> (TcpStream, Option<tokio::sync::OwnedSemaphorePermit>) {
-    let place = places.clone().acquire_owned().await.ok();
+async fn next(listener: &TcpListener, connections: &Connections) -> TcpStream {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, _)) => return stream,
             Err(error) if is_client_gone(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection; trying again");
+                tracing::warn!(%error, "cannot accept a connection; closing an idle one and trying again");
+                connections.make_room();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -65,7 +65,7 @@ fn bash() -> (&'static str, Value) {
             "cwd": {"type": "string", "default": "/workspace", "description": "Working directory."},
             "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Variables added for this command."},
             "stdin": {"type": "string", "description": "Text given on standard input."},
-            "timeout": {"type": "integer", "minimum": 1, "maximum": 120, "default": 30, "description": "Seconds; then every process of the command is killed and the exit code is 124."},
+            "timeout": {"type": "number", "default": 30, "description": "Seconds, clamped to 1 to 120; then every process of the command is killed and the exit code is 124."},
             "capture_output": {"type": "boolean", "default": true, "description": "Return standard output and error, at most 32 KiB each."},
         }),
     );
@@ -119,7 +119,7 @@ fn python() -> (&'static str, Value) {
         &["code"],
         json!({
             "code": {"type": "string", "description": "A Python program."},
-            "timeout": {"type": "integer", "minimum": 1, "maximum": 5, "default": 5, "description": "Seconds."},
+            "timeout": {"type": "number", "default": 5, "description": "Seconds, clamped to 1 to 5."},
         }),
     );
     ("Run python3 -c in the workspace's box, for at most 5 seconds.", parameters)

@@ -1,14 +1,14 @@
 //! Bodies of any size, taken as they come: nothing is held but the piece at hand.
 //!
-//! A body may be as long as [`crate::ServerConfig::max_upload_bytes`] and take any time in all, but no piece of it may be waited for longer than the
-//! body timeout. What is wrong with it travels as an `io::Error` through whoever reads it, and comes out as the problem it is ([`refusal`]).
+//! A body may be as long as [`crate::ServerConfig::max_upload_bytes`]. No piece of it may take longer than the body timeout, and in each such
+//! span [`LEAST_PER_SPAN`] bytes have to arrive, so an upload of a byte now and then ends. What is wrong with it travels as an `io::Error` through whoever reads it, and comes out as the problem it is ([`refusal`]).
 //!
 //! Whoever stops reading has an answer to give, and many clients listen only when they have sent it all: a connection that is closed on them is
 //! all they learn. So the rest is taken and thrown away, for a while ([`Rest`]).
 
 use std::fmt;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::BodyDataStream;
 use axum::extract::{FromRequest, Request};
@@ -24,6 +24,8 @@ use crate::problem::{Code, Problem};
 /// What is thrown away of a body nobody wants any more: as much as most are long, and for as long as somebody may be kept waiting.
 const MOST_THROWN: u64 = 1 << 30;
 const LINGER: Duration = Duration::from_secs(30);
+/// Bytes that have to arrive within each body timeout.
+const LEAST_PER_SPAN: u64 = 16 << 10;
 
 pub(crate) struct Upload {
     rest: Rest,
@@ -54,7 +56,8 @@ impl FromRequest<App> for Upload {
 impl Upload {
     pub(crate) fn reader(self) -> impl AsyncRead + Unpin + Send {
         let Self { rest, limit, patience } = self;
-        let pieces = stream::try_unfold((rest, 0), move |(mut rest, before)| async move {
+        let pieces = stream::try_unfold((rest, Progress::new(patience)), move |(mut rest, mut progress)| async move {
+            let began = Instant::now();
             let piece = match tokio::time::timeout(patience, rest.next()).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(piece))) => piece,
@@ -67,8 +70,11 @@ impl Upload {
                     return Err(failed(Problem::new(Code::BodyTimeout, detail)));
                 }
             };
-            let total = before + piece.len() as u64;
-            if total > limit { Err(failed(too_large(limit))) } else { Ok(Some((piece, (rest, total)))) }
+            if let Err(problem) = progress.add(piece.len() as u64, began.elapsed()) {
+                drop(rest.body.take());
+                return Err(failed(problem));
+            }
+            if progress.total > limit { Err(failed(too_large(limit))) } else { Ok(Some((piece, (rest, progress)))) }
         });
         StreamReader::new(Box::pin(pieces))
     }
@@ -99,6 +105,36 @@ impl Upload {
             Ok(None) => Ok(()),
             _ => Err(Problem::new(Code::Conflict, "a directory has no bytes of its own: send no body")),
         }
+    }
+}
+
+/// How much of a body arrived, in all and in the current span. Only the time spent waiting for the client counts.
+struct Progress {
+    total: u64,
+    in_span: u64,
+    waited: Duration,
+    span: Duration,
+}
+
+impl Progress {
+    fn new(span: Duration) -> Self {
+        Self { total: 0, in_span: 0, waited: Duration::ZERO, span }
+    }
+
+    fn add(&mut self, bytes: u64, waited: Duration) -> Result<(), Problem> {
+        self.total += bytes;
+        self.in_span += bytes;
+        self.waited += waited;
+        if self.waited < self.span {
+            return Ok(());
+        }
+        if self.in_span < LEAST_PER_SPAN {
+            let seconds = self.span.as_secs();
+            let detail = format!("the body arrives too slowly: less than {LEAST_PER_SPAN} bytes in {seconds} seconds");
+            return Err(Problem::new(Code::BodyTimeout, detail));
+        }
+        (self.in_span, self.waited) = (0, Duration::ZERO);
+        Ok(())
     }
 }
 

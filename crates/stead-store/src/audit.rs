@@ -4,8 +4,9 @@ use stead_core::{SessionId, Timestamp};
 
 use crate::error::StoreError;
 use crate::failpoints;
+use crate::ledger::{self, Entry};
 use crate::operation::Operation;
-use crate::sql::{Conn, Statement, values};
+use crate::sql::{Conn, values};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
@@ -45,26 +46,28 @@ pub enum AuditOrder {
     NewestFirst,
 }
 
-/// What writes rows in the transaction of whatever they tell of.
-pub(crate) fn inserts(entries: &[AuditEntry]) -> Result<Vec<Statement>, StoreError> {
-    let insert = |entry: &AuditEntry| {
+/// Writes rows in the transaction of the change they describe; returns their ledger rows.
+pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Result<Vec<Entry>, StoreError> {
+    let mut written = Vec::with_capacity(entries.len());
+    for entry in entries {
         failpoints::audit()?;
-        Ok(Statement {
-            sql: "INSERT INTO audit (at, kind, actor, session, body) VALUES ($1, $2, $3, $4, $5)",
-            values: values![
-                entry.at,
-                entry.kind.clone(),
-                entry.actor.clone(),
-                entry.session.map(|id| id.to_string()),
-                entry.body.clone()
-            ],
-        })
-    };
-    entries.iter().map(insert).collect()
-}
-
-pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Result<(), StoreError> {
-    conn.together("write the audit log", inserts(entries)?).await.map(drop)
+        let row: Option<(i64,)> = conn
+            .optional(
+                "write the audit log",
+                "INSERT INTO audit (at, kind, actor, session, body) VALUES ($1, $2, $3, $4, $5) RETURNING id",
+                values![
+                    entry.at,
+                    entry.kind.clone(),
+                    entry.actor.clone(),
+                    entry.session.map(|id| id.to_string()),
+                    entry.body.clone()
+                ],
+            )
+            .await?;
+        let (id,) = row.ok_or_else(|| StoreError::corrupt("audit row", "an insert returned no row"))?;
+        written.push(Entry::audit(id, entry));
+    }
+    Ok(written)
 }
 
 /// Audit on its own: a refusal changes nothing else.
@@ -75,7 +78,8 @@ impl Operation for RecordAudit {
     type Error = StoreError;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        insert(conn, &self.0).await
+        let written = insert(conn, &self.0).await?;
+        ledger::append(conn, written).await
     }
 }
 

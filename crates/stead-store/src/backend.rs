@@ -3,12 +3,16 @@
 //! Invariant: `write` answers `Ok` only after `COMMIT` was confirmed. SQLite's writes all go through the one writer task;
 //! PostgreSQL's run side by side, each in a transaction, and are run again when the server asks for it.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use sqlx::pool::PoolConnection;
-use sqlx::{Connection as _, PgPool, Postgres, Sqlite, SqlitePool};
+use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Row as _, Sqlite, SqlitePool};
 
 use crate::error::StoreError;
 use crate::failpoints;
-use crate::operation::{Operation, is_transient};
+use crate::fence::Fence;
+use crate::operation::{Access, Operation, is_transient};
 use crate::sql::Conn;
 use crate::writer::Writer;
 
@@ -16,8 +20,14 @@ use crate::writer::Writer;
 const ATTEMPTS: u32 = 5;
 
 #[derive(Debug)]
-pub(crate) enum Backend {
-    Sqlite { readers: SqlitePool, writer: Writer },
+pub(crate) struct Backend {
+    pub(crate) connections: Connections,
+    pub(crate) fence: Arc<Fence>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Connections {
+    Sqlite { path: PathBuf, readers: SqlitePool, writer: Writer },
     Postgres(PgPool),
 }
 
@@ -38,21 +48,22 @@ impl Reader {
 
 impl Backend {
     pub(crate) async fn reader(&self) -> Result<Reader, StoreError> {
-        match self {
-            Self::Sqlite { readers, .. } => readers.acquire().await.map(Reader::Sqlite),
-            Self::Postgres(pool) => pool.acquire().await.map(Reader::Postgres),
+        match &self.connections {
+            Connections::Sqlite { readers, .. } => readers.acquire().await.map(Reader::Sqlite),
+            Connections::Postgres(pool) => pool.acquire().await.map(Reader::Postgres),
         }
         .map_err(|error| StoreError::from_driver("get a connection", error))
     }
 
     pub(crate) async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, O::Error> {
-        let pool = match self {
-            Self::Sqlite { writer, .. } => return writer.write(operation).await,
-            Self::Postgres(pool) => pool,
+        self.fence.check()?;
+        let pool = match &self.connections {
+            Connections::Sqlite { writer, .. } => return writer.write(operation).await,
+            Connections::Postgres(pool) => pool,
         };
         let mut attempt = 1;
         loop {
-            match transact(pool, &operation).await {
+            match transact(pool, &self.fence, &operation).await {
                 Err(error) if attempt < ATTEMPTS && is_transient(&error) => attempt += 1,
                 answer => return answer,
             }
@@ -60,21 +71,22 @@ impl Backend {
     }
 
     pub(crate) async fn close(&self) {
-        match self {
-            Self::Sqlite { readers, writer } => {
+        match &self.connections {
+            Connections::Sqlite { readers, writer, .. } => {
                 // Readers first: the last connection to close is then the writer, which empties the WAL.
                 readers.close().await;
                 writer.close().await;
             }
-            Self::Postgres(pool) => pool.close().await,
+            Connections::Postgres(pool) => pool.close().await,
         }
     }
 }
 
-async fn transact<O: Operation>(pool: &PgPool, operation: &O) -> Result<O::Output, O::Error> {
+async fn transact<O: Operation>(pool: &PgPool, fence: &Fence, operation: &O) -> Result<O::Output, O::Error> {
     let begin = |error| StoreError::from_driver("begin a transaction", error);
     let mut connection = pool.acquire().await.map_err(begin)?;
     let mut transaction = connection.begin().await.map_err(begin)?;
+    enter(&mut transaction, fence, O::ACCESS).await?;
     let answer = operation.run(&mut Conn::Postgres(&mut transaction)).await;
     let output = match answer {
         Ok(output) => output,
@@ -90,6 +102,32 @@ async fn transact<O: Operation>(pool: &PgPool, operation: &O) -> Result<O::Outpu
     transaction.commit().await.map_err(commit_failed)?;
     failpoints::after_commit()?;
     Ok(output)
+}
+
+/// Takes the lock every write holds until it ends, then refuses a server whose epoch has passed.
+///
+/// A takeover holds the lock exclusively while it raises the epoch. So a write either ends before the takeover or sees its
+/// epoch: READ COMMITTED gives the second statement a snapshot taken after the lock was granted.
+async fn enter(transaction: &mut PgConnection, fence: &Fence, access: Access) -> Result<(), StoreError> {
+    // The number is arbitrary, and the same in every server that shares the database. One text is one round trip.
+    let text = match access {
+        Access::Shared => {
+            "SELECT pg_advisory_xact_lock_shared(126943754281987); SELECT epoch FROM owner WHERE id = 1"
+        }
+        Access::Exclusive => "SELECT pg_advisory_xact_lock(126943754281987); SELECT epoch FROM owner WHERE id = 1",
+    };
+    let failed = |error| StoreError::from_driver("check who owns the database", error);
+    let rows = sqlx::raw_sql(text).fetch_all(transaction).await.map_err(failed)?;
+    let found: Option<i64> = rows.last().map(|row| row.try_get(0)).transpose().map_err(failed)?;
+    match (fence.epoch(), found) {
+        (Some(ours), Some(found)) if ours != found => {
+            fence.lose(format!("another server took it over (epoch {found}, ours was {ours})"));
+            fence.check()
+        }
+        (_, None) => Err(StoreError::corrupt("owner", "the table owner is empty")),
+        // A takeover by this process runs before its epoch is known.
+        _ => Ok(()),
+    }
 }
 
 /// A `COMMIT` that the server answered with an error did not happen; one that it did not answer may have.

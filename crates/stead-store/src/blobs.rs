@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 pub use digest::{Digest, InvalidDigest};
 pub use error::BlobError;
 
-use files::Files;
+pub(crate) use files::Files;
 
 /// How much of a stream is held in memory.
 const CHUNK: usize = 256 * 1024;
@@ -45,6 +45,15 @@ pub struct StoredBlob {
     pub len: u64,
     /// When it was last put.
     pub modified: SystemTime,
+}
+
+/// Bytes that were stored for one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upload {
+    pub digest: Digest,
+    pub len: u64,
+    /// When the blob was made; `None` if it was there already.
+    pub(crate) made: Option<SystemTime>,
 }
 
 /// What became of a blob.
@@ -81,10 +90,25 @@ impl Blobs {
         blocking(move || files.check(&digest)).await
     }
 
-    /// Removes a blob that nobody refers to; `false` if there was none.
-    pub async fn remove(&self, digest: &Digest) -> Result<bool, BlobError> {
-        let (files, digest) = (Arc::clone(&self.files), *digest);
-        blocking(move || files.remove(&digest)).await
+    /// Removes a blob unless it was put or named at `before` or later; says whether it went.
+    pub(crate) async fn remove_older(&self, digest: &Digest, before: SystemTime) -> Result<bool, BlobError> {
+        let digest = *digest;
+        self.with_files(move |files| files.remove_if(&digest, |modified| modified < before)).await
+    }
+
+    /// Removes a blob if nothing put or named it after it was made at `made`; says whether it went.
+    pub(crate) async fn remove_unchanged(&self, digest: &Digest, made: SystemTime) -> Result<bool, BlobError> {
+        let digest = *digest;
+        self.with_files(move |files| files.remove_if(&digest, |modified| modified == made)).await
+    }
+
+    /// Runs blocking work on the files.
+    pub(crate) async fn with_files<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files) -> Result<T, BlobError> + Send + 'static,
+    ) -> Result<T, BlobError> {
+        let files = Arc::clone(&self.files);
+        blocking(move || work(&files)).await
     }
 
     /// Whether a blob could be put now: a few bytes are written, synced and dropped.
@@ -99,8 +123,8 @@ impl Blobs {
         blocking(move || files.put(&bytes)).await
     }
 
-    /// Like [`Blobs::put`] for content that may not fit in memory. Returns the digest and the length.
-    pub async fn put_stream(&self, mut content: impl AsyncRead + Unpin) -> Result<(Digest, u64), BlobError> {
+    /// Like [`Blobs::put`] for content that may not fit in memory. A content that cannot be read to its end leaves nothing.
+    pub async fn put_stream(&self, mut content: impl AsyncRead + Unpin) -> Result<Upload, BlobError> {
         let files = Arc::clone(&self.files);
         let mut draft = blocking(move || files.draft()).await?;
         let mut chunk = Vec::with_capacity(CHUNK);

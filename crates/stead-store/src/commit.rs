@@ -1,7 +1,7 @@
 //! The journal's only write: events, the session's projection, audit and the idempotency claim in one transaction.
 //!
-//! Invariant: all of a [`Commit`] is there, or none. The order inside is fixed (key, admission, session row, events, audit), so
-//! that concurrent commits on PostgreSQL take their locks in one order and cannot deadlock.
+//! Invariant: all of a [`Commit`] is there, or none. The order inside is fixed (key, admission, session row, audit, events,
+//! ledger), so that concurrent commits on PostgreSQL take their locks in one order and cannot deadlock.
 
 use stead_core::{SessionId, Timestamp};
 
@@ -9,6 +9,7 @@ use crate::audit::{self, AuditEntry};
 use crate::chain::{self, Hash};
 use crate::error::StoreError;
 use crate::idempotency::{self, ClaimError, IdempotencyKey, IdempotencyRow};
+use crate::ledger::{self, Entry, SessionRecord};
 use crate::operation::{Failure, Operation};
 use crate::session::{read_hash, read_seq};
 use crate::sql::{Conn, Statement, Value, values};
@@ -46,6 +47,8 @@ pub struct NewEvent {
 pub struct Head {
     pub status: String,
     pub live: bool,
+    /// Set if the session has a workspace or will have one. [`Admission`] counts only these sessions.
+    pub holds_workspace: bool,
     pub agent_type: String,
     pub project: Option<String>,
     pub due_at: Option<Timestamp>,
@@ -53,7 +56,7 @@ pub struct Head {
     pub final_hash: Option<String>,
 }
 
-/// The commit is refused if `max_live` other sessions are live.
+/// The commit is refused if `max_live` other sessions with a workspace are live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
     pub max_live: u32,
@@ -123,18 +126,23 @@ impl Operation for Commit {
         if let Some(admission) = self.admission {
             self.admit(conn, admission).await?;
         }
-        let (seq, prev) = if self.create { (0, chain::genesis(self.session)) } else { self.lock_head(conn).await? };
+        let (seq, prev, created_at) = match self.create {
+            true => (0, chain::genesis(self.session), self.at),
+            false => self.lock_head(conn).await?,
+        };
         let links = self.links(seq, prev);
         let last_seq = seq + links.len() as u64;
         let head_hash = links.last().map_or(prev, |link| link.hash);
-        let mut statements = Vec::with_capacity(1 + links.len() + self.audit.len());
+        let audited = audit::insert(conn, &self.audit).await?;
+        let mut statements = Vec::with_capacity(2 + links.len() + audited.len());
         if self.create {
             self.insert_session(conn, last_seq, head_hash).await?;
         } else {
             statements.push(self.update_session(seq, last_seq, head_hash));
         }
         statements.extend(links.into_iter().map(|link| self.insert_event(link)));
-        statements.extend(audit::inserts(&self.audit)?);
+        statements.push(ledger::insert(self.ledger_entry(last_seq, head_hash, created_at)));
+        statements.extend(audited.into_iter().map(ledger::insert));
         let expected = statements.len() as u64;
         // Only the update can change nothing, and it cannot while the lock holds; the sequence in its WHERE is what makes it a
         // compare-and-set and not a hope.
@@ -173,7 +181,7 @@ impl Commit {
         let row: Option<(i64,)> = conn
             .optional(
                 "count live sessions",
-                "SELECT COUNT(*) FROM sessions WHERE live = 1 AND id <> $1",
+                "SELECT COUNT(*) FROM sessions WHERE live = 1 AND holds_workspace = 1 AND id <> $1",
                 values![self.session],
             )
             .await?;
@@ -185,17 +193,18 @@ impl Commit {
     }
 
     /// Reads the head and, on PostgreSQL, keeps everybody else from moving it until this transaction ends.
-    async fn lock_head(&self, conn: &mut Conn<'_>) -> Result<(u64, Hash), CommitError> {
+    async fn lock_head(&self, conn: &mut Conn<'_>) -> Result<(u64, Hash, Timestamp), CommitError> {
         let sql = conn.either(
-            "SELECT seq, head_hash FROM sessions WHERE id = $1",
-            "SELECT seq, head_hash FROM sessions WHERE id = $1 FOR UPDATE",
+            "SELECT seq, head_hash, created_at FROM sessions WHERE id = $1",
+            "SELECT seq, head_hash, created_at FROM sessions WHERE id = $1 FOR UPDATE",
         );
-        let row: Option<(i64, Vec<u8>)> = conn.optional("read a session's head", sql, values![self.session]).await?;
-        let (seq, hash) = row.ok_or(CommitError::UnknownSession)?;
+        let row: Option<(i64, Vec<u8>, i64)> =
+            conn.optional("read a session's head", sql, values![self.session]).await?;
+        let (seq, hash, created_at) = row.ok_or(CommitError::UnknownSession)?;
         let (actual, hash) = (read_seq(seq)?, read_hash(&hash)?);
         match self.expected_seq {
             Some(expected) if expected != actual => Err(CommitError::Conflict { expected, actual }),
-            _ => Ok((actual, hash)),
+            _ => Ok((actual, hash, Timestamp::from_millis(created_at))),
         }
     }
 
@@ -204,8 +213,8 @@ impl Commit {
             .execute(
                 "create a session",
                 "INSERT INTO sessions \
-                 (id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) ON CONFLICT (id) DO NOTHING",
+                 (id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at, \
+                 holds_workspace) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11) ON CONFLICT (id) DO NOTHING",
                 self.row(seq, hash),
             )
             .await?;
@@ -217,12 +226,12 @@ impl Commit {
         values.push(from.into());
         Statement {
             sql: "UPDATE sessions SET seq = $2, head_hash = $3, status = $4, live = $5, agent_type = $6, project = $7, \
-                  due_at = $8, final_hash = $9, updated_at = $10 WHERE id = $1 AND seq = $11",
+                  due_at = $8, final_hash = $9, updated_at = $10, holds_workspace = $11 WHERE id = $1 AND seq = $12",
             values,
         }
     }
 
-    /// What a session's row says after the events: `$1` to `$10`.
+    /// What a session's row says after the events: `$1` to `$11`.
     fn row(&self, seq: u64, hash: Hash) -> Vec<Value> {
         let head = &self.head;
         values![
@@ -235,8 +244,26 @@ impl Commit {
             head.project.clone(),
             head.due_at.map(Timestamp::millis),
             head.final_hash.clone(),
-            self.at
+            self.at,
+            head.holds_workspace
         ]
+    }
+
+    fn ledger_entry(&self, seq: u64, head_hash: Hash, created_at: Timestamp) -> Entry {
+        let head = &self.head;
+        Entry::session(&SessionRecord {
+            id: &self.session.to_string(),
+            seq: i64::try_from(seq).unwrap_or(i64::MAX),
+            head_hash,
+            status: &head.status,
+            live: i64::from(head.live),
+            agent_type: &head.agent_type,
+            project: head.project.as_deref(),
+            due_at: head.due_at.map(Timestamp::millis),
+            final_hash: head.final_hash.as_deref(),
+            created_at: created_at.millis(),
+            updated_at: self.at.millis(),
+        })
     }
 
     fn insert_event(&self, link: Link<'_>) -> Statement {

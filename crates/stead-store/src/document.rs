@@ -9,6 +9,7 @@ use crate::audit::{self, AuditEntry};
 use crate::commit::IdempotencyClaim;
 use crate::error::StoreError;
 use crate::idempotency::{self, ClaimError, IdempotencyRow};
+use crate::ledger::{self, DocumentRecord, Entry};
 use crate::operation::{Failure, Operation};
 use crate::sql::{Conn, values};
 
@@ -25,6 +26,16 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
+    pub const ALL: [Self; 7] = [
+        Self::Platform,
+        Self::Project,
+        Self::AgentType,
+        Self::Content,
+        Self::ContentVersion,
+        Self::Token,
+        Self::Digest,
+    ];
+
     /// The name in the database: never change one.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -196,7 +207,17 @@ impl Operation for DocumentWrite {
             values![self.kind.as_str(), self.id.clone(), document.revision, self.body.clone(), created_at, self.at],
         )
         .await?;
-        audit::insert(conn, &self.audit).await?;
+        let mut entries = vec![Entry::document(&DocumentRecord {
+            kind: self.kind.as_str(),
+            id: &self.id,
+            revision: document.revision,
+            deleted: 0,
+            body: &self.body,
+            created_at: created_at.millis(),
+            updated_at: self.at.millis(),
+        })];
+        entries.extend(audit::insert(conn, &self.audit).await?);
+        ledger::append(conn, entries).await?;
         Ok(document)
     }
 }
@@ -238,17 +259,20 @@ impl Operation for DeleteDocument {
     type Error = StoreError;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
-        let deleted = conn
-            .execute(
+        let row: Option<(i64, i64, i64)> = conn
+            .optional(
                 "delete a document",
                 "UPDATE documents SET deleted = 1, body = '', revision = revision + 1 \
-                 WHERE kind = $1 AND id = $2 AND deleted = 0",
+                 WHERE kind = $1 AND id = $2 AND deleted = 0 RETURNING revision, created_at, updated_at",
                 values![self.kind.as_str(), self.id.clone()],
             )
             .await?;
-        if deleted == 1 {
-            audit::insert(conn, &self.audit).await?;
-        }
-        Ok(deleted == 1)
+        let Some((revision, created_at, updated_at)) = row else { return Ok(false) };
+        let (kind, id) = (self.kind.as_str(), self.id.as_str());
+        let record = DocumentRecord { kind, id, revision, deleted: 1, body: "", created_at, updated_at };
+        let mut entries = vec![Entry::document(&record)];
+        entries.extend(audit::insert(conn, &self.audit).await?);
+        ledger::append(conn, entries).await?;
+        Ok(true)
     }
 }

@@ -24,6 +24,9 @@ pub enum StoreError {
         #[source]
         source: BoxedSource,
     },
+    /// This server may not write: its lock on the database is lost or in doubt. Nothing was acknowledged.
+    #[error("this server does not own its database: {reason}")]
+    NotOwner { reason: String },
     /// The store was closed, by [`crate::Store::close`] or because its runtime is going down.
     #[error("the store is closed")]
     Closed,
@@ -72,6 +75,11 @@ pub enum OpenError {
         database: String,
         #[source]
         source: BoxedSource,
+    },
+    #[error("cannot find out which blobs the database refers to")]
+    References {
+        #[source]
+        source: StoreError,
     },
     #[error("cannot open the blob directory")]
     Blobs {

@@ -1,25 +1,21 @@
-//! Blobs nobody refers to any more.
+//! Blobs that nothing refers to any more, by the table of references.
 //!
-//! What is referred to is found without knowing who refers: every place in the database, of every table and column, that spells a
-//! blob's 64 hexadecimal digits (or holds its 32 bytes) keeps it, and so does a JSON blob that is kept itself. A table added
-//! tomorrow is looked through tomorrow; the worst a coincidence can do is keep a blob too long.
-//!
-//! The invariant: the caller owns the store, so nothing refers to a blob while we look that did not before; and a blob younger than
-//! the grace period is left alone, because whoever put it may not have referred to it yet.
+//! A database from before that table is read once, whole, when it is first opened ([`backfill`]).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::SystemTime;
 
-use futures::TryStreamExt as _;
-use sqlx::{AssertSqlSafe, Postgres, Sqlite};
-use tokio::io::AsyncReadExt as _;
-
-use crate::blobs::{Blobs, Digest, StoredBlob};
+use crate::blobs::{BlobError, Blobs, StoredBlob};
+use crate::document::DocumentKind;
 use crate::error::StoreError;
+use crate::references::{self, Age, Holder, References};
+use crate::session::SessionQuery;
 use crate::sql::{Conn, values};
+use crate::store::Store;
 
-const DIGITS: usize = 64;
-const CHUNK: usize = 256 * 1024;
+const PAGE: u32 = 500;
+/// The setting that says that every reference of older versions is in the table.
+const COMPLETE: &str = "blob_references_complete";
 
 /// Blobs that are older than the moment and that nothing refers to, sorted.
 pub(crate) async fn unreferenced(
@@ -27,115 +23,74 @@ pub(crate) async fn unreferenced(
     blobs: &Blobs,
     before: SystemTime,
 ) -> Result<Vec<StoredBlob>, StoreError> {
-    let all = blobs.list().await.map_err(unreadable)?;
-    let mut search =
-        Search { unseen: all.iter().map(|blob| (blob.digest.to_hex(), *blob)).collect(), kept: Vec::new() };
-    for column in columns(conn).await? {
-        look_through(conn, column, &mut search).await?;
-    }
-    // Blobs too young to judge keep what they refer to as well.
-    let young: Vec<String> =
-        search.unseen.iter().filter(|(_, blob)| blob.modified >= before).map(|(hex, _)| hex.clone()).collect();
-    young.iter().for_each(|hex| search.keep(hex));
-    while let Some(kept) = search.kept.pop() {
-        look_into(blobs, &kept, &mut search).await?;
-    }
-    let mut garbage: Vec<StoredBlob> = search.unseen.into_values().collect();
-    garbage.sort_unstable_by_key(|blob| blob.digest);
-    Ok(garbage)
+    // The files first: a blob that is put and named after this is not in the list.
+    let (mut old, young): (Vec<StoredBlob>, Vec<StoredBlob>) =
+        blobs.list().await.map_err(unreadable)?.into_iter().partition(|blob| blob.modified < before);
+    // A manifest that nothing names yet keeps what it names.
+    let young: String = young.iter().map(|blob| format!("{}\n", blob.digest)).collect();
+    let kept =
+        references::named_in(blobs, std::iter::once(young.as_str()), Age::Unchanged).await.map_err(unreadable)?;
+    old.retain(|blob| !kept.contains_key(&blob.digest));
+    let sql = "SELECT DISTINCT digest FROM blob_references";
+    let held: Vec<(String,)> = conn.all("list references to blobs", sql, values![]).await?;
+    let held: HashSet<String> = held.into_iter().map(|(digest,)| digest).collect();
+    old.retain(|blob| !held.contains(&blob.digest.to_hex()));
+    old.sort_unstable_by_key(|blob| blob.digest);
+    Ok(old)
 }
 
-struct Search {
-    /// Blobs nothing was found to refer to, by their digits.
-    unseen: HashMap<String, StoredBlob>,
-    /// Blobs that are referred to and whose own references were not looked for yet.
-    kept: Vec<Digest>,
-}
-
-impl Search {
-    fn keep(&mut self, digits: &str) {
-        self.kept.extend(self.unseen.remove(digits).map(|blob| blob.digest));
+/// Finds the references of a database that was written before there was a table of them.
+pub(crate) async fn backfill(store: &Store) -> Result<(), StoreError> {
+    if store.has_setting(COMPLETE).await? {
+        return Ok(());
     }
-
-    /// Keeps every blob whose digits are in the text. A longer run of digits may hold a digest anywhere.
-    fn read(&mut self, text: &[u8]) {
-        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        for run in text.split(|byte| !is_digit(byte)).filter(|run| run.len() >= DIGITS) {
-            for digits in run.windows(DIGITS) {
-                if let Ok(digits) = std::str::from_utf8(digits) {
-                    self.keep(digits);
-                }
-            }
-        }
-    }
-}
-
-/// A query for everything in one column, as text.
-struct Column(String);
-
-async fn columns(conn: &mut Conn<'_>) -> Result<Vec<Column>, StoreError> {
-    let sql = conn.either(
-        "SELECT m.name, c.name, '' FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'",
-        "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns \
-         WHERE table_schema = current_schema()",
-    );
-    let found: Vec<(String, String, String)> = conn.all("list the columns", sql, values![]).await?;
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let query = |(table, column, kind): (String, String, String)| {
-        let (table, column) = (quoted(&table), quoted(&column));
-        let text = match (&*conn, kind.as_str()) {
-            (Conn::Sqlite(_), _) => {
-                format!("CASE typeof({column}) WHEN 'blob' THEN lower(hex({column})) ELSE CAST({column} AS TEXT) END")
-            }
-            (Conn::Postgres(_), "bytea") => format!("encode({column}, 'hex')"),
-            (Conn::Postgres(_), _) => format!("{column}::text"),
-        };
-        Column(format!("SELECT * FROM (SELECT {text} AS held FROM {table}) AS found WHERE length(held) >= {DIGITS}"))
-    };
-    Ok(found.into_iter().map(query).collect())
-}
-
-/// One value in memory at a time.
-async fn look_through(conn: &mut Conn<'_>, column: Column, search: &mut Search) -> Result<(), StoreError> {
-    let failed = |error| StoreError::from_driver("look for references to blobs", error);
-    let query = AssertSqlSafe(column.0);
-    match conn {
-        Conn::Sqlite(connection) => {
-            let mut rows = sqlx::query_scalar::<Sqlite, String>(query).fetch(&mut **connection);
-            while let Some(text) = rows.try_next().await.map_err(failed)? {
-                search.read(text.as_bytes());
-            }
-        }
-        Conn::Postgres(connection) => {
-            let mut rows = sqlx::query_scalar::<Postgres, String>(query).fetch(&mut **connection);
-            while let Some(text) = rows.try_next().await.map_err(failed)? {
-                search.read(text.as_bytes());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A manifest is JSON; other bytes refer to nothing.
-async fn look_into(blobs: &Blobs, digest: &Digest, search: &mut Search) -> Result<(), StoreError> {
-    let failed = |source| StoreError::Unavailable { doing: "read a blob", source };
-    let Some(mut opened) = blobs.open(digest).await.map_err(unreadable)? else { return Ok(()) };
-    let mut text = Vec::with_capacity(CHUNK + DIGITS);
-    let mut first = true;
+    let mut after = None;
     loop {
-        // The end of the chunk before stays: a digest may lie across the border.
-        text.drain(..text.len().saturating_sub(DIGITS));
-        let read = (&mut opened.file).take(CHUNK as u64).read_to_end(&mut text).await;
-        let read = read.map_err(|error| failed(error.into()))?;
-        let json = matches!(text.trim_ascii_start().first(), Some(b'{' | b'['));
-        if read == 0 || (first && !json) {
-            return Ok(());
+        let page = store.sessions(SessionQuery { after, limit: PAGE, ..SessionQuery::default() }).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        for session in &page {
+            backfill_session(store, session.id).await?;
         }
-        first = false;
-        search.read(&text);
+    }
+    for kind in DocumentKind::ALL {
+        backfill_documents(store, kind).await?;
+    }
+    store.setting_or_insert(COMPLETE, "1").await.map(drop)
+}
+
+async fn backfill_session(store: &Store, session: stead_core::SessionId) -> Result<(), StoreError> {
+    let mut after = 0;
+    loop {
+        let page = store.events(session, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.seq;
+        let kept = page.iter().filter(|event| references::keeps(&event.kind)).map(|event| event.payload.as_str());
+        refer(store, Holder::Session(session), kept).await?;
     }
 }
 
-fn unreadable(error: crate::BlobError) -> StoreError {
+async fn backfill_documents(store: &Store, kind: DocumentKind) -> Result<(), StoreError> {
+    let mut after: Option<String> = None;
+    loop {
+        let page = store.documents(kind, after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.id.clone());
+        for document in &page {
+            let holder = match kind {
+                DocumentKind::ContentVersion => Holder::Content { name: document.id.clone() },
+                _ => Holder::Document { kind: kind.as_str(), id: document.id.clone() },
+            };
+            refer(store, holder, std::iter::once(document.body.as_str())).await?;
+        }
+    }
+}
+
+async fn refer(store: &Store, holder: Holder, texts: impl Iterator<Item = &str>) -> Result<(), StoreError> {
+    let named = references::named_in(store.blobs(), texts, Age::Renewed).await.map_err(unreadable)?;
+    if named.is_empty() { Ok(()) } else { store.refer(References { holder, named }).await }
+}
+
+pub(crate) fn unreadable(error: BlobError) -> StoreError {
     StoreError::Unavailable { doing: "look at the blobs", source: error.into() }
 }

@@ -4,6 +4,8 @@
 //! audit), is on disk together; an `Err` other than [`StoreError::OutcomeUnknown`] means that none of it is. The
 //! store knows no rules: events are opaque JSON text with a type name.
 //!
+//! Every write also adds to the ledger (`ledger.rs`), which `stead verify` checks.
+//!
 //! Start with [`Store`] (every operation), [`Commit`] (the journal's only write) and [`chain`] (the hash chain, usable
 //! without a database). `sql.rs` is the only file that sees two databases; `writer.rs` is SQLite's group commit.
 
@@ -18,11 +20,14 @@ mod directory;
 mod document;
 mod error;
 mod failpoints;
+mod fence;
 mod garbage;
 mod idempotency;
+mod ledger;
 mod open;
 mod operation;
 mod own;
+mod references;
 mod session;
 mod setting;
 mod sql;
@@ -31,15 +36,17 @@ mod verify;
 mod writer;
 
 pub use audit::{AuditEntry, AuditOrder, AuditQuery, AuditRow};
-pub use blobs::{BlobError, BlobState, Blobs, Digest, InvalidDigest, OpenBlob, StoredBlob};
+pub use blobs::{BlobError, BlobState, Blobs, Digest, InvalidDigest, OpenBlob, StoredBlob, Upload};
 pub use chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
 pub use commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
 pub use content::{ContentPush, PushError, version_id};
 pub use database::{Database, InvalidDatabase};
 pub use document::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode};
 pub use error::{BoxedSource, OpenError, StoreError};
+pub use fence::Standing;
 pub use idempotency::{IdempotencyKey, IdempotencyRow};
+pub use ledger::{Anchor, InvalidPublicKey, LedgerBreak, LedgerReport, PublicKey, Seal, Sealer, SealerError, Table};
 pub use own::Ownership;
 pub use session::{SessionQuery, SessionRow};
-pub use store::Store;
+pub use store::{Evidence, Store};
 pub use verify::ChainVerdict;

@@ -8,17 +8,19 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Connections};
 use crate::database::Database;
 use crate::directory;
 use crate::error::OpenError;
+use crate::fence::Fence;
 use crate::writer::Writer;
 
 static SQLITE_SCHEMA: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -50,7 +52,7 @@ pub(crate) async fn read_only(database: &Database) -> Result<Backend, OpenError>
         SqliteConnectOptions::new().filename(path).read_only(true).immutable(true).disable_statement_logging();
     let connection = options.connect().await.map_err(|error| cannot_connect(database, error))?;
     let readers = SqlitePoolOptions::new().max_connections(SQLITE_READERS).connect_lazy_with(options.clone());
-    Ok(Backend::Sqlite { readers, writer: Writer::start(connection, options) })
+    Ok(sqlite_backend(path, readers, connection, options))
 }
 
 async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> {
@@ -76,7 +78,18 @@ async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> 
         .test_before_acquire(false)
         // One way to write: whatever a bug sends to a reader, it cannot bypass the writer's queue.
         .connect_lazy_with(options.clone().pragma("query_only", "ON"));
-    Ok(Backend::Sqlite { readers, writer: Writer::start(connection, options) })
+    Ok(sqlite_backend(path, readers, connection, options))
+}
+
+fn sqlite_backend(
+    path: &Path,
+    readers: SqlitePool,
+    connection: SqliteConnection,
+    options: SqliteConnectOptions,
+) -> Backend {
+    let fence = Arc::new(Fence::new());
+    let writer = Writer::start(connection, options, Arc::clone(&fence));
+    Backend { connections: Connections::Sqlite { path: path.to_owned(), readers, writer }, fence }
 }
 
 /// Makes the file private from its first moment (`-wal` and `-shm` take its mode) and returns a lock on its directory.
@@ -119,7 +132,7 @@ async fn postgres(database: &Database, url: &str) -> Result<Backend, OpenError> 
             })
         })
         .connect_lazy_with(options);
-    Ok(Backend::Postgres(pool))
+    Ok(Backend { connections: Connections::Postgres(pool), fence: Arc::new(Fence::new()) })
 }
 
 async fn migrate<C: Migrate>(database: &Database, schema: &Migrator, connection: &mut C) -> Result<(), OpenError> {

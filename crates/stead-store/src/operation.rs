@@ -12,8 +12,16 @@ use crate::sql::Conn;
 pub(crate) trait Operation: Send + Sync + 'static {
     type Output: Send + 'static;
     type Error: Failure;
+    const ACCESS: Access = Access::Shared;
 
     fn run(&self, conn: &mut Conn<'_>) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
+}
+
+/// Whether other writes may run at the same time on PostgreSQL. SQLite has one writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Shared,
+    Exclusive,
 }
 
 /// An operation's error: a refusal of its own, or the database's.

@@ -1,44 +1,267 @@
 //! One server per store.
 //!
-//! SQLite's file is guarded by the lock on the home it lives in. A PostgreSQL database can be reached from anywhere, so a server holds an
-//! advisory lock on it for as long as its connection lives; the database lets go of it when the process dies, however it dies.
+//! A server that owns a store holds a lock that the system releases when the process dies: an `flock` on SQLite's file, an
+//! advisory lock of one PostgreSQL connection. It also raises the epoch in the table `owner`, which every PostgreSQL write
+//! checks (`backend.rs`). So the lock keeps a second server from starting, and the epoch keeps the first one from writing if
+//! its lock was lost and somebody else took it.
+//!
+//! A lost PostgreSQL connection (a failover, an administrator) is no takeover yet. The server refuses writes, connects again
+//! and continues if the epoch is still its own; otherwise the store is lost to it for good. A server from another home waits
+//! [`GRACE`] before it takes a lock whose holder did not stop in order, so the holder has the time to come back.
 
+use std::fs::{File, TryLockError};
+use std::mem::ManuallyDrop;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
+use tokio::task::JoinHandle;
 
-use crate::backend::{Backend, Reader};
+use crate::backend::{Backend, Connections};
 use crate::error::StoreError;
+use crate::fence::Fence;
+use crate::ledger;
+use crate::operation::{Access, Operation};
 use crate::sql::{Conn, values};
 
 const OWNER_LOCK: i64 = 0x73_74_65_61_64_02;
 /// A server that was just killed may still be known to the database for a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The kernel releases a file's lock with its process: a held one is held by a running server.
+const FILE_PATIENCE: Duration = Duration::from_millis(300);
+/// How long the lock must be free before a server from another home takes it.
+const GRACE: Duration = Duration::from_secs(3);
+const TRY_AGAIN: Duration = Duration::from_millis(50);
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// A database that does not answer for so long is treated as unreachable.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// The right to work on a store; given up when dropped.
 #[derive(Debug)]
 pub struct Ownership {
-    _connection: Option<PgConnection>,
+    fence: Arc<Fence>,
+    watcher: JoinHandle<()>,
+    /// Unlocked but never closed: closing any descriptor of the file drops the POSIX locks that SQLite holds on it.
+    file: Option<ManuallyDrop<File>>,
 }
 
-/// `None`: another server works on this store.
-pub(crate) async fn own(backend: &Backend) -> Result<Option<Ownership>, StoreError> {
-    let mut connection = match backend.reader().await? {
-        Reader::Sqlite(_) => return Ok(Some(Ownership { _connection: None })),
-        // Not the pool's any more: it must live as long as the ownership does.
-        Reader::Postgres(connection) => connection.detach(),
-    };
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let taken: Option<(bool,)> = Conn::Postgres(&mut connection)
-            .optional("take the store", "SELECT pg_try_advisory_lock($1)", values![OWNER_LOCK])
-            .await?;
-        if taken.is_some_and(|(taken,)| taken) {
-            return Ok(Some(Ownership { _connection: Some(connection) }));
+impl Drop for Ownership {
+    fn drop(&mut self) {
+        self.fence.release();
+        // The connection that holds PostgreSQL's lock belongs to the task.
+        self.watcher.abort();
+        if let Some(file) = &self.file
+            && let Err(error) = file.unlock()
+        {
+            tracing::warn!(%error, "cannot unlock the database file; the end of the process does");
         }
-        if Instant::now() > deadline {
-            return Ok(None);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// `None`: another server works on this store. `holder` names the home of this server.
+pub(crate) async fn own(backend: &Arc<Backend>, holder: &str) -> Result<Option<Ownership>, StoreError> {
+    let fence = Arc::clone(&backend.fence);
+    fence.unclaim();
+    let take_over = TakeOver { holder: holder.to_owned() };
+    match &backend.connections {
+        Connections::Sqlite { path, .. } => {
+            let Some(file) = lock_file(path).await? else { return Ok(None) };
+            let metadata = file.metadata().map_err(|error| unlockable(error.into()))?;
+            fence.guard_file(path, &metadata);
+            fence.claim(backend.write(take_over).await?);
+            let watcher = tokio::spawn(watch_file(Arc::clone(&fence)));
+            Ok(Some(Ownership { fence, watcher, file: Some(file) }))
+        }
+        Connections::Postgres(pool) => {
+            let Some(connection) = lock_database(pool, holder).await? else { return Ok(None) };
+            let epoch = backend.write(take_over).await?;
+            fence.claim(epoch);
+            let held = HeldLock { pool: pool.clone(), connection, epoch };
+            let watcher = tokio::spawn(held.watch(Arc::clone(&fence)));
+            Ok(Some(Ownership { fence, watcher, file: None }))
+        }
+    }
+}
+
+/// Notes that the owner stops in order: the next one need not wait for it to come back.
+pub(crate) struct Release;
+
+impl Operation for Release {
+    type Output = ();
+    type Error = StoreError;
+
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        conn.execute("release the database", "UPDATE owner SET released = 1 WHERE id = 1", values![]).await.map(drop)
+    }
+}
+
+/// Raises the epoch; with the first owner the ledger begins.
+struct TakeOver {
+    holder: String,
+}
+
+impl Operation for TakeOver {
+    type Output = i64;
+    type Error = StoreError;
+    /// Waits for every write under the epoch before.
+    const ACCESS: Access = Access::Exclusive;
+
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<i64, StoreError> {
+        let row: Option<(i64,)> = conn
+            .optional(
+                "take the database over",
+                "UPDATE owner SET epoch = epoch + 1, holder = $1, released = 0 WHERE id = 1 RETURNING epoch",
+                values![self.holder.clone()],
+            )
+            .await?;
+        ledger::begin(conn).await?;
+        row.map(|(epoch,)| epoch).ok_or_else(|| StoreError::corrupt("owner", "the table owner is empty"))
+    }
+}
+
+fn unlockable(source: crate::error::BoxedSource) -> StoreError {
+    StoreError::Unavailable { doing: "lock the database file", source }
+}
+
+async fn lock_file(path: &Path) -> Result<Option<ManuallyDrop<File>>, StoreError> {
+    let file = ManuallyDrop::new(File::open(path).map_err(|error| unlockable(error.into()))?);
+    let deadline = Instant::now() + FILE_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::Error(error)) => return Err(unlockable(error.into())),
+            Err(TryLockError::WouldBlock) if Instant::now() > deadline => return Ok(None),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(TRY_AGAIN).await,
+        }
+    }
+}
+
+/// Notices a replaced file also when nothing is written.
+async fn watch_file(fence: Arc<Fence>) {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        fence.standing();
+    }
+}
+
+async fn lock_database(pool: &PgPool, holder: &str) -> Result<Option<PgConnection>, StoreError> {
+    let mut connection = connect(pool).await?;
+    let deadline = Instant::now() + PATIENCE;
+    let mut free_since: Option<Instant> = None;
+    loop {
+        if try_lock(&mut connection).await? {
+            if may_take_now(&mut connection, holder).await? || free_since.is_some_and(|since| since.elapsed() >= GRACE) {
+                return Ok(Some(connection));
+            }
+            unlock(&mut connection).await?;
+            free_since.get_or_insert_with(Instant::now);
+        } else {
+            free_since = None;
+            if Instant::now() > deadline {
+                return Ok(None);
+            }
+        }
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
+/// A connection that is not the pool's any more: it must live as long as the lock does.
+async fn connect(pool: &PgPool) -> Result<PgConnection, StoreError> {
+    let connection = pool.acquire().await.map_err(|error| StoreError::from_driver("get a connection", error))?;
+    Ok(connection.detach())
+}
+
+async fn try_lock(connection: &mut PgConnection) -> Result<bool, StoreError> {
+    let sql = "SELECT pg_try_advisory_lock($1)";
+    let taken: Option<(bool,)> =
+        Conn::Postgres(connection).optional("take the store", sql, values![OWNER_LOCK]).await?;
+    Ok(taken.is_some_and(|(taken,)| taken))
+}
+
+async fn unlock(connection: &mut PgConnection) -> Result<(), StoreError> {
+    let sql = "SELECT pg_advisory_unlock($1)";
+    let _: Option<(bool,)> = Conn::Postgres(connection).optional("leave the store", sql, values![OWNER_LOCK]).await?;
+    Ok(())
+}
+
+/// The last owner stopped in order, or it was this home, whose own lock proves that it is gone.
+async fn may_take_now(connection: &mut PgConnection, holder: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT holder, released FROM owner WHERE id = 1";
+    let row: Option<(String, i64)> = Conn::Postgres(connection).optional("read the owner", sql, values![]).await?;
+    Ok(row.is_none_or(|(last, released)| released == 1 || last == holder))
+}
+
+async fn epoch(connection: &mut PgConnection) -> Result<i64, StoreError> {
+    let sql = "SELECT epoch FROM owner WHERE id = 1";
+    let row: Option<(i64,)> = Conn::Postgres(connection).optional("read the owner", sql, values![]).await?;
+    row.map(|(epoch,)| epoch).ok_or_else(|| StoreError::corrupt("owner", "the table owner is empty"))
+}
+
+struct HeldLock {
+    pool: PgPool,
+    connection: PgConnection,
+    epoch: i64,
+}
+
+impl HeldLock {
+    async fn watch(mut self, fence: Arc<Fence>) {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let asked = tokio::time::timeout(ANSWER, epoch(&mut self.connection)).await;
+            match asked {
+                Ok(Ok(found)) if found == self.epoch => continue,
+                Ok(Ok(found)) => return fence.lose(self.taken_over(found)),
+                Ok(Err(error)) => self.doubt(&fence, &error.to_string()),
+                Err(_) => self.doubt(&fence, "the database does not answer"),
+            }
+            match self.regain().await {
+                Regained::Connection(connection) => {
+                    self.connection = connection;
+                    fence.regain();
+                    tracing::warn!("the lock on the database is held again; nobody took it meanwhile");
+                }
+                Regained::TakenOver(found) => return fence.lose(self.taken_over(found)),
+            }
+        }
+    }
+
+    fn doubt(&self, fence: &Fence, reason: &str) {
+        tracing::error!(reason, "the connection that holds the lock on the database is lost; writes are refused");
+        fence.doubt(format!("the connection that holds its lock was lost ({reason}); trying to take the lock again"));
+    }
+
+    fn taken_over(&self, found: i64) -> String {
+        format!("another server took it over (epoch {found}, ours was {})", self.epoch)
+    }
+
+    /// Tries until the lock is held again or the epoch shows that another server had it.
+    async fn regain(&self) -> Regained {
+        loop {
+            match tokio::time::timeout(ANSWER, self.try_regain()).await {
+                Ok(Ok(Some(regained))) => return regained,
+                Ok(Ok(None)) | Err(_) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot reach the database to lock it");
+                }
+            }
+            tokio::time::sleep(TRY_AGAIN).await;
+        }
+    }
+
+    async fn try_regain(&self) -> Result<Option<Regained>, StoreError> {
+        let mut connection = connect(&self.pool).await?;
+        let held = try_lock(&mut connection).await?;
+        // Read after the lock was tried: a takeover raises the epoch while it holds the lock.
+        let found = epoch(&mut connection).await?;
+        if found != self.epoch {
+            return Ok(Some(Regained::TakenOver(found)));
+        }
+        Ok(held.then_some(Regained::Connection(connection)))
+    }
+}
+
+enum Regained {
+    Connection(PgConnection),
+    TakenOver(i64),
 }

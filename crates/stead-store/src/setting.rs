@@ -1,6 +1,7 @@
 //! Small values the server keeps for itself, such as its instance id: written once, then always the same.
 
 use crate::error::StoreError;
+use crate::ledger::{self, Entry};
 use crate::operation::Operation;
 use crate::sql::{Conn, values};
 
@@ -14,15 +15,29 @@ impl Operation for SettingOrInsert {
     type Error = StoreError;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<String, StoreError> {
-        // The no-op update makes the losing insert return the row that won.
-        let row: Option<(String,)> = conn
-            .optional(
-                "read or write a setting",
-                "INSERT INTO settings (key, value) VALUES ($1, $2) \
-                 ON CONFLICT (key) DO UPDATE SET value = settings.value RETURNING value",
+        if let Some((value,)) = self.read(conn).await? {
+            return Ok(value);
+        }
+        let inserted = conn
+            .execute(
+                "write a setting",
+                "INSERT INTO settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING",
                 values![self.key.clone(), self.value.clone()],
             )
             .await?;
-        row.map(|(value,)| value).ok_or_else(|| StoreError::corrupt("setting", "an upsert returned no row"))
+        if inserted == 1 {
+            ledger::append(conn, vec![Entry::setting(&self.key, &self.value)]).await?;
+            return Ok(self.value.clone());
+        }
+        // Another transaction inserted it first and has committed: the insert waited for that.
+        let row = self.read(conn).await?;
+        row.map(|(value,)| value).ok_or_else(|| StoreError::corrupt("setting", "an insert found a row that is not there"))
+    }
+}
+
+impl SettingOrInsert {
+    async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<(String,)>, StoreError> {
+        let sql = "SELECT value FROM settings WHERE key = $1";
+        conn.optional("read a setting", sql, values![self.key.clone()]).await
     }
 }

@@ -187,6 +187,12 @@ impl From<Option<String>> for Value {
     }
 }
 
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
 impl From<i64> for Value {
     fn from(integer: i64) -> Self {
         Self::Integer(integer)

@@ -10,17 +10,21 @@ use stead_core::{SessionId, Timestamp};
 
 use crate::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
 use crate::backend::Backend;
-use crate::blobs::{Blobs, StoredBlob};
-use crate::chain::StoredEvent;
+use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
+use crate::chain::{Hash, StoredEvent};
 use crate::commit::{Commit, CommitError, Committed};
 use crate::content::{ContentPush, PushError};
 use crate::database::Database;
 use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
 use crate::error::{OpenError, StoreError};
+use crate::fence::Standing;
 use crate::garbage;
 use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
+use crate::ledger::{self, Anchor, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
 use crate::open;
+use crate::operation::Operation;
 use crate::own::{self, Ownership};
+use crate::references::{self, Age, Holder, References, Referring};
 use crate::session::{self, SessionQuery, SessionRow};
 use crate::setting::SettingOrInsert;
 use crate::sql::values;
@@ -33,13 +37,26 @@ pub struct Store {
     blobs: Blobs,
 }
 
+/// What is known of the ledger from outside the database.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// The keys whose signatures are believed.
+    pub keys: Vec<PublicKey>,
+    /// The last seal that the home noted.
+    pub anchor: Option<Anchor>,
+    /// The hash of a seal that somebody kept elsewhere.
+    pub kept: Option<Hash>,
+}
+
 impl Store {
     /// Opens or creates the database and the blob directory and brings the schema up to date. A database written by a newer
     /// version is refused ([`OpenError::NewerSchema`]) and left as it is.
     pub async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::backend(database).await?);
         let blobs = Blobs::at(blobs).await.map_err(|source| OpenError::Blobs { source })?;
-        Ok(Store { backend, blobs })
+        let store = Store { backend, blobs };
+        garbage::backfill(&store).await.map_err(|source| OpenError::References { source })?;
+        Ok(store)
     }
 
     /// Opens what is there without writing a byte, for a disk that cannot be written. Every write fails.
@@ -48,9 +65,51 @@ impl Store {
         Ok(Store { backend, blobs: Blobs::at_read_only(blobs) })
     }
 
-    /// The right to work on this store, if no other server has it.
-    pub async fn own(&self) -> Result<Option<Ownership>, StoreError> {
-        own::own(&self.backend).await
+    /// The right to work on this store, if no other server has it. `holder` names the home of this server: a server of
+    /// the same home takes over at once, because the lock of the home proves that the last one is gone.
+    pub async fn own(&self, holder: &str) -> Result<Option<Ownership>, StoreError> {
+        own::own(&self.backend, holder).await
+    }
+
+    /// Gives the store up in order.
+    pub async fn release(&self, ownership: Ownership) -> Result<(), StoreError> {
+        let released = self.backend.write(own::Release).await;
+        drop(ownership);
+        released
+    }
+
+    /// Whether this process may write.
+    pub fn standing(&self) -> Standing {
+        self.backend.fence.standing()
+    }
+
+    /// Completes with the reason when this process has lost the store for good.
+    pub async fn lost(&self) -> String {
+        self.backend.fence.lost().await
+    }
+
+    /// Signs what was added to the ledger since the last seal; `None` if nothing was.
+    pub async fn seal(&self, sealer: &Arc<Sealer>, at: Timestamp) -> Result<Option<Seal>, StoreError> {
+        let seal = self.backend.write(WriteSeal { sealer: Arc::clone(sealer), at }).await?;
+        if let Some(seal) = seal.clone() {
+            let noting = Arc::clone(sealer);
+            let noted = tokio::task::spawn_blocking(move || noting.note(&seal)).await;
+            if let Ok(Err(error)) = noted {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot note the seal in the home");
+            }
+        }
+        Ok(seal)
+    }
+
+    /// Compares every record with the ledger and the ledger with its seals, in one snapshot of the database.
+    pub async fn verify_ledger(&self, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
+        let mut reader = self.backend.reader().await?;
+        let mut conn = reader.conn();
+        let begin = conn.either("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        conn.execute("begin a snapshot", begin, values![]).await?;
+        let report = ledger::check(&mut conn, evidence).await;
+        conn.execute("end a snapshot", "ROLLBACK", values![]).await?;
+        report
     }
 
     /// Finishes what was handed in and closes the connections; later calls on any clone get [`StoreError::Closed`].
@@ -60,7 +119,34 @@ impl Store {
 
     /// Appends events and writes everything that goes with them, all or nothing.
     pub async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        self.backend.write(commit).await
+        let holder = Holder::Session(commit.session);
+        let kept = commit.events.iter().filter(|event| references::keeps(&event.kind));
+        let named = self.named_in(kept.map(|event| event.payload.as_str())).await?;
+        if named.is_empty() {
+            return self.backend.write(commit).await;
+        }
+        self.backend.write(Referring { write: commit, references: References { holder, named } }).await
+    }
+
+    async fn named_in(&self, texts: impl Iterator<Item = &str>) -> Result<references::Named, StoreError> {
+        references::named_in(&self.blobs, texts, Age::Renewed).await.map_err(garbage::unreadable)
+    }
+
+    /// Writes something that names blobs, and who holds them from now on.
+    async fn write_naming<O: Operation>(&self, holder: Holder, text: &str, write: O) -> Result<O::Output, O::Error> {
+        let named = self.named_in(std::iter::once(text)).await?;
+        self.backend.write(Referring { write, references: References { holder, named } }).await
+    }
+
+    pub(crate) async fn refer(&self, references: References) -> Result<(), StoreError> {
+        self.backend.write(references).await
+    }
+
+    pub(crate) async fn has_setting(&self, key: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT value FROM settings WHERE key = $1";
+        let row: Option<(String,)> =
+            self.backend.reader().await?.conn().optional("read a setting", sql, values![key]).await?;
+        Ok(row.is_some())
     }
 
     /// The events after `after`, in order.
@@ -77,12 +163,12 @@ impl Store {
         session::list(&mut self.backend.reader().await?.conn(), &query).await
     }
 
-    /// Oldest first.
     /// How many sessions there are in each status that any has.
     pub async fn session_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
         session::counts(&mut self.backend.reader().await?.conn()).await
     }
 
+    /// Oldest first.
     pub async fn live_sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
         session::live(&mut self.backend.reader().await?.conn()).await
     }
@@ -112,7 +198,9 @@ impl Store {
     }
 
     pub async fn write_document(&self, write: DocumentWrite) -> Result<Document, WriteError> {
-        self.backend.write(write).await
+        let holder = Holder::Document { kind: write.kind.as_str(), id: write.id.clone() };
+        let body = write.body.clone();
+        self.write_naming(holder, &body, write).await
     }
 
     /// `false` if there was none; the audit rows are written only if there was one.
@@ -122,12 +210,14 @@ impl Store {
         id: &str,
         audit: Vec<AuditEntry>,
     ) -> Result<bool, StoreError> {
-        self.backend.write(DeleteDocument { kind, id: id.to_owned(), audit }).await
+        let holder = Holder::Document { kind: kind.as_str(), id: id.to_owned() };
+        self.write_naming(holder, "", DeleteDocument { kind, id: id.to_owned(), audit }).await
     }
 
     /// Adds a version of content; gives its number.
     pub async fn push_content(&self, push: ContentPush) -> Result<u64, PushError> {
-        self.backend.write(push).await
+        let (holder, body) = (Holder::Content { name: push.name.clone() }, push.body.clone());
+        self.write_naming(holder, &body, push).await
     }
 
     pub async fn record_audit(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
@@ -161,14 +251,43 @@ impl Store {
         Ok(())
     }
 
-    /// Blobs that are older than `before` and that nothing in the store refers to, sorted. The caller owns the store
-    /// ([`Store::own`]) until it has removed them: a reference made meanwhile would lead nowhere.
-    pub async fn unreferenced_blobs(
-        &self,
-        _ownership: &Ownership,
-        before: SystemTime,
-    ) -> Result<Vec<StoredBlob>, StoreError> {
+    /// Blobs that are older than `before` and that nothing in the store refers to, sorted.
+    pub async fn unreferenced_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
         garbage::unreferenced(&mut self.backend.reader().await?.conn(), &self.blobs, before).await
+    }
+
+    /// Removes those blobs and returns them. This server may put and name blobs meanwhile: what it puts or
+    /// names is younger than `before`, so `before` must be longer ago than any put takes to be named. No
+    /// other server may work on the store.
+    pub async fn collect_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
+        let mut removed = Vec::new();
+        for blob in self.unreferenced_blobs(before).await? {
+            if self.blobs.remove_older(&blob.digest, before).await.map_err(garbage::unreadable)? {
+                removed.push(blob);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes the bytes of an upload whose operation has ended, unless they were there before, somebody
+    /// put them again, or an event or a document names them.
+    pub async fn discard(&self, upload: &Upload) -> Result<(), StoreError> {
+        let Some(made) = upload.made else { return Ok(()) };
+        if references::is_held(&mut self.backend.reader().await?.conn(), &upload.digest).await? {
+            return Ok(());
+        }
+        let removed = self.blobs.remove_unchanged(&upload.digest, made).await;
+        removed.map(drop).map_err(|error: BlobError| garbage::unreadable(error))
+    }
+
+    /// Bytes of a session's events. Reads all of them.
+    pub async fn event_bytes(&self, session: SessionId) -> Result<u64, StoreError> {
+        references::event_bytes(&mut self.backend.reader().await?.conn(), session).await
+    }
+
+    /// Bytes of the blobs that a session's events name.
+    pub async fn blob_bytes(&self, session: SessionId) -> Result<u64, StoreError> {
+        references::blob_bytes(&mut self.backend.reader().await?.conn(), session).await
     }
 
     pub fn blobs(&self) -> &Blobs {

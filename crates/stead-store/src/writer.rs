@@ -6,6 +6,7 @@
 //! batch opens another, so a disk that recovers is a store that recovers.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -14,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StoreError;
 use crate::failpoints;
+use crate::fence::Fence;
 use crate::operation::Operation;
 use crate::sql::Conn;
 
@@ -38,9 +40,9 @@ enum Message {
 
 impl Writer {
     /// Starts the task. `connection` is open and migrated; `options` open another like it.
-    pub(crate) fn start(connection: SqliteConnection, options: SqliteConnectOptions) -> Self {
+    pub(crate) fn start(connection: SqliteConnection, options: SqliteConnectOptions, fence: Arc<Fence>) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
-        tokio::spawn(work(Some(connection), options, messages));
+        tokio::spawn(work(Some(connection), options, fence, messages));
         Self { queue }
     }
 
@@ -66,6 +68,7 @@ impl Writer {
 async fn work(
     mut connection: Option<SqliteConnection>,
     options: SqliteConnectOptions,
+    fence: Arc<Fence>,
     mut messages: mpsc::Receiver<Message>,
 ) {
     let mut received = Vec::with_capacity(BATCH);
@@ -82,7 +85,7 @@ async fn work(
             messages.close();
         }
         if !batch.is_empty() {
-            connection = perform(connection, &options, batch).await;
+            connection = perform(connection, &options, &fence, batch).await;
         }
     }
     if let Some(connection) = connection
@@ -100,6 +103,7 @@ async fn work(
 async fn perform(
     connection: Option<SqliteConnection>,
     options: &SqliteConnectOptions,
+    fence: &Fence,
     mut batch: Vec<Box<dyn Job>>,
 ) -> Option<SqliteConnection> {
     let mut connection = match connection {
@@ -116,7 +120,8 @@ async fn perform(
     // A panic is a bug; it must not leave the store without its writer.
     let outcome = AssertUnwindSafe(transact(&mut connection, &mut batch)).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown { source: "the writer panicked".into() }));
-    match outcome {
+    // A file that was replaced takes its writes with it: they must not be acknowledged.
+    match outcome.and_then(|()| fence.check()) {
         Ok(()) => {
             answer(batch, Ok(()));
             Some(connection)

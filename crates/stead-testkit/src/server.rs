@@ -133,6 +133,23 @@ impl TestServer {
         }
     }
 
+    /// Waits until the server ends by itself; gives the exit status.
+    pub fn wait_for_end(&mut self) -> ExitStatus {
+        let Some(mut child) = self.child.take() else { panic!("the server has ended before") };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("the server did not end by itself within 60 s:\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// A polite end; gives the exit status.
     pub fn terminate(&mut self) -> Option<ExitStatus> {
         let mut child = self.child.take()?;

@@ -12,7 +12,8 @@ const AFTER_HELP: &str = "\
 Settings, weakest first: defaults, stead.toml, environment, flags.
 Environment: STEAD_HOME, STEAD_URL, STEAD_TOKEN, STEAD_LISTEN, STEAD_DATABASE_URL, STEAD_LOG,
   WORKSPACE_DEFAULT_CPU, WORKSPACE_DEFAULT_MEMORY, WORKSPACE_DEFAULT_DISK, WORKSPACE_DEFAULT_PROVIDER, WORKSPACE_MAX_CONCURRENT
-Exit codes: 0 ok, 1 refused or failed, 2 usage";
+Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 a session that started without its workspace;
+  run and exec: the command's own code, 125 if Stead failed, 127 if the command cannot be started";
 
 /// Workspaces for agents: policy resolved, provisioned, and every step in a journal
 #[derive(Debug, Parser)]

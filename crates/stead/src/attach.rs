@@ -115,7 +115,10 @@ pub(crate) fn exit(exec: &Value) -> Result<(), Failure> {
                 Some("failed") => format!("the command could not be started: {why}"),
                 _ => format!("the command was interrupted: {why}"),
             };
-            Err(Failure::new(sentence))
+            let failure = Failure::new(sentence);
+            // As shells end for a command that they cannot find. A full box is no fault of the command.
+            let started = status != Some("failed") || exec["error"]["code"] == "resource_exhausted";
+            Err(if started { failure } else { failure.not_started() })
         }
     }
 }

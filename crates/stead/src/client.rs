@@ -2,6 +2,7 @@
 
 mod exec;
 mod follow;
+mod id_prefix;
 mod problem;
 mod sse;
 mod transfer;
@@ -175,6 +176,7 @@ impl Client {
 
     fn request(&self, method: &str, path: &str) -> ureq::http::request::Builder {
         let base = if path.starts_with("/readyz") { "" } else { "/api/v1" };
+        let path = self.with_whole_id(path);
         let request = Request::builder().method(method).uri(format!("{}{base}{path}", self.url));
         match &self.token {
             Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose())),
@@ -259,10 +261,12 @@ impl From<ClientError> for Failure {
         let failure = Failure::from_error(&error);
         match error {
             ClientError::Unreachable { .. } => {
-                failure.hint("start one with `stead up` or `stead serve`, or set STEAD_URL")
+                failure.coded("unreachable", None).hint("start one with `stead up` or `stead serve`, or set STEAD_URL")
             }
-            ClientError::Lost { .. } => failure.hint("look whether it happened before you try again"),
-            ClientError::Stranger { .. } => failure.hint("check STEAD_URL"),
+            ClientError::Lost { .. } => {
+                failure.coded("connection_lost", None).hint("look whether it happened before you try again")
+            }
+            ClientError::Stranger { status, .. } => failure.coded("not_stead", Some(status)).hint("check STEAD_URL"),
             ClientError::Refused(problem) => (*problem).into(),
         }
     }

@@ -6,6 +6,7 @@
 mod endpoint;
 mod file;
 mod git;
+mod limits;
 mod podman;
 mod server;
 #[cfg(test)]
@@ -16,6 +17,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use endpoint::{Endpoint, is_loopback};
+use limits::LimitKeys;
+pub(crate) use limits::Limits;
 use podman::PodmanKeys;
 pub(crate) use podman::PodmanSettings;
 pub(crate) use server::{Listen, ServerSettings};
@@ -72,6 +75,8 @@ pub(crate) struct Config {
     default_provider: Option<Setting>,
     max_concurrent: Option<Setting>,
     max_upload: Option<Setting>,
+    blob_grace_seconds: Option<Setting>,
+    limits: LimitKeys,
     podman: PodmanKeys,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
@@ -127,6 +132,12 @@ impl Config {
                 file.workspace_max_concurrent.map(|number| number.to_string()),
             )?,
             max_upload: merged("STEAD_MAX_UPLOAD", "max_upload", file.max_upload)?,
+            blob_grace_seconds: merged(
+                "STEAD_BLOB_GRACE_SECONDS",
+                "blob_grace_seconds",
+                file.blob_grace_seconds.map(|number| number.to_string()),
+            )?,
+            limits: LimitKeys::merge(&merge, &file.limits)?,
             podman: PodmanKeys {
                 // The second name is the one that earlier tools of this kind read.
                 cache: merged("STEAD_CACHE", "cache", file.cache)?.or(merge.environment("WEAKINCENTIVES_CACHE")?),

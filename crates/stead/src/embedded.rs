@@ -14,7 +14,7 @@ use stead_providers::{
     Images, LayerStore, MemoryProvider, NativeConfig, NativeProvider, PodmanConfig, PodmanProvider, Providers,
 };
 use stead_server::ServerConfig;
-use stead_store::Store;
+use stead_store::{Ownership, Sealer, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Endpoint, Listen, PodmanSettings, ServerSettings};
+use crate::descriptors;
 use crate::failure::Failure;
 use crate::home::{Home, Lock, RunningServer};
 use crate::secret::Secret;
@@ -61,6 +62,7 @@ impl Server {
     /// Returns when the server answers.
     pub(crate) fn start(config: &Config, when_taken: WhenTaken, on_signal: OnSignal) -> Result<Self, Failure> {
         let settings = config.server()?;
+        descriptors::raise_limit();
         let podman = config.podman()?;
         let database = config.database()?;
         let (git, retention) = (config.git()?, config.mirror_retention()?);
@@ -78,14 +80,18 @@ impl Server {
         let (listener, engine) = runtime.block_on(async {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
+            let sealer = Arc::new(Sealer::open(home.path()).map_err(|error| Failure::from_error(&error))?);
+            // Before anything is written or looked for on this machine: another server may be at work.
+            let ownership = own(&store, &home).await?;
             let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
             let layers = Arc::new(layers);
             let images = Images::open(home.path().join("images"), layers.clone());
             let images = Arc::new(images.map_err(|error| Failure::from_error(&error))?);
             let providers = providers(&store, &home, podman, (layers, images.clone())).await?;
             let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
-            let engine =
-                Engine::start(store, providers, engine_settings(&settings, (mirrors, retention), images)).await;
+            let settings = engine_settings(&settings, (mirrors, retention), images);
+            let settings = Settings { sealer: Some(sealer), ..settings };
+            let engine = Engine::start(store, ownership, providers, settings).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
         })?;
         let address = listener.local_addr().map_err(|error| Failure::new("cannot tell the address").because(&error))?;
@@ -97,10 +103,15 @@ impl Server {
                 tokio::select! {
                     () = interrupted, if on_signal == OnSignal::Stop => {}
                     _ = stopped => {}
+                    reason = engine.disowned() => tracing::error!(reason, "this server lost its database; stopping"),
                 }
             };
             let served = stead_server::serve(listener, engine.clone(), server_config, shutdown).await;
+            let lost = engine.lost_store();
             engine.stop().await;
+            if let Some(reason) = lost {
+                return Err(disowned(&reason));
+            }
             served.map_err(|error| Failure::new("the server stopped listening").because(&error))
         });
         home.announce(&running, &lock)?;
@@ -156,6 +167,26 @@ fn end(
     ended.unwrap_or_else(|error| Err(Failure::new("the server ended badly").because(&error)))
 }
 
+/// Takes the database, or says that another server has it.
+async fn own(store: &Store, home: &Home) -> Result<Ownership, Failure> {
+    let owned = store.own(&holder(home)).await.map_err(|error| Failure::from_error(&error))?;
+    owned.ok_or_else(|| {
+        Failure::new("another Stead server works on this database")
+            .hint("use that one, stop it first, or set STEAD_DATABASE_URL to another database")
+    })
+}
+
+/// Names this home to other servers on the same database.
+pub(crate) fn holder(home: &Home) -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", machine.trim(), home.path().display())
+}
+
+fn disowned(reason: &str) -> Failure {
+    Failure::new(format!("this server lost its database and stopped: {reason}"))
+        .hint("nothing was acknowledged after the loss; start the server again when the other one is stopped")
+}
+
 async fn bind(listen: &Listen, when_taken: WhenTaken) -> Result<TcpListener, Failure> {
     let error = match TcpListener::bind(&listen.addresses[..]).await {
         Ok(listener) => return Ok(listener),
@@ -195,16 +226,19 @@ fn engine_settings(
     (mirrors, mirror_retention): (Mirrors, Retention),
     images: Arc<Images>,
 ) -> Settings {
+    let defaults = Settings::default();
     Settings {
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
         max_sessions: settings.max_sessions,
+        calls_per_session: settings.limits.calls_per_session.unwrap_or(defaults.calls_per_session),
         mirrors: Some(mirrors),
         images: Some(images),
         mirror_retention,
+        blob_grace: settings.blob_grace,
         // This program again, also after its file was replaced.
         parsers: stead_digest::Parsers::Worker("/proc/self/exe".into()),
-        ..Settings::default()
+        ..defaults
     }
 }
 
@@ -217,7 +251,9 @@ fn server_config(settings: ServerSettings, token: &Secret) -> ServerConfig {
         max_upload_bytes: settings.max_upload.bytes(),
         ..ServerConfig::default()
     };
-    config.with_admin_token("admin", token.expose())
+    let config = settings.limits.over(config);
+    let max_connections = descriptors::connections_within(config.max_connections);
+    ServerConfig { max_connections, ..config }.with_admin_token("admin", token.expose())
 }
 
 /// A URL that works on this machine: nobody can connect to "every address".

@@ -1,14 +1,20 @@
-//! The one map from what happened to an exit code: 0 ok, 1 refused or failed, 2 usage, a command's own code for `run` and `exec`.
+//! The one map from what happened to an exit code.
+//!
+//! 0 ok, 1 refused or failed, 2 usage, 3 a session that started degraded. `run` and `exec` end with their command's own
+//! code, with 125 if Stead itself failed, or with 127 if the command could not be started.
 
 use std::process::ExitCode;
 
 use crate::failure::{Failure, Kind};
-use crate::output;
+use crate::output::{self, Form};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
+const DEGRADED: u8 = 3;
+const BESIDE_COMMAND: u8 = 125;
+const NOT_STARTED: u8 = 127;
 
-pub(crate) fn code(result: Result<(), Failure>) -> ExitCode {
+pub(crate) fn code(result: Result<(), Failure>, form: Form) -> ExitCode {
     let failure = match result {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) => failure,
@@ -19,13 +25,24 @@ pub(crate) fn code(result: Result<(), Failure>) -> ExitCode {
         Kind::Exit(code) => return ExitCode::from(code),
         Kind::Failed => FAILED,
         Kind::Usage => USAGE,
+        Kind::Degraded => DEGRADED,
+        Kind::BesideCommand => BESIDE_COMMAND,
+        Kind::NotStarted => NOT_STARTED,
     };
-    output::failure(&failure);
+    output::failure(&failure, form);
     ExitCode::from(code)
 }
 
 /// What clap has to say: help and version are no errors.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    output::usage(error);
+    // Clap gave up before it could say which form was asked for.
+    let json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    if json && error.use_stderr() {
+        let text = error.render().to_string();
+        let sentence = text.trim().strip_prefix("error: ").unwrap_or(text.trim()).to_owned();
+        output::failure(&Failure::usage(sentence), Form::Json);
+    } else {
+        output::usage(error);
+    }
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }

@@ -3,12 +3,20 @@
 use std::error::Error;
 use std::io;
 
+use serde_json::{Value, json};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Refused, or tried and failed.
     Failed,
     /// The command line itself makes no sense.
     Usage,
+    /// A session was made, and started without its workspace.
+    Degraded,
+    /// `run` or `exec` failed before or beside the command they were to run.
+    BesideCommand,
+    /// The command that `run` or `exec` were to run could not be started.
+    NotStarted,
     /// A command we ran ended so, and has said itself why.
     Exit(u8),
     /// Whoever read our output stopped reading.
@@ -18,6 +26,10 @@ pub(crate) enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     kind: Kind,
+    /// Stable, for machines: the server's code, or one of this program's own.
+    code: Option<String>,
+    /// The HTTP status of a refusal.
+    status: Option<u16>,
     pub(crate) sentence: String,
     /// Outermost first.
     pub(crate) causes: Vec<String>,
@@ -28,11 +40,27 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, sentence: sentence.into(), causes: Vec::new(), fields: Vec::new(), hint: None }
+        let (causes, fields) = (Vec::new(), Vec::new());
+        Self { kind: Kind::Failed, code: None, status: None, sentence: sentence.into(), causes, fields, hint: None }
     }
 
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
         Self { kind: Kind::Usage, ..Self::new(sentence) }
+    }
+
+    /// A session that is there, and has no workspace although it should.
+    pub(crate) fn degraded(sentence: impl Into<String>) -> Self {
+        Self { kind: Kind::Degraded, ..Self::new(sentence) }
+    }
+
+    /// The same failure with the exit code that cannot be mistaken for the command's own.
+    pub(crate) fn beside_command(self) -> Self {
+        let kind = if self.kind == Kind::Failed { Kind::BesideCommand } else { self.kind };
+        Self { kind, ..self }
+    }
+
+    pub(crate) fn not_started(self) -> Self {
+        Self { kind: Kind::NotStarted, ..self }
     }
 
     /// Ends as a command did that we ran.
@@ -71,6 +99,42 @@ impl Failure {
     pub(crate) fn fields(mut self, fields: Vec<(String, String)>) -> Self {
         self.fields = fields;
         self
+    }
+
+    pub(crate) fn coded(mut self, code: impl Into<String>, status: Option<u16>) -> Self {
+        (self.code, self.status) = (Some(code.into()), status);
+        self
+    }
+
+    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// The failure as a problem of RFC 9457, in the form the server uses.
+    pub(crate) fn to_json(&self) -> Value {
+        let code = self.code.as_deref().unwrap_or(match self.kind {
+            Kind::Usage => "usage",
+            Kind::Degraded => "degraded",
+            _ => "failed",
+        });
+        let mut problem = json!({
+            "type": format!("urn:stead:problem:{code}"), "title": "The command failed", "code": code, "detail": self.sentence,
+        });
+        if let Some(status) = self.status {
+            problem["status"] = status.into();
+        }
+        if let Some(hint) = &self.hint {
+            problem["hint"] = hint.as_str().into();
+        }
+        if !self.causes.is_empty() {
+            problem["causes"] = json!(self.causes);
+        }
+        if !self.fields.is_empty() {
+            let error = |(field, message): &(String, String)| json!({"field": field, "message": message});
+            problem["errors"] = self.fields.iter().map(error).collect();
+        }
+        problem
     }
 
     pub(crate) fn kind(&self) -> Kind {

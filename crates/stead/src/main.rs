@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod config;
 mod context;
+mod descriptors;
 mod embedded;
 mod exit;
 mod failure;
@@ -34,5 +35,6 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),
     };
-    exit::code(commands::run(args))
+    let form = args.global.form();
+    exit::code(commands::run(args), form)
 }

@@ -145,6 +145,11 @@ impl Output {
         if self.is_json() { self.json(value) } else { human() }
     }
 
+    /// Something the user should know although the command did what it was asked.
+    pub(crate) fn warning(&self, text: &str) {
+        say(&format!("{} {}", paint(WARN, "warning:"), lines_of(text)));
+    }
+
     /// About the result, not part of it.
     pub(crate) fn note(&self, text: &str) {
         say(&paint(DIM, &lines_of(text)));
@@ -170,8 +175,11 @@ impl Output {
     }
 }
 
-/// `error:`, its causes, and `hint:`.
-pub(crate) fn failure(failure: &Failure) {
+/// `error:`, its causes, and `hint:`; for a machine the same as one line of JSON. Always on standard error.
+pub(crate) fn failure(failure: &Failure, form: Form) {
+    if form == Form::Json {
+        return say(&neutral::json_of(&failure.to_json().to_string()));
+    }
     say(&format!("{} {}", paint(ERROR, "error:"), line_of(&failure.sentence)));
     for (field, message) in &failure.fields {
         say(&format!("  {}: {}", line_of(field), line_of(message)));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 pub(crate) use event::{event_row, event_table, events};
 pub(crate) use plan::plan;
-pub(crate) use session::{session, session_usage, sessions};
+pub(crate) use session::{UNAVAILABLE, session, session_usage, sessions, warn};
 pub(crate) use tool::tool_answer;
 
 use crate::client::Listing;

@@ -13,10 +13,16 @@ use crate::http::{Client, Response};
 /// How long the reconciler may take to settle what the crash interrupted.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Every session that was asked something since the last check, every active one, and one in ten of the rest.
+/// About how many sessions that nothing happened to are looked at after a restart. The end of the campaign looks at all of them.
+const AT_REST: usize = 25;
+
+/// Every session that was asked something since the last check, every active one, and some of the rest: a fixed number, so that the
+/// hundredth restart takes as long as the tenth.
 pub(super) fn after_restart(client: &Client, workers: &mut [Worker], random: &mut Random) -> Result<()> {
+    let all: usize = workers.iter().map(|worker| worker.sessions.len()).sum();
+    let chances = (all / AT_REST).max(10);
     for session in workers.iter_mut().flat_map(|worker| &mut worker.sessions) {
-        if session.touched || session.life == Life::Active || random.one_in(10) {
+        if session.touched || session.life == Life::Active || random.one_in(chances) {
             check(client, session)?;
         }
     }

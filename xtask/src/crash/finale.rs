@@ -11,6 +11,7 @@ use super::check;
 use super::load::{self, Worker};
 use super::model::{Life, Session};
 use super::random::Random;
+use crate::home_processes::processes_of;
 use crate::http::Client;
 use crate::process::{output, run};
 use crate::server::stead;
@@ -91,22 +92,6 @@ fn sessions(workers: &[Worker]) -> impl Iterator<Item = &Session> {
     workers.iter().flat_map(|worker| &worker.sessions)
 }
 
-/// The ids of processes with `STEAD_HOME` set to this home: the server and all its descendants, adopted ones too.
-fn processes_of(home: &Path) -> Result<Vec<String>> {
-    let wanted = format!("STEAD_HOME={}", home.display());
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // Unreadable means ended meanwhile, or another user's.
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) {
-            found.push(name);
-        }
-    }
-    Ok(found)
-}
-
 /// Directories named after a session, and whatever stands in a directory called `workspaces`.
 fn workspace_folders(folder: &Path, ids: &BTreeSet<&str>, left: &mut Vec<String>) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
@@ -127,18 +112,6 @@ fn workspace_folders(folder: &Path, ids: &BTreeSet<&str>, left: &mut Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::command;
-
-    #[test]
-    fn a_left_process_is_found_by_its_home() {
-        let home = tempfile::tempdir().unwrap();
-        assert!(processes_of(home.path()).unwrap().is_empty());
-        let mut child = command("sleep").arg("60").env("STEAD_HOME", home.path()).spawn().unwrap();
-        let found = processes_of(home.path()).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(found, [child.id().to_string()]);
-    }
 
     #[test]
     fn left_directories_are_found() {

@@ -41,7 +41,7 @@ pub(crate) fn check() -> Result<()> {
 
 /// The same, as long as a release asks for.
 pub(crate) fn check_long() -> Result<()> {
-    campaign(200, random::seed_of_today())
+    campaign(1000, random::seed_of_today())
 }
 
 fn parse(args: &[String]) -> Result<(u32, u64)> {

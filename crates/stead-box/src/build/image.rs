@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::fs::{SeekFrom, copy_file_range, seek};
 
+use super::reserve;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::Limits;
 
@@ -16,6 +17,11 @@ use crate::spec::Limits;
 const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
 /// Below this a journal would take a good part of the volume.
 const JOURNAL_FROM_BYTES: u64 = 64 << 20;
+
+/// The size of a volume's image.
+pub(super) fn bytes(limits: &Limits) -> u64 {
+    limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES)
+}
 
 /// Makes the volume's image if there is none.
 pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: Option<&Path>) -> Result<(), Refused> {
@@ -25,7 +31,7 @@ pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: O
     }
     // Made under another name, so that a half-made file system is never mounted.
     let new = directory.join(format!("{name}.new"));
-    let bytes = limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES);
+    let bytes = bytes(limits);
     match templates {
         None => format(&new, bytes, limits.inodes)?,
         Some(templates) => {
@@ -89,8 +95,8 @@ fn format(path: &Path, bytes: u64, inodes: Option<u64>) -> Result<(), Refused> {
         mkfs.args(["-J", "size=4"]);
     }
     if let Some(inodes) = inodes {
-        // A dozen are the file system's and the volume's own.
-        mkfs.args(["-N", &(inodes + 18).to_string()]);
+        // The file system, the volume's directories and its reserve have their own.
+        mkfs.args(["-N", &(inodes + 18 + reserve::INODES).to_string()]);
     }
     let parent = path.parent().unwrap_or(Path::new("/"));
     mkfs.current_dir(parent).arg(path.file_name().unwrap_or_default());

@@ -1,7 +1,7 @@
 //! The volume: everything the box writes, in one place with one limit.
 //!
 //! It holds the generations of the workspace (`g0`, `g1`, …: the newest is the overlay's upper, the older ones are layers), the overlay's
-//! `work`, `tmp` and `home`. See [`Volume`] for the three kinds.
+//! `work`, `tmp` and `home`, and in an image the `reserve` for the next generation. See [`Volume`] for the three kinds.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, Uid, chmodat, chownat,
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
 use super::image;
+use super::reserve;
 use super::tree::{self, Opt, WRITTEN};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
@@ -52,11 +53,15 @@ pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) 
     };
     held.disk = spec.volume != Volume::Directory && spec.limits.disk_bytes.is_some();
     held.inodes = spec.volume != Volume::Directory && spec.limits.inodes.is_some();
+    // First, because the directories below may need the room that an old generation takes.
+    forget_generations(&volume, spec)?;
     for (name, mode) in DIRECTORIES {
         directory_in(&volume, name, *mode, spec.agent_on_host())?;
     }
     directory_in(&volume, &generation(spec.generation), 0o755, spec.agent_on_host())?;
-    forget_generations(&volume, spec)?;
+    if spec.volume == Volume::Image {
+        held.reserve = reserve::fill(&volume, image::bytes(&spec.limits));
+    }
     Ok(volume)
 }
 
@@ -74,6 +79,10 @@ impl ReadyVolume {
         let Preparation { directory, shape: ImageShape { disk_bytes, inodes, templates } } = &preparation;
         let limits = Limits { disk_bytes: Some(*disk_bytes), inodes: *inodes, ..Limits::default() };
         let made = image::ensure(directory, IMAGE, &limits, Some(templates)).and_then(|()| mount_image(directory));
+        let made = made.inspect(|mount| {
+            // Filled here, where no box waits for it.
+            reserve::fill(mount, image::bytes(&limits));
+        });
         match made {
             Ok(mount) => Ok(Self { preparation, mount: Some(mount) }),
             Err(refused) => {
@@ -136,7 +145,7 @@ pub(crate) fn mounted(directory: &Path, limits: &Limits, agent: u32, templates: 
 
 fn directory_in(volume: &OwnedFd, name: &str, mode: u32, agent: Option<u32>) -> Result<(), Refused> {
     let refused = || format!("cannot make the volume's {name}");
-    match mkdirat(volume, name, Mode::from_raw_mode(0o700)) {
+    match reserve::with_room(volume, || mkdirat(volume, name, Mode::from_raw_mode(0o700))) {
         Err(rustix::io::Errno::EXIST) => return Ok(()), // of an earlier start: its owner and mode are the agent's business
         result => result.or_refuse(Primitive::Volume, refused)?,
     }

@@ -205,7 +205,17 @@ impl Connection {
     pub fn files(&mut self, ask: FileAsk, file: Option<&File>) -> Result<(Answer, Vec<u8>), BoxError> {
         match file {
             Some(file) if self.lending == Lending::InPieces => self.files_in_pieces(ask, file),
-            file => self.files_by_descriptor(ask, file),
+            file => self.files_by_descriptor(ask, file, Some(FILES_PATIENCE)),
+        }
+    }
+
+    /// Has the tree below a path written as tar into a pipe. It takes as long as the pipe's reader does,
+    /// and fails when there is none any more.
+    pub fn export(&mut self, path: &str, most_bytes: u64, pipe: &File) -> Result<(), BoxError> {
+        let ask = FileAsk::Export { path: path.to_owned(), most_bytes };
+        match self.lending {
+            Lending::InPieces => self.files_in_pieces(ask, pipe).map(drop),
+            _ => self.files_by_descriptor(ask, Some(pipe), None).map(drop),
         }
     }
 
@@ -228,7 +238,8 @@ impl Connection {
         Ok(answer)
     }
 
-    fn fetch_into(&mut self, file: &File, most: u64) -> Result<(), BoxError> {
+    /// Writes one piece after the other, because the file may be a pipe.
+    fn fetch_into(&mut self, mut file: &File, most: u64) -> Result<(), BoxError> {
         let mut from = 0;
         loop {
             match self.ask(Ask::Fetch { from }, &[], Some(PATIENCE))? {
@@ -236,7 +247,7 @@ impl Connection {
                 // A box that gives and gives is not believed.
                 (Answer::Piece, _) if from > most => return Err(unexpected("that has no end")),
                 (Answer::Piece, piece) => {
-                    file.write_all_at(&piece, from).map_err(BoxError::Lost)?;
+                    file.write_all(&piece).map_err(BoxError::Lost)?;
                     from += piece.len() as u64;
                 }
                 _ => return Err(unexpected("to fetch")),
@@ -244,7 +255,12 @@ impl Connection {
         }
     }
 
-    fn files_by_descriptor(&mut self, ask: FileAsk, file: Option<&File>) -> Result<(Answer, Vec<u8>), BoxError> {
+    fn files_by_descriptor(
+        &mut self,
+        ask: FileAsk,
+        file: Option<&File>,
+        patience: Option<Duration>,
+    ) -> Result<(Answer, Vec<u8>), BoxError> {
         self.last += 1;
         let frame = encode(&Request { id: self.last, ask: Ask::Files(Box::new(ask)) }, &[])?;
         let sent = match file {
@@ -252,7 +268,7 @@ impl Connection {
             None => 0,
         };
         self.stream.write_all(&frame[sent..]).map_err(BoxError::Lost)?;
-        self.receive(Some(FILES_PATIENCE))
+        self.receive(patience)
     }
 
     /// The greeted stream itself, for who speaks the protocol on it another way.

@@ -136,7 +136,8 @@ impl RunningBox {
         // That it answers proves that the process is still the one that was recorded.
         self.connect()?.bind(env)?;
         let pid = self.record()?.init.map(|mark| mark.pid).ok_or(BoxError::Gone { reason: "it was never started" })?;
-        let held = Held { disk: self.held.disk, inodes: self.held.inodes, ..bind_limits(pid, limits) };
+        let Held { disk, inodes, reserve, .. } = self.held;
+        let held = Held { disk, inodes, reserve, ..bind_limits(pid, limits) };
         let path = self.directory.join(HELD_FILE);
         fs::write(&path, serde_json::to_vec(&held).unwrap_or_default()).at("write", &path)?;
         Ok(Self { directory: self.directory.clone(), held })

@@ -15,13 +15,16 @@ use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
     Content, DiskFs, DiskSnapshot, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk, WorkspacePath,
-    WriteMode,
+    WriteMode, copy_sparse,
 };
 
 use super::Compared;
 use super::job::failed;
 use super::put_all::put_all;
 use crate::protocol::{Answer, FileAsk, FileStat, IfMissing, IfThere, PatchText};
+
+/// Bytes of files, holes counted, in a tree that the server copies.
+const MOST_COPIED: u64 = 64 << 30;
 
 /// Why it was not done: a stable code and a sentence.
 pub(super) struct Undone {
@@ -82,8 +85,12 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         FileAsk::Open { path, most_bytes } => open(files, &existing(path)?, lent()?, *most_bytes),
         FileAsk::Export { path, most_bytes } => {
             limit_writes(*most_bytes)?;
-            let mut out = io::BufWriter::with_capacity(256 << 10, lent()?);
-            archive::export_tar(files, &existing(path)?, &mut out)?;
+            let (out, path) = (lent()?, existing(path)?);
+            if out.metadata()?.is_file() {
+                refuse_vast(files, &path)?;
+            }
+            let mut out = io::BufWriter::with_capacity(256 << 10, out);
+            archive::export_tar(files, &path, &mut out)?;
             out.flush()?;
             Ok(done)
         }
@@ -131,6 +138,18 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         FileAsk::StampWritten => stamp_of(&upper(compared)?),
         FileAsk::Touched { most } => touched(compared, *most),
     }
+}
+
+/// Refuses a tree that would take the server hours to write and hash again, all of it holes.
+fn refuse_vast(files: &DiskFs, path: &WorkspacePath) -> Result<(), Undone> {
+    let mut bytes = 0u64;
+    files.walk(path, &mut |walked| {
+        if walked.kind == Kind::File {
+            bytes = bytes.saturating_add(files.stat_entry(&walked.path).map_or(0, |stat| stat.size));
+        }
+        ControlFlow::Continue(Walk::IfReadable)
+    })?;
+    if bytes > MOST_COPIED { Err(Undone { code: "too_large", message: bytes.to_string() }) } else { Ok(()) }
 }
 
 fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {
@@ -204,12 +223,16 @@ fn list(files: &DiskFs, path: &WorkspacePath) -> Answered {
 
 fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) -> Answered {
     limit_writes(most_bytes)?;
-    let (stat, hash) = (files.stat(path)?, files.hash(path)?.to_string());
-    let copied = match files.open_read(path)? {
-        Content::Bytes(bytes) => out.write_all(&bytes).map(|()| bytes.len() as u64),
-        Content::Stream { mut reader, .. } => io::copy(&mut reader, &mut out),
-    };
-    copied?;
+    let stat = files.stat(path)?;
+    if stat.kind == Kind::File && stat.size > most_bytes {
+        // Not even its hash could be told in a sensible time, were it one hole.
+        return Err(Undone { code: "too_large", message: stat.size.to_string() });
+    }
+    let hash = files.hash(path)?.to_string();
+    match files.open_read(path)? {
+        Content::Bytes(bytes) => out.write_all(&bytes)?,
+        Content::Stream { mut reader, size } => copy_sparse(&mut *reader, size, &mut out)?,
+    }
     Ok((Answer::Opened { stat: stat.into(), hash }, Vec::new()))
 }
 

@@ -22,6 +22,8 @@ use crate::sys::clone::{self, Side};
 
 /// A whole tree may go in or out.
 const FILES_TIMEOUT: Duration = Duration::from_secs(600);
+/// An export into a pipe takes as long as its reader, whom the server watches.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) enum Work {
     Tool(Box<ToolCall>),
@@ -46,6 +48,7 @@ impl Queued {
     fn timeout(&self) -> Duration {
         match &self.work {
             Work::Tool(call) => Duration::from_millis(call.timeout_ms),
+            Work::Files { ask, .. } if matches!(**ask, FileAsk::Export { .. }) => EXPORT_TIMEOUT,
             Work::Files { .. } => FILES_TIMEOUT,
         }
     }

@@ -318,7 +318,13 @@ pub fn visible(session: &Session, from: &CallFrom, called: &str) -> Result<Visib
             let (name, descriptor) = (name.to_owned(), descriptor.to_owned());
             Ok(Visible { name, catalog, catalog_ref: found.digest, descriptor })
         }
-        None => Err(none(found.tools.keys().cloned().collect::<Vec<_>>().join(", ")).into()),
+        None => {
+            // Only what a call of the agent would pass: the sentence is an invitation to call one of them.
+            let agent = Actor::Session { session: session.id };
+            let callable = offered(session, from, &agent)?.unwrap_or_default();
+            let names: Vec<String> = callable.into_iter().map(|(visible, _)| visible.name).collect();
+            Err(none(if names.is_empty() { "none".to_owned() } else { names.join(", ") }).into())
+        }
     }
 }
 

@@ -34,13 +34,13 @@ fn every_field_round_trips() {
         "workspace_policy": {"type": "git", "url": "https://git.example.org/a/b", "ref": "v1", "depth": 1},
         "tools": ["bash", "read", "grep"],
         "resource_limits": {"cpu": "0.5", "memory": "512M", "disk": "10G", "pids": 64},
-        "checkout_on_start": false, "git": {"push_branches": ["agent/*"], "allow_force_push": true}, "base_image": "debian",
+        "checkout_on_start": false, "git": {"push_branches": ["agent/*"], "allow_force_push": true, "submodules": false, "lfs": true}, "base_image": "debian",
         "setup_commands": ["true", "make"], "setup_timeout_seconds": 10, "on_setup_failure": "fail",
         "require_workspace": true,
         "mounts": [{"host_path": "docs", "mount_path": "d", "include_glob": ["*.md"], "exclude_glob": [], "max_bytes": 0, "follow_symlinks": true}],
         "network": {"setup": {"mode": "allow", "domains": ["example.org"]}, "agent": {"mode": "none", "domains": []}},
         "limits": {"write_chars": 100, "path_depth": 4, "segment_chars": 10, "output_bytes": 2048, "command_chars": 64},
-        "ttl_seconds": 60, "idle_seconds": 30, "warm_pool": 2
+        "rewind": {"points": "layers", "keep": 3}, "ttl_seconds": 60, "idle_seconds": 30, "warm_pool": 2
     });
     let config = parse::read::<WorkspaceConfig>(full.clone()).unwrap();
     let stored = serde_json::to_value(&config).unwrap();
@@ -86,7 +86,11 @@ fn amounts_are_read_or_refused() {
 #[test]
 fn unknown_fields_are_refused_with_the_valid_ones() {
     refused(json!({"enabeld": true}), "enabeld", "valid: enabled, provider");
-    refused(json!({"network": {"agent": {"domain": []}}}), "network.agent.domain", "valid: mode, domains");
+    refused(
+        json!({"network": {"agent": {"domain": []}}}),
+        "network.agent.domain",
+        "valid: mode, domains, allow, presets",
+    );
     refused(json!({"mounts": [{"host_path": "/a", "x": 1}]}), "mounts[0].x", "unknown field");
 }
 

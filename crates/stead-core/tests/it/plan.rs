@@ -19,9 +19,9 @@ const REPO: &str = "https://git.example.org/org/repo";
 
 #[test]
 fn empty_creates_and_clones_nothing() {
-    let mut scenario =
-        Scenario::new(json!({"enabled": true, "workspace_policy": "empty", "setup_commands": ["a", "b"]}));
-    scenario.task = json!({"context": {"repository_url": REPO, "pull_request_number": 42, "base_branch": "main"}});
+    let mut scenario = Scenario::new(json!({"enabled": true, "setup_commands": ["a", "b"]}));
+    let context = json!({"repository_url": REPO, "pull_request_number": 42, "base_branch": "main"});
+    scenario.task = json!({"workspace_policy": "empty", "context": context});
     assert_eq!(actions(&scenario), ["write_task_context", "run_setup_command", "run_setup_command"]);
     let plan = plan_json(&scenario).to_string();
     assert!(plan.contains("42") && !plan.contains(REPO), "{plan}");
@@ -143,11 +143,12 @@ proptest! {
             env.extend(names.iter().map(|name| ((*name).to_owned(), json!("canary"))));
             Value::Object(env)
         };
-        let mut scenario = Scenario::new(json!({"enabled": true, "workspace_policy": "empty"}));
+        let mut scenario = Scenario::new(json!({"enabled": true}));
         scenario.platform = json!({"env": env(&layers[0])});
         scenario.project = Some(json!({"env": env(&layers[1]), "repository_url": REPO}));
         scenario.agent_type["env"] = env(&layers[2]);
-        scenario.task = json!({"env": env(&layers[3]), "context": {"repository_url": REPO}});
+        let context = json!({"repository_url": REPO});
+        scenario.task = json!({"workspace_policy": "empty", "env": env(&layers[3]), "context": context});
         let spec = scenario.specify().unwrap().workspace.unwrap();
         prop_assert_eq!(spec.policy.policy.kind(), PolicyKind::Empty);
         let plan = serde_json::to_string(&spec.plan).unwrap();

@@ -50,7 +50,10 @@ impl Scenario {
             server: ServerFacts {
                 default_provider: ProviderName::Native,
                 default_limits,
-                providers: BTreeMap::from([(ProviderName::Native, everything)]),
+                providers: BTreeMap::from([
+                    (ProviderName::Memory, everything.clone()),
+                    (ProviderName::Native, everything),
+                ]),
             },
         }
     }

@@ -50,6 +50,7 @@ pub async fn blame(engine: &Engine, actor: &Actor, id: SessionId, path: &str) ->
     }
     let parsed = WorkspacePath::parse(path, &PathRules::existing());
     let path = parsed.map_err(|error| OpError::Operate(OperateError::Fs(FsError::from(error))))?.to_string();
+    let _slot = engine.enter(id).await?;
     let entries = entries(engine, id).await?;
     let named = entries.iter().any(|entry| entry.touched.is_some() || !entry.changes.is_empty());
     let session = OpenSession::open(engine, id).await?;

@@ -8,7 +8,8 @@ use crate::error::OpError;
 
 /// Stores a stream of any size in constant memory; gives its digest and length.
 pub async fn put_blob(engine: &Engine, content: impl AsyncRead + Unpin) -> Result<(Digest, u64), OpError> {
-    Ok(engine.store().blobs().put_stream(content).await?)
+    let upload = engine.store().blobs().put_stream(content).await?;
+    Ok((upload.digest, upload.len))
 }
 
 pub async fn open_blob(engine: &Engine, digest: &Digest) -> Result<OpenBlob, OpError> {

@@ -20,6 +20,7 @@ use crate::content::{arguments, bound, request};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::guard_op;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 
@@ -47,7 +48,7 @@ pub async fn call_bound_tool(
     cancelled: CancellationToken,
 ) -> Result<BoundReply, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, from, request, cancelled).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, from, request, cancelled).await }).await
 }
 
 async fn decide_and_perform(
@@ -70,10 +71,10 @@ async fn decide_and_perform(
     };
     let performed =
         match intent.effect {
-            Some(Effect::CallTool { .. }) => perform(engine, &session, intent, cancelled).await.map(|reply| {
+            Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, cancelled)).await.map(|reply| {
                 BoundReply { call: reply.call, seq: reply.seq, tool: Some(reply.tool), answer: reply.answer }
             }),
-            _ => perform_bound(engine, &session, intent, cancelled).await,
+            _ => guard_op(perform_bound(engine, &session, intent, cancelled)).await,
         };
     performed.map_err(|error| match error {
         error @ OpError::Rejected(_) => error,

@@ -13,6 +13,7 @@ use super::operate_files::refuse;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::{guard, guard_op};
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 use crate::{clock, files, git_tool, points};
@@ -49,7 +50,7 @@ pub async fn call_tool_until(
     cancelled: CancellationToken,
 ) -> Result<ToolReply, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, tool, arguments, cancelled).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, tool, arguments, cancelled).await }).await
 }
 
 async fn decide_and_perform(
@@ -64,7 +65,7 @@ async fn decide_and_perform(
     let call = CallId::from_bits(clock::id_bits());
     match session.commit(Command::CallTool { call, tool, arguments }, actor).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
-        Ok(intent) => match perform(engine, &session, intent, cancelled).await {
+        Ok(intent) => match guard_op(perform(engine, &session, intent, cancelled)).await {
             Err(error) => Err(abandon(engine, session, call, error)),
             reply => reply,
         },
@@ -93,14 +94,17 @@ pub(super) async fn perform(
     let order =
         ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator: engine.settings().evaluator.clone() };
     let workspace = session.workspace();
-    let ToolDone { answer, mut done } = match &workspace {
-        Some(workspace) if tool == ToolName::Git => {
-            git_tool::call(engine, session, &**workspace, order, cancelled).await
+    let called = guard(async {
+        pause("tool.call").await;
+        match &workspace {
+            Some(workspace) if tool == ToolName::Git => {
+                git_tool::call(engine, session, &**workspace, order, cancelled).await
+            }
+            Some(workspace) => call_or_cancel(&**workspace, order, cancelled).await,
+            None => vanished(),
         }
-
-        Some(workspace) => call_or_cancel(&**workspace, order, cancelled).await,
-        None => vanished(),
-    };
+    });
+    let ToolDone { answer, mut done } = called.await.unwrap_or_else(|_| crashed());
     let duration_ms = millis(started);
     if let Some(workspace) = workspace.filter(|_| tool.changes_files()) {
         points::keep(session, &*workspace, &mut done).await;
@@ -138,6 +142,13 @@ async fn call_or_cancel(workspace: &dyn Workspace, order: ToolOrder, cancelled: 
 pub(super) async fn ended(session: &OpenSession) -> OpError {
     let status = session.state().await.session.map_or(Status::Closed, |session| session.status);
     Rejection::NotActive { status }.into()
+}
+
+/// The tool panicked. What it changed in a memory workspace is not published; in a box it may have changed files.
+fn crashed() -> ToolDone {
+    let message = "The tool failed because of a bug in the server. Its log says where.".to_owned();
+    let error = ToolFailure { code: "internal".to_owned(), message: message.clone(), hint: None };
+    ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
 }
 
 /// The session was closed between the decision and the call.

@@ -125,6 +125,8 @@ fn inherited(source: Session) -> Box<SessionSpec> {
     spec.digests = source.digests;
     let (report, made) = source.workspace.map(|workspace| (workspace.report, workspace.made)).unzip();
     if let Some(workspace) = &mut spec.workspace {
+        // Its source was warned of these.
+        workspace.notices.clear();
         workspace.brought = report.filter(|report| !report.is_empty()).map(Box::new);
         workspace.image_digest = made.and_then(|made| made.image_digest).or(workspace.image_digest.take());
     }

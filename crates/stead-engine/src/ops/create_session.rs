@@ -8,7 +8,8 @@ use stead_core::spec::SessionSpec;
 use stead_core::{Actor, Command, SessionId, State};
 use stead_store::{Admission, CommitError, Hash, IdempotencyClaim, IdempotencyKey, IdempotencyRow};
 
-use super::{content_version, plan_session};
+use super::content_version;
+use super::plan_session::resolve;
 use crate::content::load;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -51,7 +52,7 @@ async fn create(
         return made_before(engine, claim, row).await;
     }
     let agent_type = request.agent_type.to_string();
-    let spec = match plan_session(engine, request).await {
+    let (spec, _) = match resolve(engine, request).await {
         Err(OpError::Rejected(rejection)) => {
             let entry =
                 audit::refused_start(actor, &agent_type, rejection.code(), &rejection.to_string(), clock::now());
@@ -69,7 +70,7 @@ async fn create(
     let id = SessionId::from_bits(clock::id_bits());
     let session = OpenSession::unborn(engine, id);
     let birth = Birth {
-        admission: Some(Admission { max_live: engine.settings().max_sessions }),
+        admission: taken.map(|_| Admission { max_live: engine.settings().max_sessions }),
         idempotency: claim.clone().map(|claim| IdempotencyClaim { target: id.to_string(), ..claim }),
     };
     let create = Command::Create { session: id, spec: Box::new(spec), content };

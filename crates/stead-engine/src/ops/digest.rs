@@ -126,7 +126,7 @@ pub async fn generate_digest(
 ) -> Result<FoundDigest, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine
-        .to_its_end(async move {
+        .in_lane(id, async move {
             let open = permitted(&work, &actor, id, &name, scope).await?;
             let workspace = allowed(&work, &actor, id, &[ToolName::Read]).await?;
             let made = work.digests().of(id, workspace, notices(&born(&open).await?)).await;

@@ -13,6 +13,7 @@ use crate::claim::Claims;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::guard_op;
 use crate::open_session::{Intent, OpenSession};
 use crate::{clock, execs};
 
@@ -34,7 +35,7 @@ pub async fn start_exec(
     idempotency: Option<Idempotency>,
 ) -> Result<ExecView, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { start(&work, &actor, id, order, idempotency).await }).await
+    engine.in_lane(id, async move { start(&work, &actor, id, order, idempotency).await }).await
 }
 
 async fn start(
@@ -64,7 +65,13 @@ async fn start(
     match session.commit_claimed(command, actor, claims.on("exec", exec)).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, ToolName::Bash, rejection, actor).await),
         Ok(intent) => {
-            perform(engine, &session, intent).await?;
+            match guard_op(perform(engine, &session, intent)).await {
+                Err(OpError::Panicked) => {
+                    let bug = ExecError::Refused { code: "internal".to_owned(), message: OpError::Panicked.to_string() };
+                    execs::settle(engine, &session, exec, Some(Err(bug))).await?;
+                }
+                performed => performed?,
+            }
             if !background {
                 ended(engine, &session, exec, None).await?;
             }

@@ -1,8 +1,8 @@
-//! A whole journal as lines of JSON, to be folded and proved anywhere.
+//! A whole journal as lines of JSON, to be folded and proved anywhere. It is read a page at a time, as the client takes it.
 
-use std::fs::File;
-use std::io::{BufWriter, Seek as _, Write as _};
+use std::fmt::Write as _;
 
+use bytes::Bytes;
 use serde_json::json;
 use stead_core::{Event, Recorded, SessionId, State, apply};
 
@@ -11,42 +11,66 @@ use crate::error::OpError;
 
 const PAGE: u32 = 512;
 
-/// The journal in a file that is already unlinked, from its start: a line per event, and a last line with the state they fold to.
-pub async fn export_journal(engine: &Engine, id: SessionId) -> Result<File, OpError> {
-    let spool = tempfile::tempfile().map_err(|source| OpError::Spool { source })?;
-    let mut out = BufWriter::new(spool);
-    let mut state = State::default();
-    let line = |out: &mut BufWriter<File>, value: serde_json::Value| {
-        writeln!(out, "{value}").map_err(|source| OpError::Spool { source })
-    };
-    line(&mut out, json!({"format": "stead-journal-v1", "session": id}))?;
-    loop {
-        let page = engine.store().events(id, state.seq, PAGE).await?;
-        let full = page.len() == PAGE as usize;
-        for stored in page {
-            let corrupt = |source| OpError::Corrupt { session: id, seq: stored.seq, source };
-            let event: Event = serde_json::from_str(&stored.payload).map_err(corrupt)?;
-            line(
-                &mut out,
-                json!({
-                    "seq": stored.seq, "at": stored.at.millis(), "kind": stored.kind, "payload": stored.payload,
-                    "prev_hash": stored.prev_hash.to_string(), "hash": stored.hash.to_string(),
-                }),
-            )?;
-            apply(&mut state, &Recorded { seq: stored.seq, at: stored.at, event });
-        }
-        if !full {
-            break;
-        }
-    }
-    if state.session.is_none() {
+/// A journal on its way out: a line per event, and a last line with the state they fold to.
+pub struct JournalLines {
+    engine: Engine,
+    id: SessionId,
+    state: State,
+    first: Option<Bytes>,
+    rest: Rest,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Pages,
+    Nothing,
+}
+
+pub async fn export_journal(engine: &Engine, id: SessionId) -> Result<JournalLines, OpError> {
+    let (engine, state) = (engine.clone(), State::default());
+    let mut lines = JournalLines { engine, id, state, first: None, rest: Rest::Pages };
+    let page = lines.page().await?;
+    if lines.state.session.is_none() {
         return Err(OpError::NotFound { what: "session", id: id.to_string() });
     }
-    line(&mut out, json!({"seq": state.seq, "state_hash": state.hash()}))?;
-    let failed = |source: std::io::Error| OpError::Spool { source };
-    let mut spool = out.into_inner().map_err(|error| failed(error.into_error()))?;
-    spool.rewind().map_err(failed)?;
-    Ok(spool)
+    lines.first = Some(format!("{}\n{page}", json!({"format": "stead-journal-v1", "session": id})).into());
+    Ok(lines)
+}
+
+impl JournalLines {
+    /// The next lines; `None` when all are told.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, OpError> {
+        match (self.first.take(), self.rest) {
+            (Some(first), _) => Ok(Some(first)),
+            (None, Rest::Pages) => Ok(Some(self.page().await?.into())),
+            (None, Rest::Nothing) => Ok(None),
+        }
+    }
+
+    async fn page(&mut self) -> Result<String, OpError> {
+        let page = self.engine.store().events(self.id, self.state.seq, PAGE).await?;
+        if page.len() < PAGE as usize {
+            self.rest = Rest::Nothing;
+        }
+        let mut lines = String::new();
+        let mut line = |value: serde_json::Value| {
+            // Writing into a text cannot fail.
+            let _ = writeln!(lines, "{value}");
+        };
+        for stored in page {
+            let corrupt = |source| OpError::Corrupt { session: self.id, seq: stored.seq, source };
+            let event: Event = serde_json::from_str(&stored.payload).map_err(corrupt)?;
+            line(json!({
+                "seq": stored.seq, "at": stored.at.millis(), "kind": stored.kind, "payload": stored.payload,
+                "prev_hash": stored.prev_hash.to_string(), "hash": stored.hash.to_string(),
+            }));
+            apply(&mut self.state, &Recorded { seq: stored.seq, at: stored.at, event });
+        }
+        if self.rest == Rest::Nothing {
+            line(json!({"seq": self.state.seq, "state_hash": self.state.hash()}));
+        }
+        Ok(lines)
+    }
 }
 
 /// The state as it was when an event had just happened.

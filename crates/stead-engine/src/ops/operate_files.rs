@@ -13,6 +13,7 @@ use super::call_tool::{abandon, ended};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::guard::guard_op;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 use crate::{clock, files, points};
@@ -45,7 +46,7 @@ pub(super) async fn operate_claimed(
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { decide_and_perform(&work, &actor, id, operation, claim).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, operation, claim).await }).await
 }
 
 async fn decide_and_perform(
@@ -72,8 +73,8 @@ pub(super) async fn carry_out(
     let session = OpenSession::open(engine, id).await?;
     match session.commit_claimed(command, actor, claim).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
-        Ok(intent) => match perform(engine, &session, intent).await {
-            Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended)) => {
+        Ok(intent) => match guard_op(perform(engine, &session, intent)).await {
+            Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended | OpError::Panicked)) => {
                 Err(abandon(engine, session, call, error))
             }
             operated => operated,

@@ -5,14 +5,15 @@
 use stead_core::event::{Existing, FileOperation, Parents};
 use stead_core::tool::ToolName;
 use stead_core::{Actor, SessionId};
-use stead_store::Digest;
+use stead_store::{Digest, Upload};
 use tokio::io::AsyncRead;
 
 use super::operate_files::{Operated, operate_files};
-use super::put_blob;
 use super::read_files::allowed;
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::open_session::{OpenSession, Slack};
+use crate::uploads::Charge;
 
 /// Where bytes are to go, and under which conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +41,12 @@ pub async fn put_file(
     content: impl AsyncRead + Unpin,
 ) -> Result<PutFile, OpError> {
     allowed(engine, actor, id, &[ToolName::Write]).await?;
-    let (hash, bytes) = put_blob(engine, content).await?;
+    let charge = OpenSession::open(engine, id).await?.charge(Slack::None).await;
+    let upload = charge.store(engine, content).await?;
     let Place { path, if_match, existing, parents } = place;
+    let (hash, bytes) = (upload.digest, upload.len);
     let operation = FileOperation::Put { path, blob: hash.to_string(), bytes, if_match, existing, parents };
-    let operated = operate_files(engine, actor, id, operation).await?;
+    let operated = operate_with(engine, actor, id, operation, upload, charge).await?;
     Ok(PutFile { hash, bytes, operated })
 }
 
@@ -56,6 +59,31 @@ pub async fn unpack_archive(
     content: impl AsyncRead + Unpin,
 ) -> Result<Operated, OpError> {
     allowed(engine, actor, id, &[ToolName::Write]).await?;
-    let (blob, _) = put_blob(engine, content).await?;
-    operate_files(engine, actor, id, FileOperation::Unpack { path, blob: blob.to_string() }).await
+    let charge = OpenSession::open(engine, id).await?.charge(Slack::Archive).await;
+    let upload = charge.store(engine, content).await?;
+    let operation = FileOperation::Unpack { path, blob: upload.digest.to_string() };
+    operate_with(engine, actor, id, operation, upload, charge).await
+}
+
+/// Carries out an operation with uploaded bytes. Afterwards the bytes stay only if the journal needs
+/// them, however the operation ended and whether or not the client still waits for it.
+async fn operate_with(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    operation: FileOperation,
+    upload: Upload,
+    charge: Charge,
+) -> Result<Operated, OpError> {
+    let (work, actor) = (engine.clone(), actor.clone());
+    let operated = async move {
+        let operated = operate_files(&work, &actor, id, operation).await;
+        if let Err(error) = work.store().discard(&upload).await {
+            // The collector finds it.
+            tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot remove an upload");
+        }
+        drop(charge);
+        operated
+    };
+    engine.to_its_end(operated).await
 }

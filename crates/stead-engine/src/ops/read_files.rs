@@ -1,14 +1,11 @@
-//! Look at files as bytes, as a listing, as a tar, as a patch. Reading changes nothing and leaves no event; a refusal leaves one.
+//! Look at files as bytes, as a listing, as a patch. Reading changes nothing and leaves no event; a refusal leaves one.
 
-use std::fs::File;
-use std::io::Seek as _;
 use std::sync::Arc;
 
 use stead_core::decide::may_use;
 use stead_core::session::Status;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, Rejection, SessionId};
-use stead_fs::archive::ArchiveError;
 use stead_fs::patch::Patch;
 use stead_fs::{FsError, Listing};
 use stead_providers::{OpenFile, OperateError, Workspace};
@@ -26,6 +23,7 @@ pub enum Opened {
 
 /// Opens a file, for whoever has `read`; lists a directory, for whoever has `ls`.
 pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
     match workspace.open(path).await {
         Ok(file) => {
@@ -57,23 +55,9 @@ async fn ended_meanwhile(engine: &Engine, id: SessionId) -> Option<OpError> {
     (status != Status::Active).then(|| Rejection::NotActive { status }.into())
 }
 
-/// The tree below a path as tar, from its start, in a file that is already unlinked.
-pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<File, OpError> {
-    let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
-    let failed = |source| OpError::Spool { source };
-    let mut spool = tempfile::tempfile().map_err(failed)?;
-    let out = spool.try_clone().map_err(failed)?;
-    match workspace.export(path, out).await {
-        Ok(()) => {}
-        Err(ArchiveError::Fs(error)) => return Err(unread(engine, id, error).await),
-        Err(source) => return Err(OpError::Export { source }),
-    }
-    spool.rewind().map_err(failed)?;
-    Ok(spool)
-}
-
 /// What changed since the session began.
 pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
+    let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
     match workspace.diff().await {
         Ok(patch) => Ok(patch),

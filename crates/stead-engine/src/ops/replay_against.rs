@@ -124,8 +124,13 @@ async fn again(
         Event::ToolCallRefused { tool, code, actor, .. } => {
             let call = CallId::from_bits(0);
             let command = Command::CallTool { call, tool: *tool, arguments: serde_json::json!({}) };
-            let now = plain(&imagined, tool.as_str(), command, actor);
-            Some(("tool_call", format!("'{tool}' is refused: {code}"), now))
+            let was = format!("'{tool}' is refused: {code}");
+            // A rewind or an exec is refused under the name of the tool that does the same, and what was asked is not
+            // recorded. A refusal that a plain call would not have met cannot be decided again.
+            if plain(state, tool.as_str(), command.clone(), actor) != was {
+                return Ok(None);
+            }
+            Some(("tool_call", was, plain(&imagined, tool.as_str(), command, actor)))
         }
         _ => None,
     })

@@ -15,7 +15,7 @@ use crate::open_session::OpenSession;
 pub async fn rewind(engine: &Engine, actor: &Actor, id: SessionId, to: u64) -> Result<Operated, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine
-        .to_its_end(async move {
+        .in_lane(id, async move {
             let (call, before) = (CallId::from_bits(clock::id_bits()), SnapshotId::from_bits(clock::id_bits()));
             let command = Command::Rewind { call, to, before };
             carry_out(&work, &actor, id, ToolName::Write, call, command, None).await

@@ -1,5 +1,7 @@
 //! An engine in a temporary directory that can be stopped and started again.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,7 +9,7 @@ use stead_core::tool::ToolName;
 use stead_core::{Actor, SessionId, State, parse};
 use stead_engine::ops::{self, ToolReply};
 use stead_engine::{Engine, OpError, Settings};
-use stead_providers::{MemoryProvider, Providers};
+use stead_providers::{Images, LayerStore, MemoryProvider, NativeConfig, NativeProvider, Providers};
 use stead_store::{Database, Store};
 
 pub(crate) struct Fixture {
@@ -19,10 +21,20 @@ pub(crate) fn admin() -> Actor {
     Actor::Admin { name: "test".to_owned() }
 }
 
-async fn start(home: &std::path::Path, settings: Settings) -> Engine {
+async fn start(home: &Path, settings: Settings) -> Engine {
     let database = Database::Sqlite(home.join("stead.db"));
     let store = Store::open(&database, &home.join("blobs")).await.unwrap();
-    Engine::start(store, Providers::default().with(MemoryProvider::new()), settings).await.unwrap()
+    let ownership = store.own("test").await.unwrap().unwrap();
+    let providers = Providers::default().with(MemoryProvider::new()).with(broken(home));
+    Engine::start(store, ownership, providers, settings).await.unwrap()
+}
+
+/// A provider that is configured and cannot work: its boxes have no first program.
+fn broken(home: &Path) -> NativeProvider {
+    let config = NativeConfig { home: home.to_owned(), instance: "t".to_owned(), init: home.join("no-such-program") };
+    let layers = Arc::new(LayerStore::open(home.join("layers")).unwrap());
+    let images = Arc::new(Images::open(home.join("images"), layers.clone()).unwrap());
+    NativeProvider::new(config, layers, images)
 }
 
 impl Fixture {

@@ -43,16 +43,17 @@ async fn a_session_lives_and_ends_and_its_journal_tells() {
 }
 
 #[tokio::test]
-async fn an_absent_provider_falls_back_then_degrades_then_fails() {
+async fn a_broken_provider_falls_back_then_degrades_then_fails() {
     let fixture = Fixture::new().await;
-    fixture.agent_type("fallback", json!({"enabled": true, "provider": "podman", "fallback_provider": "memory"})).await;
-    fixture.agent_type("degraded", json!({"enabled": true, "provider": "podman"})).await;
-    fixture.agent_type("required", json!({"enabled": true, "provider": "podman", "require_workspace": true})).await;
+    fixture.agent_type("fallback", json!({"enabled": true, "provider": "native", "fallback_provider": "memory"})).await;
+    fixture.agent_type("degraded", json!({"enabled": true, "provider": "native"})).await;
+    fixture.agent_type("required", json!({"enabled": true, "provider": "native", "require_workspace": true})).await;
 
     let id = fixture.session("fallback").await;
     let session = ops::session(&fixture.engine, id).await.unwrap().session.unwrap();
     assert_eq!((session.status, session.degraded), (Status::Active, false));
     assert_eq!(session.workspace.unwrap().failures.len(), 1);
+    assert_eq!(session.warnings[0].code, "provider_fallback");
 
     let id = fixture.session("degraded").await;
     let session = ops::session(&fixture.engine, id).await.unwrap().session.unwrap();
@@ -65,6 +66,11 @@ async fn an_absent_provider_falls_back_then_degrades_then_fails() {
     let session = ops::session(&fixture.engine, id).await.unwrap().session.unwrap();
     assert_eq!(session.status, Status::Failed);
     assert_eq!(session.failure.unwrap().code, "workspace_unavailable");
+
+    // One that is not configured is refused instead.
+    fixture.agent_type("absent", json!({"enabled": true, "provider": "podman", "fallback_provider": "memory"})).await;
+    let refused = fixture.try_create(json!({"agent_type": "absent"})).await.unwrap_err();
+    assert!(matches!(refused, OpError::Rejected(Rejection::ProviderNotConfigured { .. })), "{refused}");
 }
 
 #[tokio::test]

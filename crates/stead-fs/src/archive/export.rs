@@ -1,7 +1,8 @@
 //! A filesystem as a tar: every file, directory and link, in the order of their paths, in constant memory.
 
-use std::io::{self, Read, Write};
-use std::ops::ControlFlow;
+use std::io::{self, Read, Seek as _, Write};
+use std::ops::{ControlFlow, Range};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use tar::{Builder, EntryType, Header};
@@ -9,18 +10,20 @@ use tar::{Builder, EntryType, Header};
 use super::ArchiveError;
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
-use crate::filesystem::{Content, Filesystem, Walk, Walked};
+use crate::filesystem::{Content, Filesystem, ReadSeek, Walk, Walked};
 use crate::path::WorkspacePath;
+use crate::sparse;
 
 /// Bytes of a link's target that a header has room for.
 const LINK_NAME: usize = 100;
+const BLOCK: usize = 512;
 
 /// Writes what is below `from`, with paths relative to it. Owners are nobody's and modes are 0644 or 0755, so that equal trees of
-/// equal times are equal tars. Special files are left out.
+/// equal times are equal tars. Special files are left out. Files with holes are sparse entries.
 pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write) -> Result<(), ArchiveError> {
-    let mut builder = Builder::new(out);
+    let mut tape = Tape { builder: Builder::new(out), sparse_files: 0 };
     let mut failed = None;
-    fs.walk(from, &mut |walked| match append(fs, &mut builder, from, walked) {
+    fs.walk(from, &mut |walked| match append(fs, &mut tape, from, walked) {
         Ok(()) => ControlFlow::Continue(Walk::Continue),
         Err(ArchiveError::Fs(error)) if error.is_vanished() => ControlFlow::Continue(Walk::Continue),
         Err(error) => {
@@ -31,16 +34,17 @@ pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write
     if let Some(error) = failed {
         return Err(error);
     }
-    builder.into_inner().map_err(ArchiveError::Io)?;
+    tape.builder.into_inner().map_err(ArchiveError::Io)?;
     Ok(())
 }
 
-fn append(
-    fs: &dyn Filesystem,
-    builder: &mut Builder<&mut dyn Write>,
-    from: &WorkspacePath,
-    walked: &Walked,
-) -> Result<(), ArchiveError> {
+struct Tape<'a> {
+    builder: Builder<&'a mut dyn Write>,
+    /// Sparse files so far: each needs a name of its own for readers that do not know the format.
+    sparse_files: u64,
+}
+
+fn append(fs: &dyn Filesystem, tape: &mut Tape<'_>, from: &WorkspacePath, walked: &Walked) -> Result<(), ArchiveError> {
     let Some(below) = walked.path.below(from) else { return Ok(()) };
     let name = Path::new(below.as_os_str());
     let stat = fs.stat_entry(&walked.path)?;
@@ -54,26 +58,18 @@ fn append(
         Kind::Directory => {
             header.set_entry_type(EntryType::Directory);
             header.set_mode(0o755);
-            builder.append_data(&mut header, name, io::empty())
+            tape.builder.append_data(&mut header, name, io::empty())
         }
         Kind::Symlink => {
             let target = fs.read_link(&walked.path)?;
             header.set_entry_type(EntryType::Symlink);
             header.set_mode(0o777);
-            append_link(builder, &mut header, name, &target)
+            append_link(&mut tape.builder, &mut header, name, &target)
         }
         Kind::File => {
-            let (reader, size): (Box<dyn Read>, u64) = match fs.open_walked(&walked.path)? {
-                Content::Bytes(bytes) => {
-                    let size = bytes.len() as u64;
-                    (Box::new(io::Cursor::new(bytes)), size)
-                }
-                Content::Stream { reader, size } => (Box::new(reader), size),
-            };
             header.set_entry_type(EntryType::Regular);
             header.set_mode(if stat.permission == Permission::Executable { 0o755 } else { 0o644 });
-            header.set_size(size);
-            builder.append_data(&mut header, name, Exactly { reader, left: size })
+            append_file(tape, &mut header, name, fs.open_walked(&walked.path)?)
         }
     };
     written.map_err(|error| match error.kind() {
@@ -81,6 +77,92 @@ fn append(
         io::ErrorKind::UnexpectedEof => FsError::Changed { path: walked.path.clone() }.into(),
         _ => ArchiveError::Io(error),
     })
+}
+
+fn append_file(tape: &mut Tape<'_>, header: &mut Header, name: &Path, content: Content) -> io::Result<()> {
+    let (mut reader, size) = match content {
+        Content::Bytes(bytes) => {
+            header.set_size(bytes.len() as u64);
+            return tape.builder.append_data(header, name, &*bytes);
+        }
+        Content::Stream { reader, size } => (reader, size),
+    };
+    let extents = sparse::extents(&mut *reader, size)?;
+    let dense = size == 0 || extents.as_slice() == std::slice::from_ref(&(0..size));
+    if !dense {
+        return append_sparse(tape, header, name, reader, size, &extents);
+    }
+    reader.rewind()?;
+    header.set_size(size);
+    tape.builder.append_data(header, name, Exactly { reader, left: size })
+}
+
+/// A file with holes as GNU tar 1.15.92 and later write and read one (PAX format, sparse version 1.0):
+/// the true name and size are in an extended header, and the list of ranges precedes their bytes.
+fn append_sparse(
+    tape: &mut Tape<'_>,
+    header: &mut Header,
+    name: &Path,
+    mut reader: Box<dyn ReadSeek>,
+    size: u64,
+    extents: &[Range<u64>],
+) -> io::Result<()> {
+    let real_size = size.to_string();
+    tape.builder.append_pax_extensions([
+        ("GNU.sparse.major", &b"1"[..]),
+        ("GNU.sparse.minor", &b"0"[..]),
+        ("GNU.sparse.name", name.as_os_str().as_bytes()),
+        ("GNU.sparse.realsize", real_size.as_bytes()),
+    ])?;
+    let map = sparse_map(size, extents);
+    let data: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
+    header.set_path(format!("GNUSparseFile.0/{}", tape.sparse_files))?;
+    tape.sparse_files += 1;
+    header.set_size(map.len() as u64 + data);
+    header.set_cksum();
+    let data = Ranges { reader: &mut *reader, ranges: extents.iter().cloned(), left: 0 };
+    tape.builder.append(header, map.as_slice().chain(data))
+}
+
+/// The number of ranges and each range's offset and length, in decimal, padded to whole blocks. An
+/// empty last range says where the file ends, if that is in a hole.
+fn sparse_map(size: u64, extents: &[Range<u64>]) -> Vec<u8> {
+    let end = extents.last().is_none_or(|last| last.end < size).then_some(size..size);
+    let mut map = format!("{}\n", extents.len() + usize::from(end.is_some()));
+    for range in extents.iter().chain(&end) {
+        map.push_str(&format!("{}\n{}\n", range.start, range.end - range.start));
+    }
+    let mut map = map.into_bytes();
+    map.resize(map.len().next_multiple_of(BLOCK), 0);
+    map
+}
+
+/// The bytes of some ranges of a file, one after the other. A file that has become shorter is an error.
+struct Ranges<'a, I> {
+    reader: &'a mut dyn ReadSeek,
+    ranges: I,
+    left: u64,
+}
+
+impl<I: Iterator<Item = Range<u64>>> Read for Ranges<'_, I> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.left == 0 {
+            let Some(next) = self.ranges.next() else { return Ok(0) };
+            self.reader.seek(io::SeekFrom::Start(next.start))?;
+            self.left = next.end - next.start;
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let count = self.reader.read(&mut buffer[..most])?;
+        if count == 0 && most > 0 {
+            return Err(shortened());
+        }
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+fn shortened() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "a file became shorter while it was exported")
 }
 
 /// A link with its target as it is written: `Builder::append_link` would tidy `a//b` up, and the tree would be another one.
@@ -109,7 +191,7 @@ fn append_link(
 
 /// As many bytes as the header promised: a file that grows is cut, one that shrinks is an error and not a shifted archive.
 struct Exactly {
-    reader: Box<dyn Read>,
+    reader: Box<dyn ReadSeek>,
     left: u64,
 }
 
@@ -121,7 +203,7 @@ impl Read for Exactly {
         }
         let count = self.reader.read(&mut buffer[..most])?;
         if count == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a file became shorter while it was exported"));
+            return Err(shortened());
         }
         self.left -= count as u64;
         Ok(count)

@@ -20,6 +20,7 @@ use crate::error::FsError;
 use crate::filesystem::{Filesystem, Recursion, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
+use crate::sparse::copy_sparse;
 
 /// A state of a [`DiskFs`], kept in a directory of its own.
 #[derive(Debug, Clone)]
@@ -146,7 +147,7 @@ fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
         io::Seek::rewind(&mut file).map_err(failed)?;
         let mut writer = to.begin_write(path, WriteMode::Overwrite)?;
         if ioctl_ficlone(writer.file(), &file).is_err() {
-            io::copy(&mut file, writer.file_mut()).map_err(failed)?;
+            copy_sparse(&mut file, size, writer.file_mut()).map_err(failed)?;
         }
         writer.file_mut().flush().map_err(failed)?;
         let modified = Timespec { tv_sec: source.raw.st_mtime, tv_nsec: source.raw.st_mtime_nsec as _ };

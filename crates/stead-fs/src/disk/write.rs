@@ -5,11 +5,11 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek as _, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{Mode, OFlags, fchmod, fstat, fsync};
+use rustix::fs::{Mode, OFlags, fchmod, fstat, fsync, ftruncate};
 
 use super::beneath::reopen;
 use super::create::{Made, inherit_owner, split};
@@ -22,6 +22,9 @@ use crate::error::FsError;
 use crate::filesystem::{FileWriter, WriteMode};
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
+
+/// The smallest hole a file system has.
+const BLOCK: usize = 4096;
 
 /// A stream into a file on disk. It holds its own descriptors, so it can outlive the filesystem it came from and cross threads.
 pub struct DiskWriter {
@@ -36,6 +39,8 @@ pub struct DiskWriter {
     bits: u32,
     hasher: Hasher,
     bytes: u64,
+    /// Length of the file with what was appended to.
+    length: u64,
 }
 
 impl DiskFs {
@@ -60,9 +65,21 @@ impl DiskFs {
         inherit_owner(file.as_fd(), &owner);
         let bits = old.as_ref().map_or(0o644, |old| old.raw.st_mode & 0o777);
         let durability = self.durability;
-        let (hasher, bytes) = (Hasher::default(), 0);
-        let mut writer =
-            DiskWriter { path: at, mode, durability, directory, name, file, temporary, made, bits, hasher, bytes };
+        let (hasher, bytes, length) = (Hasher::default(), 0, 0);
+        let mut writer = DiskWriter {
+            path: at,
+            mode,
+            durability,
+            directory,
+            name,
+            file,
+            temporary,
+            made,
+            bits,
+            hasher,
+            bytes,
+            length,
+        };
         if let (WriteMode::Append, Some(old)) = (mode, &old) {
             writer.copy_from(reopen_file(old, path)?)?;
             writer.bytes = 0;
@@ -100,6 +117,10 @@ impl DiskWriter {
     /// Puts the file in its place; see [`FileWriter::finish`].
     pub fn commit(mut self) -> Result<Written, FsError> {
         let failed = |errno| errno::error("write", &self.path, errno);
+        if self.length > 0 {
+            // A hole at the end is not there until the file is told its length.
+            ftruncate(&self.file, self.length).map_err(failed)?;
+        }
         fchmod(&self.file, Mode::from_raw_mode(self.bits)).map_err(failed)?;
         if self.durability == Durability::Synced {
             fsync(&self.file).map_err(failed)?;
@@ -120,11 +141,23 @@ impl DiskWriter {
     }
 }
 
+/// Whether bytes can be left out of a file: whole blocks of zeros.
+fn is_hole(bytes: &[u8]) -> bool {
+    bytes.len() >= BLOCK && bytes.iter().all(|byte| *byte == 0)
+}
+
 impl Write for DiskWriter {
+    /// Zeros become a hole, so that a sparse file stays one wherever its bytes came from.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
+        let count = if is_hole(bytes) {
+            self.file.seek_relative(bytes.len() as i64)?;
+            bytes.len()
+        } else {
+            self.file.write(bytes)?
+        };
         self.hasher.update(&bytes[..count]);
         self.bytes += count as u64;
+        self.length += count as u64;
         Ok(count)
     }
 

@@ -134,7 +134,7 @@ impl MemoryFs {
     /// The directory, owned by this tree alone and with every cached hash on the way dropped.
     fn directory_mut(&mut self, path: &[u8], at: i64) -> Result<&mut Directory, FsError> {
         let mut directory = Arc::make_mut(&mut self.root);
-        directory.hash.take();
+        directory.forget_derived();
         for segment in path::segments(path) {
             if !directory.entries.contains_key(segment) {
                 directory.entries.insert(Arc::from(segment), Node::Directory(Arc::new(Directory::made(at))));
@@ -143,7 +143,7 @@ impl MemoryFs {
                 return Err(FsError::NotDirectory { path: WorkspacePath::from_valid(path.to_vec()) });
             };
             directory = Arc::make_mut(next);
-            directory.hash.take();
+            directory.forget_derived();
         }
         Ok(directory)
     }

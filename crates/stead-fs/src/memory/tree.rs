@@ -28,8 +28,9 @@ pub(super) struct Link {
 pub(super) struct Directory {
     pub(super) entries: OrdMap<Arc<[u8]>, Node>,
     pub(super) created_at: i64,
-    /// Dropped by whoever takes this directory to change something in or below it.
+    /// This and the next are dropped when something in or below the directory changes.
     pub(super) hash: OnceLock<Digest>,
+    pub(super) used_bytes: OnceLock<u64>,
 }
 
 #[derive(Clone)]
@@ -77,6 +78,14 @@ impl Seen<'_> {
             Self::Directory(directory) => bare(Kind::Directory, 0, directory.created_at),
             Self::Link(link) => bare(Kind::Symlink, link.target.len() as u64, link.created_at),
         }
+    }
+}
+
+impl Directory {
+    /// Drops what was derived from the entries.
+    pub(super) fn forget_derived(&mut self) {
+        self.hash.take();
+        self.used_bytes.take();
     }
 }
 

@@ -66,7 +66,7 @@ impl Plan {
     }
 }
 
-fn mount_path(mount: &HostMount) -> Result<WorkspacePath, MountError> {
+pub(super) fn mount_path(mount: &HostMount) -> Result<WorkspacePath, MountError> {
     let name = Path::new(&mount.host_path).file_name().map(|name| name.to_string_lossy().into_owned());
     let text = mount.mount_path.clone().or(name).unwrap_or_else(|| "/".to_owned());
     let invalid = |source| MountError::MountPath { mount_path: text.clone(), source };
@@ -76,13 +76,13 @@ fn mount_path(mount: &HostMount) -> Result<WorkspacePath, MountError> {
     WorkspacePath::parse(&text, &PathRules::existing().trimmed()).map_err(invalid)
 }
 
-struct Filter {
+pub(super) struct Filter {
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
 }
 
 impl Filter {
-    fn new(mount: &HostMount) -> Result<Self, MountError> {
+    pub(super) fn new(mount: &HostMount) -> Result<Self, MountError> {
         let compile = |field, patterns: &[String]| -> Result<Vec<Pattern>, MountError> {
             let one = |pattern: &String| {
                 Pattern::floating(pattern.trim_end_matches('/')).map_err(|source| MountError::Glob {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use globset::{Candidate, GlobBuilder, GlobMatcher};
+use globset::{Candidate, GlobBuilder, GlobSet};
 
 use crate::error::FsError;
 use crate::path::WorkspacePath;
@@ -13,7 +13,8 @@ const MAX_CHARS: usize = 4_096;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    matcher: GlobMatcher,
+    /// A set of one: a single glob panics where its regular expression cannot be built (nested too deep), a set says why.
+    matcher: GlobSet,
     text: String,
     /// What the name of every match begins and ends with.
     ends: Option<(String, String)>,
@@ -28,8 +29,10 @@ impl Pattern {
         }
         let mut builder = GlobBuilder::new(text);
         builder.literal_separator(true).backslash_escape(true);
-        let glob = builder.build().map_err(|error| FsError::Glob { reason: error.kind().to_string() })?;
-        Ok(Self { matcher: glob.compile_matcher(), ends: name_ends(text), text: text.to_owned() })
+        let refused = |error: globset::Error| FsError::Glob { reason: error.kind().to_string() };
+        let glob = builder.build().map_err(refused)?;
+        let matcher = GlobSet::builder().add(glob).build().map_err(refused)?;
+        Ok(Self { matcher, ends: name_ends(text), text: text.to_owned() })
     }
 
     /// A filter as in `.gitignore`: without a `/` it is about names at any depth.

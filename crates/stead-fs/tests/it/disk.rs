@@ -347,3 +347,32 @@ fn a_stamp_tells_every_change_and_nothing_else() {
     std::fs::File::options().write(true).open(root.join("a/one")).unwrap().set_modified(ahead).unwrap();
     assert_ne!(settled(&fs), last, "the time a file is given does not count as the time of its change");
 }
+
+#[test]
+fn zeros_become_holes_and_holes_are_exported_as_such() {
+    use std::io::Write as _;
+    let place = tempfile::tempdir().unwrap();
+    let mut fs = DiskFs::open(place.path()).unwrap();
+    let mut content = vec![0; 4 << 20];
+    content[..5].copy_from_slice(b"start");
+    content[3 << 20..(3 << 20) + 3].copy_from_slice(b"end");
+    let mut writer = fs.open_write(&"d/sparse".parse().unwrap(), WriteMode::Create, 0).unwrap();
+    content.chunks(64 << 10).for_each(|chunk| writer.write_all(chunk).unwrap());
+    assert_eq!(writer.finish().unwrap().bytes, 4 << 20);
+    let file = place.path().join("d/sparse");
+    assert_eq!(std::fs::read(&file).unwrap(), content);
+    assert!(std::fs::metadata(&file).unwrap().blocks() * 512 < 1 << 20);
+    // The control: bytes that are no zeros are written.
+    fs.write_bytes(&"dense".parse().unwrap(), vec![1; 1 << 20].into(), WriteMode::Create, 0).unwrap();
+
+    let mut tar = Vec::new();
+    stead_fs::archive::export_tar(&fs, &WorkspacePath::root(), &mut tar).unwrap();
+    assert!((1 << 20..2 << 20).contains(&tar.len()), "{} bytes", tar.len());
+    let unpacked = tempfile::tempdir().unwrap();
+    let archive = unpacked.path().join("a.tar");
+    std::fs::write(&archive, &tar).unwrap();
+    let done = std::process::Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(unpacked.path()).status();
+    assert!(done.unwrap().success());
+    assert_eq!(std::fs::read(unpacked.path().join("d/sparse")).unwrap(), content);
+    assert_eq!(std::fs::read(unpacked.path().join("dense")).unwrap(), vec![1; 1 << 20]);
+}

@@ -7,6 +7,7 @@ use stead_box::protocol::{AfterRun, Ask, ExecOrder, Input, Kept, OutputLimits, U
 use stead_box::{BoxError, Finished};
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
+use stead_core::event::SetupReport;
 use stead_core::plan::WORKSPACE_ROOT;
 
 use super::arguments::{Capture, Command};
@@ -18,8 +19,8 @@ use crate::workspace::ToolDone;
 
 /// A box that says nothing for so long after the deadline is not going to.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Of a setup command that failed: enough to see why.
-const SETUP_TAIL_BYTES: usize = 2_048;
+/// Number of bytes kept of each output stream of a setup command.
+const SETUP_TAIL_BYTES: usize = 4_096;
 
 /// Runs the command of a tool call. One that fails is a result; only a box that fails is an error.
 pub(super) async fn run(line: &Line, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
@@ -89,14 +90,14 @@ pub(super) fn shown(bytes: &[u8], kept: Kept) -> String {
     }
 }
 
-/// Runs a setup command; one that fails is an error that names it.
+/// Runs a setup command. One that fails is an error that carries its output.
 pub(super) fn set_up(
     home: &dyn BoxHome,
     number: u64,
     command: &str,
     timeout_seconds: u64,
     env: &Env,
-) -> Result<(), ProviderError> {
+) -> Result<SetupReport, ProviderError> {
     let order = ExecOrder {
         exec: format!("setup_{number}"),
         argv: ["/bin/bash", "-c", command].map(str::to_owned).into(),
@@ -108,17 +109,35 @@ pub(super) fn set_up(
         output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0, unread: Unread::Drop },
     };
     let finished = home.connect().and_then(|mut connection| connection.run(order, &[]));
-    let Finished { result, stderr, .. } = match finished {
+    let Finished { result, stdout, stderr, .. } = match finished {
         Ok(finished) => finished,
         Err(BoxError::Answer { message, .. }) => {
-            return Err(ProviderError::Setup { number, exit_code: 127, tail: message });
+            let report = SetupReport { exit_code: 127, stderr: message, ..report_of(number, command) };
+            return Err(ProviderError::Setup { report: Box::new(report), timeout_seconds });
         }
         Err(error) => return Err(error.into()),
     };
-    if result.exit_code == 0 {
-        return Ok(());
+    let report = SetupReport {
+        exit_code: result.exit_code,
+        timed_out: result.timed_out,
+        stdout: tail(&stdout),
+        stderr: tail(&stderr),
+        stdout_total: result.stdout.total,
+        stderr_total: result.stderr.total,
+        ..report_of(number, command)
+    };
+    match report.exit_code {
+        0 => Ok(report),
+        _ => Err(ProviderError::Setup { report: Box::new(report), timeout_seconds }),
     }
-    let tail = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(SETUP_TAIL_BYTES)..]).trim().to_owned();
-    let tail = if result.timed_out { format!("timed out after {timeout_seconds} s; {tail}") } else { tail };
-    Err(ProviderError::Setup { number, exit_code: result.exit_code, tail })
+}
+
+fn report_of(number: u64, command: &str) -> SetupReport {
+    let (stdout, stderr, command) = (String::new(), String::new(), command.to_owned());
+    SetupReport { number, command, exit_code: 0, timed_out: false, stdout, stderr, stdout_total: 0, stderr_total: 0 }
+}
+
+/// The last bytes of a stream as text.
+fn tail(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SETUP_TAIL_BYTES)..]).into_owned()
 }

@@ -5,6 +5,7 @@ use stead_box::BoxError;
 use stead_core::event::{Answer, ToolFailure};
 use stead_fs::{FsError, PathRules, WorkspacePath};
 
+use super::workspace::MOST_BYTES;
 use crate::error::OperateError;
 use crate::workspace::{Done, ToolDone};
 
@@ -36,6 +37,10 @@ pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
     match error {
         BoxError::Answer { code, .. } if code == "not_found" => FsError::NotFound { path: at },
         BoxError::Answer { code, .. } if code == "is_directory" => FsError::IsDirectory { path: at },
+        // The message is the size of what was asked for.
+        BoxError::Answer { code, message } if code == "too_large" && message.parse::<u64>().is_ok() => {
+            FsError::TooLarge { path: at, size: message.parse().unwrap_or(u64::MAX), limit: MOST_BYTES }
+        }
         BoxError::Answer { code, message } => {
             let code = TOLD.iter().find(|told| **told == code).copied().unwrap_or("file_error");
             FsError::Told { code, message: message.chars().take(MAX_TOLD).collect() }

@@ -16,6 +16,18 @@ impl Scratch {
         Self { directory }
     }
 
+    /// Removes what servers that have died left. Only for a directory that is a server's own.
+    pub(crate) fn sweep(&self) {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| is_left(&entry.file_name().to_string_lossy())) {
+            // What cannot be removed now is tried again at the next start.
+            let _ = match entry.file_type() {
+                Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
+                _ => fs::remove_file(entry.path()),
+            };
+        }
+    }
+
     /// A file that has no name and goes when it is closed.
     pub(crate) fn file(&self) -> io::Result<File> {
         let path = self.name()?;
@@ -36,6 +48,13 @@ impl Scratch {
         fs::create_dir_all(&self.directory)?;
         Ok(self.directory.join(format!("stead-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
     }
+}
+
+/// Whether a name is that of a process that no longer runs.
+fn is_left(name: &str) -> bool {
+    let pid =
+        name.strip_prefix("stead-").and_then(|rest| rest.split_once('-')).and_then(|(pid, _)| pid.parse::<u32>().ok());
+    pid.is_some_and(|pid| pid != std::process::id() && !Path::new(&format!("/proc/{pid}")).exists())
 }
 
 pub(crate) struct ScratchDirectory(PathBuf);

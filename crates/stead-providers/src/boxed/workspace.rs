@@ -22,7 +22,7 @@ use stead_core::{CallId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
-use stead_fs::{Content, Digest, DiskFs, Entry, FsError, Listing, WorkspacePath};
+use stead_fs::{Content, Digest, Entry, FsError, Listing, WorkspacePath};
 
 use super::execs::BoxedExecs;
 use super::home::{BoxHome, MountOrder, mounts_fill};
@@ -40,7 +40,7 @@ use crate::workspace::{
 /// Where the agent finds what its task is about.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
 /// What a box may write into a file of the server's: an archive of a workspace, or one file of it.
-const MOST_BYTES: u64 = 64 << 30;
+pub(super) const MOST_BYTES: u64 = 64 << 30;
 /// A file tool that takes longer is ended.
 const TOOL_TIMEOUT_MS: u64 = 60_000;
 
@@ -187,7 +187,8 @@ impl Inner {
                 }
             }
             Action::RunSetupCommand { number, command, timeout_seconds } => {
-                command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
+                let report = command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
+                return Ok(StepReport { setup: Some(Box::new(report)), ..StepReport::default() });
             }
             Action::RestoreSnapshot { snapshot, .. } => {
                 if !self.home.restore(snapshot)? {
@@ -268,11 +269,7 @@ impl Inner {
         let read = archive.rewind().and_then(|()| archive.take(512).read_to_end(&mut start));
         read.map_err(ArchiveError::from)?;
         let format = ArchiveFormat::of_content(&start).ok_or(OperateError::ArchiveFormat)?;
-        let scratch = self.home.scratch().directory().map_err(ArchiveError::from)?;
-        let mut files = DiskFs::open(scratch.path()).map_err(ArchiveError::from)?;
-        let (limits, root) = (ArchiveLimits::default(), WorkspacePath::root());
-        archive::unpack(archive, format, None, &limits, &mut files, &root, 0)?;
-        Ok(())
+        Ok(archive::check(archive, format, &ArchiveLimits::default())?)
     }
 
     fn open(&self, path: &str) -> Result<OpenFile, BoxError> {
@@ -320,7 +317,9 @@ fn kept_error(error: ProviderError) -> OperateError {
     match error {
         ProviderError::Box { source } => operate_error("", source),
         ProviderError::Unsupported { .. } => OperateError::Unsupported,
-        full @ ProviderError::NoRoom { .. } => OperateError::NoRoom { reason: full.to_string() },
+        full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull) => {
+            OperateError::NoRoom { reason: full.to_string() }
+        }
         ProviderError::NoSnapshot { snapshot } => OperateError::NoSnapshot { snapshot },
         other => operate_error("", BoxError::Lost(std::io::Error::other(other.to_failure().message))),
     }
@@ -407,8 +406,8 @@ impl Workspace for BoxedWorkspace {
     }
 
     async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError> {
-        let ask = FileAsk::Export { path: path.to_owned(), most_bytes: MOST_BYTES };
-        let exported = self.with(move |inner| inner.files(ask, Some(&out))).await;
+        let below = path.to_owned();
+        let exported = self.with(move |inner| inner.home.connect()?.export(&below, MOST_BYTES, &out)).await;
         exported.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))?;
         Ok(())
     }

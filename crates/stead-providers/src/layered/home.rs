@@ -7,7 +7,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stead_box::protocol::FileAsk;
-use stead_box::{Access, Bound, BoxError, Connection};
+use stead_box::{Access, Bound, BoxError, Connection, Reserve};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::command::CreateOrder;
@@ -35,6 +35,25 @@ use crate::workspace::PointOrder;
 pub(super) const MOST_LAYERS: usize = 24;
 /// What a box may write into a file of the server's.
 const MOST_BYTES: u64 = 64 << 30;
+
+/// How much of the volume's reserve must be there before a new generation begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Margin {
+    /// Enough for this generation: for what a user asked for.
+    Share,
+    /// All of it: checkpoints after each call must not use up what a snapshot or a rewind needs.
+    All,
+}
+
+impl Margin {
+    fn is_met_by(self, reserve: Reserve) -> bool {
+        match reserve {
+            Reserve::Unneeded | Reserve::Complete => true,
+            Reserve::Partial => self == Self::Share,
+            Reserve::Spent => false,
+        }
+    }
+}
 
 pub(crate) struct LayeredHome {
     pub(crate) order: CreateOrder,
@@ -112,10 +131,12 @@ impl LayeredHome {
     }
 
     /// Makes a layer of what was written, if nothing is at work in the box; gives all layers, or `None`.
+    /// Changes nothing if the volume could not begin another generation.
     pub(super) fn freeze(
         &self,
         turn: &mut Turn,
         durability: Durability,
+        margin: Margin,
     ) -> Result<Option<Vec<LayerRef>>, ProviderError> {
         let lineage = self.lineage()?;
         if lineage.bound.is_some() {
@@ -124,7 +145,10 @@ impl LayeredHome {
         if !turn.written {
             return Ok(Some(lineage.layers));
         }
-        if lineage.layers.len() >= MOST_LAYERS || !self.rest(turn)? {
+        if lineage.layers.len() >= MOST_LAYERS {
+            return Ok(None);
+        }
+        if !self.rest_with_reserve(turn, margin)? {
             return Ok(None);
         }
         let frozen =
@@ -135,6 +159,24 @@ impl LayeredHome {
         })?;
         turn.stands_on(None);
         Ok(Some(changed.layers))
+    }
+
+    /// Has the box leave its tree, as [`Self::rest`] does, if the volume has room for a new generation.
+    ///
+    /// The reserve is as the last start left it, and the agent may have removed files since. So a box
+    /// with nothing at work is started again, which fills the reserve, before the refusal.
+    pub(super) fn rest_with_reserve(&self, turn: &mut Turn, margin: Margin) -> Result<bool, ProviderError> {
+        let reserve = turn.running.as_ref().map(|running| running.held().reserve);
+        if !self.rest(turn)? {
+            return Ok(false);
+        }
+        if reserve.is_some_and(|reserve| margin.is_met_by(reserve)) {
+            return Ok(true);
+        }
+        if !margin.is_met_by(self.start(turn)?.held().reserve) {
+            return Err(ProviderError::VolumeFull);
+        }
+        self.rest(turn)
     }
 
     /// Makes one layer of the whole tree by copying it, whoever is at work there.
@@ -164,7 +206,7 @@ impl LayeredHome {
 
     /// Puts a layer on top of everything, where nothing runs; `false` where something does.
     fn cover(&self, turn: &mut Turn, layer: LayerRef) -> Result<bool, ProviderError> {
-        if self.freeze(turn, Durability::Later)?.is_none() {
+        if self.freeze(turn, Durability::Later, Margin::Share)?.is_none() {
             return Ok(false);
         }
         end_unused(turn)?;
@@ -178,18 +220,19 @@ impl LayeredHome {
         if self.lineage()?.bound.is_some() {
             return Err(ProviderError::Unsupported { provider: self.provider(), action: "restore" });
         }
+        // Everything that can fail comes before the box is ended and the layers are replaced.
+        if !self.workspaces.hold_snapshot(self.id(), snapshot)? {
+            return Ok(false);
+        }
         if !self.rest(&mut turn)?
             && let Some(running) = turn.running.take()
         {
             // What runs works with files that are no longer to be there.
             running.kill()?;
         }
-        let Some(_) = self.workspaces.stand_on(self.id(), snapshot)? else { return Ok(false) };
-        let written = turn.written;
-        self.workspaces.change(self.id(), Durability::Now, |lineage| {
-            // What was written since is given up, unless a snapshot names it.
-            lineage.generation += u32::from(written);
-        })?;
+        if !self.workspaces.stand_on(self.id(), snapshot, u32::from(turn.written))? {
+            return Ok(false);
+        }
         turn.stands_on(Some(snapshot));
         Ok(true)
     }
@@ -284,7 +327,7 @@ impl BoxHome for LayeredHome {
         if self.lineage()?.bound.is_some_and(|bound| bound.access == Access::Read) {
             return self.connect_in(&mut turn).map(drop);
         }
-        let began_with = match self.freeze(&mut turn, Durability::Later)? {
+        let began_with = match self.freeze(&mut turn, Durability::Later, Margin::Share)? {
             Some(layers) => layers,
             None => vec![self.copy(&mut turn)?],
         };
@@ -301,7 +344,7 @@ impl BoxHome for LayeredHome {
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
-        self.keep_as(&mut self.turn(), snapshot)
+        self.keep_as(&mut self.turn(), snapshot, Margin::Share)
     }
 
     fn ends_for_a_snapshot(&self) -> bool {
@@ -334,8 +377,11 @@ impl BoxHome for LayeredHome {
         if turn.written && !self.rest_soon(&mut turn)? && order.points < Points::Copies {
             return Ok(Point::Unkept(Unkept::AtWork));
         }
-        self.keep_as(&mut turn, order.snapshot)?;
-        Ok(Point::Kept(order.snapshot))
+        match self.keep_as(&mut turn, order.snapshot, Margin::All) {
+            // The agent has filled its own disk: its calls go on, and cannot be rewound to.
+            Err(ProviderError::VolumeFull) => Ok(Point::Unkept(Unkept::Failed)),
+            kept => kept.map(|()| Point::Kept(order.snapshot)),
+        }
     }
 
     fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError> {

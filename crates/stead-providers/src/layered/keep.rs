@@ -9,7 +9,7 @@ use stead_core::SnapshotId;
 use stead_core::rewind::Touched;
 use stead_fs::{Kind, WorkspacePath};
 
-use super::home::{LayeredHome, MOST_LAYERS};
+use super::home::{LayeredHome, MOST_LAYERS, Margin};
 use super::lineage::Durability;
 use super::workspaces::Turn;
 use crate::boxed::Looked;
@@ -23,13 +23,13 @@ const REST_TRIES: u32 = 20;
 const REST_AGAIN: Duration = Duration::from_millis(10);
 
 impl LayeredHome {
-    pub(super) fn keep_as(&self, turn: &mut Turn, snapshot: SnapshotId) -> Result<(), ProviderError> {
-        let kept = match self.freeze(turn, Durability::Later)? {
+    pub(super) fn keep_as(&self, turn: &mut Turn, snapshot: SnapshotId, margin: Margin) -> Result<(), ProviderError> {
+        let kept = match self.freeze(turn, Durability::Later, margin)? {
             Some(layers) => layers,
             None => vec![self.copy(turn)?],
         };
         let long = self.lineage()?.layers.len() >= MOST_LAYERS;
-        let shortened = long && self.rest(turn)?;
+        let shortened = long && self.rest_with_reserve(turn, margin)?;
         self.workspaces.change(self.id(), Durability::Now, |lineage| {
             lineage.snapshots.insert(snapshot.to_string(), kept.clone());
             if shortened {

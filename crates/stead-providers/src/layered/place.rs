@@ -30,6 +30,7 @@ impl Place {
     /// `uids` may be shared with other providers of this host: no two boxes have the same ids.
     pub(crate) fn new(home: PathBuf, instance: String, uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));
+        scratch.sweep();
         Self { home, instance, ranges: UidRanges::new(uids), scratch, root: stead_box::runs_as_root() }
     }
 

@@ -196,37 +196,39 @@ impl Workspaces {
         durability: Durability,
         change: impl FnOnce(&mut Lineage),
     ) -> Result<Lineage, ProviderError> {
-        let (before, after) = {
+        self.change_among(id, durability, |lineages| {
+            lineages.get_mut(&id).map(change);
+        })?;
+        self.lineage(id).ok_or(ProviderError::Gone { workspace: id })
+    }
+
+    /// [`Self::change`] that may read the lineages of other workspaces. It changes this one's alone.
+    fn change_among<T>(
+        &self,
+        id: WorkspaceId,
+        durability: Durability,
+        change: impl FnOnce(&mut BTreeMap<WorkspaceId, Lineage>) -> T,
+    ) -> Result<T, ProviderError> {
+        let (before, after, changed) = {
             let mut lineages = lock(&self.lineages);
-            let lineage = lineages.get_mut(&id).ok_or(ProviderError::Gone { workspace: id })?;
-            let before = lineage.clone();
-            change(lineage);
-            (before, lineage.clone())
+            let gone = || ProviderError::Gone { workspace: id };
+            let before = lineages.get(&id).cloned().ok_or_else(gone)?;
+            let changed = change(&mut lineages);
+            (before, lineages.get(&id).cloned().ok_or_else(gone)?, changed)
         };
         let directory = self.place.directory(id);
-        if let Err(error) = after.write(&directory, durability) {
+        if (before != after || durability == Durability::Now)
+            && let Err(error) = after.write(&directory, durability)
+        {
             lock(&self.lineages).insert(id, before);
             return Err(host("write", &directory, error));
         }
-        Ok(after)
+        Ok(changed)
     }
 
-    /// The layers of a snapshot, whoever kept it, now also this workspace's. `None` if there is none.
-    pub(super) fn stand_on(
-        &self,
-        id: WorkspaceId,
-        snapshot: SnapshotId,
-    ) -> Result<Option<Vec<LayerRef>>, ProviderError> {
-        let name = snapshot.to_string();
-        let layers = {
-            let mut lineages = lock(&self.lineages);
-            let found = lineages.values().find_map(|lineage| lineage.snapshots.get(&name)).cloned();
-            let Some(layers) = found else { return Ok(None) };
-            // Named by this lineage too, in the same moment: from now on the volumes stay.
-            let lineage = lineages.get_mut(&id).ok_or(ProviderError::Gone { workspace: id })?;
-            lineage.layers = layers.clone();
-            layers
-        };
+    /// Holds the shared layers of a snapshot for this workspace; `false` if there is no such snapshot.
+    pub(super) fn hold_snapshot(&self, id: WorkspaceId, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        let Some(layers) = find_snapshot(&lock(&self.lineages), snapshot) else { return Ok(false) };
         for layer in &layers {
             if let LayerRef::Shared { key } = layer
                 && let Some(key) = LayerKey::parse(key)
@@ -234,7 +236,23 @@ impl Workspaces {
                 self.layers.hold(&key, &id.to_string())?;
             }
         }
-        Ok(Some(layers))
+        Ok(true)
+    }
+
+    /// Makes the layers of a snapshot this workspace's own, in memory and on the disk or not at all;
+    /// `false` if there is no such snapshot. `given_up` generations of the volume, those written over
+    /// the old layers, are no longer used. The caller has the workspace's turn and has called
+    /// [`Self::hold_snapshot`].
+    pub(super) fn stand_on(&self, id: WorkspaceId, snapshot: SnapshotId, given_up: u32) -> Result<bool, ProviderError> {
+        // Found and named in one step: between them another workspace could let go of the volumes.
+        self.change_among(id, Durability::Now, |lineages| {
+            let Some(layers) = find_snapshot(lineages, snapshot) else { return false };
+            if let Some(lineage) = lineages.get_mut(&id) {
+                lineage.layers = layers;
+                lineage.generation += given_up;
+            }
+            true
+        })
     }
 
     /// The generations of a volume that some lineage names.
@@ -258,6 +276,12 @@ impl Workspaces {
         };
         lock(&self.lineages).values().flat_map(Lineage::refs).filter_map(number).collect()
     }
+}
+
+/// The layers of a snapshot, whichever workspace kept it.
+fn find_snapshot(lineages: &BTreeMap<WorkspaceId, Lineage>, snapshot: SnapshotId) -> Option<Vec<LayerRef>> {
+    let name = snapshot.to_string();
+    lineages.values().find_map(|lineage| lineage.snapshots.get(&name)).cloned()
 }
 
 /// The names in a directory; none if there is no directory.

@@ -24,6 +24,7 @@ pub(super) struct Operated {
 pub(super) fn operate(
     mut files: MemoryFs,
     kept: &Kept,
+    limit: u64,
     order: FileOrder,
     now: Timestamp,
 ) -> Result<Operated, OperateError> {
@@ -47,7 +48,7 @@ pub(super) fn operate(
         }
         FileOrder::Unpack { path, archive } => {
             let before = files.clone();
-            unpack(&mut files, archive, &existing_path(&path)?, now)?;
+            unpack(&mut files, archive, &existing_path(&path)?, limit, now)?;
             compare::changes(&before, &files)?
         }
         FileOrder::MakeDirectory { path } => {
@@ -103,12 +104,20 @@ fn read_all(mut content: File, bytes: u64, path: &WorkspacePath) -> Result<bytes
     Ok(read.into())
 }
 
-fn unpack(files: &mut MemoryFs, mut archive: File, below: &WorkspacePath, now: Timestamp) -> Result<(), OperateError> {
+fn unpack(
+    files: &mut MemoryFs,
+    mut archive: File,
+    below: &WorkspacePath,
+    limit: u64,
+    now: Timestamp,
+) -> Result<(), OperateError> {
     let mut start = Vec::new();
     let read = archive.rewind().and_then(|()| (&mut archive).take(512).read_to_end(&mut start));
     read.map_err(ArchiveError::from)?;
     let format = ArchiveFormat::of_content(&start).ok_or(OperateError::ArchiveFormat)?;
     files.mkdir(below, now.millis())?;
-    archive::unpack(&mut archive, format, None, &ArchiveLimits::default(), files, below, now.millis())?;
+    let limits = ArchiveLimits::default();
+    let limits = ArchiveLimits { total_bytes: limits.total_bytes.min(limit), ..limits };
+    archive::unpack(&mut archive, format, None, &limits, files, below, now.millis())?;
     Ok(())
 }

@@ -30,33 +30,63 @@ impl Tree {
     }
 }
 
-/// Snapshots by id, each with the workspace it goes with.
+/// Snapshots of all workspaces.
 #[derive(Clone, Default)]
-pub(super) struct Kept(Arc<Mutex<HashMap<SnapshotId, (WorkspaceId, MemoryFs)>>>);
+pub(super) struct Kept(Arc<Mutex<Snapshots>>);
+
+#[derive(Default)]
+struct Snapshots {
+    owners: HashMap<SnapshotId, WorkspaceId>,
+    of: HashMap<WorkspaceId, HashMap<SnapshotId, MemoryFs>>,
+}
+
+impl Snapshots {
+    fn retain(&mut self, owner: WorkspaceId, wanted: impl Fn(&SnapshotId) -> bool) {
+        let Some(kept) = self.of.get_mut(&owner) else { return };
+        kept.retain(|snapshot, _| wanted(snapshot));
+        if kept.is_empty() {
+            self.of.remove(&owner);
+        }
+        self.owners.retain(|snapshot, of| *of != owner || wanted(snapshot));
+    }
+}
 
 impl Kept {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SnapshotId, (WorkspaceId, MemoryFs)>> {
-        // Only whole entries are inserted and removed: a panic elsewhere cannot leave the map half changed.
+    fn lock(&self) -> MutexGuard<'_, Snapshots> {
+        // Each change leaves the two maps in step: a panic elsewhere cannot leave them half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn keep(&self, owner: WorkspaceId, snapshot: SnapshotId, files: MemoryFs) {
-        self.lock().insert(snapshot, (owner, files));
+        let mut snapshots = self.lock();
+        snapshots.owners.insert(snapshot, owner);
+        snapshots.of.entry(owner).or_default().insert(snapshot, files);
     }
 
     pub(super) fn find(&self, snapshot: SnapshotId) -> Option<MemoryFs> {
-        self.lock().get(&snapshot).map(|(_, files)| files.clone())
+        let snapshots = self.lock();
+        snapshots.of.get(snapshots.owners.get(&snapshot)?)?.get(&snapshot).cloned()
     }
 
-    pub(super) fn drop_all(&self, snapshots: &[SnapshotId]) {
-        self.lock().retain(|snapshot, _| !snapshots.contains(snapshot));
+    /// Whether the snapshots of a workspace, its files and one more tree take no more than this together.
+    pub(super) fn has_room(&self, owner: WorkspaceId, trees: [&MemoryFs; 2], most_bytes: u64) -> bool {
+        let snapshots = self.lock();
+        let kept = snapshots.of.get(&owner).into_iter().flat_map(HashMap::values);
+        let all: Vec<&MemoryFs> = kept.chain(trees).collect();
+        // The sum is cheap, and counts what they share several times.
+        let sum: u64 = all.iter().map(|tree| tree.used_bytes()).sum();
+        sum <= most_bytes || MemoryFs::used_together(all) <= most_bytes
+    }
+
+    pub(super) fn drop_all(&self, owner: WorkspaceId, gone: &[SnapshotId]) {
+        self.lock().retain(owner, |snapshot| !gone.contains(snapshot));
     }
 
     pub(super) fn retain(&self, owner: WorkspaceId, wanted: &BTreeSet<SnapshotId>) {
-        self.lock().retain(|snapshot, (of, _)| *of != owner || wanted.contains(snapshot));
+        self.lock().retain(owner, |snapshot| wanted.contains(snapshot));
     }
 
     pub(super) fn forget(&self, owner: WorkspaceId) {
-        self.lock().retain(|_, (of, _)| *of != owner);
+        self.lock().retain(owner, |_| false);
     }
 }

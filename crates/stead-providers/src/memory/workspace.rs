@@ -8,11 +8,13 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use serde_json::json;
 use stead_core::capability::LimitKind;
+use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::event::{Answer, StepReport, ToolFailure};
 use stead_core::plan::Action;
+use stead_core::quantity::ByteSize;
 use stead_core::request::TaskContext;
-use stead_core::rewind::{Point, Points};
+use stead_core::rewind::{Point, Points, Unkept};
 use stead_core::tool::ToolName;
 use stead_core::{SnapshotId, Timestamp, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
@@ -33,17 +35,26 @@ use crate::workspace::{
 
 /// Where the agent finds what its task is about.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
+const MAKE_ROOM: &str = "Remove files with rm first.";
+
+/// The tree is in the server's memory, so it never has more than this, whatever the disk limit says.
+const LARGEST_TREE: u64 = 1 << 30;
 
 pub(super) struct MemoryWorkspace {
     tree: Arc<Mutex<Tree>>,
     keeper: Keeper,
+    enforced: Vec<LimitKind>,
 }
 
 type Current = OwnedMutexGuard<Tree>;
 
 impl MemoryWorkspace {
-    pub(super) fn new(id: WorkspaceId, tree: Tree, kept: Kept) -> Self {
-        Self { tree: Arc::new(Mutex::new(tree)), keeper: Keeper { owner: id, kept } }
+    pub(super) fn new(order: &CreateOrder, tree: Tree, kept: Kept) -> Self {
+        let asked = order.limits.disk.as_ref().map(ByteSize::bytes);
+        let limit = asked.unwrap_or(LARGEST_TREE).min(LARGEST_TREE);
+        let keeper = Keeper { owner: order.workspace, kept, limit };
+        let enforced = asked.map(|_| LimitKind::Disk).into_iter().collect();
+        Self { tree: Arc::new(Mutex::new(tree)), keeper, enforced }
     }
 
     async fn current(&self) -> Current {
@@ -73,7 +84,11 @@ impl MemoryWorkspace {
         };
         let current = self.current().await;
         let mut files = current.files.clone();
-        match evaluate::write_again(&mut files, writes, &order) {
+        let written = evaluate::write_again(&mut files, writes, &order);
+        if let (Ok(_), Err(full)) = (&written, self.keeper.check(&current.files, &files)) {
+            return failed(full.code(), full.to_string(), Some(MAKE_ROOM.to_owned()));
+        }
+        match written {
             Ok(changes) => ToolDone { answer: evaluate::answer(evaluated), done: self.stage(current, files, changes) },
             Err(error) => evaluate::unchanged(Err(error)),
         }
@@ -82,6 +97,7 @@ impl MemoryWorkspace {
 
 /// Ends a change: the tree is held until it is published or the change is dropped.
 fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>, keeper: &Keeper) -> Done {
+    let room = keeper.has_room(&current.files, &files);
     let mut next = current.with(files);
     let (tree_hash, revision) = (next.hash(), Some(next.revision));
     // Whether it is to be kept is told before it is published, if at all.
@@ -97,7 +113,7 @@ fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>, keeper: &K
         }
         *current = next;
     });
-    Done { changes, tree_hash, revision, keep: Some(keep), staged, ..Done::nothing() }
+    Done { changes, tree_hash, revision, keep: room.then_some(keep), staged, ..Done::nothing() }
 }
 
 /// Where this workspace's snapshots are kept.
@@ -105,11 +121,33 @@ fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>, keeper: &K
 struct Keeper {
     owner: WorkspaceId,
     kept: Kept,
+    /// Bytes that the files may take.
+    limit: u64,
 }
 
 impl Keeper {
     fn keep(&self, snapshot: SnapshotId, files: MemoryFs) {
         self.kept.keep(self.owner, snapshot, files);
+    }
+
+    /// Refuses a tree that has grown beyond the limit. One that has become smaller is fine.
+    fn check(&self, before: &MemoryFs, after: &MemoryFs) -> Result<(), FsError> {
+        let used = after.used_bytes();
+        let fits = used <= self.limit || used <= before.used_bytes();
+        if fits { Ok(()) } else { Err(FsError::NoSpace { action: "grow", path: WorkspacePath::root() }) }
+    }
+
+    /// Whether one more tree can be kept: the files and all that is kept may take twice the limit.
+    fn has_room(&self, current: &MemoryFs, kept: &MemoryFs) -> bool {
+        self.kept.has_room(self.owner, [current, kept], self.limit.saturating_mul(2))
+    }
+
+    fn no_room(&self) -> OperateError {
+        let limit = self.limit;
+        let reason = format!(
+            "the files and their snapshots take more than twice the disk limit of {limit} bytes; nothing was changed; remove files"
+        );
+        OperateError::NoRoom { reason }
     }
 }
 
@@ -126,7 +164,7 @@ fn interrupted() -> FsError {
 #[async_trait]
 impl Workspace for MemoryWorkspace {
     fn enforced_limits(&self) -> Vec<LimitKind> {
-        Vec::new()
+        self.enforced.clone()
     }
 
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {
@@ -137,6 +175,7 @@ impl Workspace for MemoryWorkspace {
         let (action, tree) = (order.action, order.tree);
         if let Some(tree) = tree {
             let (files, report) = fill::tree(files, tree, now).await?;
+            self.keeper.check(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
             let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
             return Ok(Performed { done: self.stage(current, files, changes), report });
         }
@@ -164,6 +203,7 @@ impl Workspace for MemoryWorkspace {
                 return Err(ProviderError::Unsupported { provider, action });
             }
         }
+        self.keeper.check(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
         let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
         Ok(Performed { done: self.stage(current, files, changes), report })
     }
@@ -183,8 +223,13 @@ impl Workspace for MemoryWorkspace {
             _ => (None, None),
         };
         let keeper = self.keeper.clone();
+        let keeps_more = matches!(order, FileOrder::Snapshot { .. } | FileOrder::Rewind { .. });
+        if keeps_more && !keeper.has_room(&current.files, &current.files) {
+            return Err(keeper.no_room());
+        }
         let work = off_thread(move || {
-            let operated = operate::operate(current.files.clone(), &keeper.kept, order, now)?;
+            let operated = operate::operate(current.files.clone(), &keeper.kept, keeper.limit, order, now)?;
+            keeper.check(&current.files, &operated.files)?;
             // Hashing the new tree is part of the work.
             let done = stage(current, operated.files, operated.changes, &keeper);
             Ok::<_, OperateError>(Done { placement: operated.placement, ..done })
@@ -207,9 +252,15 @@ impl Workspace for MemoryWorkspace {
         if let Some(keep) = done.keep.take() {
             keep(order.snapshot);
             done.point = Some(Point::Kept(order.snapshot));
-        } else if done.revision.is_none() {
+        } else if done.revision.is_some() {
+            done.point = Some(Point::Unkept(Unkept::Failed));
+        } else {
             // Nothing was done: the tree may be kept as it is already.
             let mut tree = self.tree.lock().await;
+            if tree.kept.is_none() && !self.keeper.has_room(&tree.files, &tree.files) {
+                done.point = Some(Point::Unkept(Unkept::Failed));
+                return Ok(());
+            }
             let kept = *tree.kept.get_or_insert(order.snapshot);
             if kept == order.snapshot {
                 self.keeper.keep(kept, tree.files.clone());
@@ -221,7 +272,7 @@ impl Workspace for MemoryWorkspace {
     }
 
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {
-        self.keeper.kept.drop_all(&snapshots);
+        self.keeper.kept.drop_all(self.keeper.owner, &snapshots);
         Ok(())
     }
 
@@ -272,9 +323,16 @@ impl Workspace for MemoryWorkspace {
         let Ok(tool) = order.tool.as_str().parse::<FileTool>() else { return no_box(order.tool) };
         let current = self.current().await;
         let mut files = current.files.clone();
-        let limits = file_limits(&order.limits);
-        let call = Call { tool, arguments: &order.arguments, limits: &limits, now_millis: order.now.millis() };
-        let reply = tools::call(&mut files, call);
+        // A search through many files would hold up every other session on this thread.
+        let called = off_thread(move || {
+            let limits = file_limits(&order.limits);
+            let call = Call { tool, arguments: &order.arguments, limits: &limits, now_millis: order.now.millis() };
+            let reply = tools::call(&mut files, call);
+            (files, reply)
+        });
+        let Some((files, reply)) = called.await else {
+            return failed("interrupted", "The call was interrupted.".to_owned(), None);
+        };
         let (result, error) = match reply.outcome {
             Ok(result) => (Some(result), None),
             Err(error) => {
@@ -284,6 +342,9 @@ impl Workspace for MemoryWorkspace {
         let answer = Answer { result, error, message: reply.message };
         if reply.changes.is_empty() {
             return ToolDone { answer, done: Done::nothing() };
+        }
+        if let Err(full) = self.keeper.check(&current.files, &files) {
+            return failed(full.code(), full.to_string(), Some(MAKE_ROOM.to_owned()));
         }
         ToolDone { answer, done: self.stage(current, files, reply.changes) }
     }

@@ -67,7 +67,7 @@ impl Boxes for PodmanBoxes {
         let mut record = match waiting {
             Some(mark) => {
                 let order = TreeOrder { spec, to: TreeTo::WaitingBox(mark) };
-                stead_box::lay_tree(&podman.config.init, &order)?;
+                record.held.reserve = stead_box::lay_tree(&podman.config.init, &order)?.reserve;
                 record
             }
             None => wait(async {
@@ -117,7 +117,8 @@ impl Running for PodmanBox {
         let pid = record.pid.ok_or_else(gone)?;
         // That it answers proves that the process is still the one that was recorded.
         self.connect()?.bind(env)?;
-        record.held = Held { disk: record.held.disk, ..stead_box::bind_limits(pid, limits) };
+        let Held { disk, reserve, .. } = record.held;
+        record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, limits) };
         record.warm = true;
         self.podman.place.write(self.id, &record)?;
         Ok(Arc::new(Self { podman: self.podman.clone(), id: self.id, held: record.held }))

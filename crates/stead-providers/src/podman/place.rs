@@ -85,6 +85,7 @@ impl Place {
     /// `uids` is shared with the other providers of this host: no two boxes have the same ids.
     pub(super) fn new(home: PathBuf, instance: String, uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));
+        scratch.sweep();
         Self { home, instance, ranges: UidRanges::new(uids), scratch, switchboards: Mutex::default() }
     }
 

@@ -143,6 +143,7 @@ impl Podman {
             let (guest, mark, laid) = furnished;
             record.mark = mark;
             record.held = guest.held;
+            record.held.reserve = laid.map(|laid| laid.reserve).unwrap_or_default();
             record.held.disk = match laid {
                 Some(laid) => laid.disk,
                 None => has_volume && guest.pid.is_some_and(|pid| self.place.volume_holds(&directory, pid)),
@@ -153,6 +154,7 @@ impl Podman {
             record.dial = Some(board.secret().to_owned());
             self.place.keep(id, board);
             record.held = guest.held;
+            record.held.reserve = laid.map(|laid| laid.reserve).unwrap_or_default();
             record.held.disk =
                 laid.map_or_else(|| has_volume && self.place.volume_is_apart(&directory), |laid| laid.disk);
             guest

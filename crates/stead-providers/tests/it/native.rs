@@ -167,11 +167,14 @@ fn setup_commands_run_or_say_why_not() {
             assert!(workspace.perform(setup(1, "echo $OF_THE_PLAN > made", 5)).await.is_ok());
             let failed = workspace.perform(setup(2, "echo because >&2; exit 9", 5)).await.err().unwrap();
             assert!(
-                matches!(&failed, ProviderError::Setup { number: 2, exit_code: 9, tail } if tail == "because"),
+                matches!(&failed, ProviderError::Setup { report, .. } if (report.number, report.exit_code, report.stderr.trim()) == (2, 9, "because")),
                 "{failed}"
             );
             let late = workspace.perform(setup(3, "(setsid sleep 60 &) ; sleep 60", 1)).await.err().unwrap();
-            assert!(matches!(late, ProviderError::Setup { exit_code: 124, .. }), "{late}");
+            assert!(
+                matches!(&late, ProviderError::Setup { report, .. } if report.exit_code == 124 && report.timed_out),
+                "{late}"
+            );
             let left = call(&workspace, ToolName::Bash, json!({"command": "cat made; pgrep -c sleep"})).await;
             assert_eq!(left["stdout"], "plan\n0\n");
             provider.remove(order(2).workspace).await.unwrap();

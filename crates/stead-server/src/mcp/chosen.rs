@@ -6,6 +6,7 @@ use rmcp::model::{ErrorData, Extensions};
 use stead_core::{Actor, SessionId};
 
 use super::Door;
+use super::throttle::Answering;
 use crate::app::App;
 use crate::auth;
 
@@ -34,6 +35,8 @@ pub(super) struct Chosen {
     pub(super) session: SessionId,
     /// The catalog the caller wants to see; without one, the active snapshot's.
     pub(super) catalog: Option<String>,
+    /// Counts this message as under way on a connection that is one caller's.
+    pub(super) answering: Option<Answering>,
 }
 
 impl Chosen {
@@ -43,7 +46,8 @@ impl Chosen {
             Some(caller) => caller.clone(),
             None => from_request(extensions)?,
         };
-        Ok(Self { app: door.app.clone(), actor, session, catalog })
+        let answering = door.throttle.as_ref().map(|throttle| throttle.begin());
+        Ok(Self { app: door.app.clone(), actor, session, catalog, answering })
     }
 }
 

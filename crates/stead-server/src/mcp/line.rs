@@ -2,10 +2,8 @@
 //!
 //! `GET /mcp/line` with `Upgrade: mcp` turns the connection into that. Who asked, and for which session, is settled by then and does not change.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -13,14 +11,15 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Semaphore;
 
 use super::Door;
 use super::chosen::Caller;
+use super::throttle::{Lines as ShortLines, Throttle, Writer};
 use crate::app::App;
 use crate::auth;
 use crate::problem::{Code, Problem};
+use crate::quota::Ticket;
 
 const PROTOCOL: &str = "mcp";
 /// How many agents may be connected so at once.
@@ -54,13 +53,15 @@ pub(super) async fn upgrade(
     let Ok(place) = lines.places.clone().try_acquire_owned() else {
         return Problem::new(Code::Capacity, "too many agents are connected").retry_after(30).into_response();
     };
+    // The connection counts as one request of its token for as long as it is open.
+    let ticket = request.extensions().get::<Arc<Ticket>>().cloned();
     let upgrading = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         match upgrading.await {
             Ok(io) => serve(&lines.app, caller, TokioIo::new(io)).await,
             Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
         }
-        drop(place);
+        drop((place, ticket));
     });
     let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -68,11 +69,13 @@ pub(super) async fn upgrade(
     response
 }
 
-/// Until the client goes or the server stops.
+/// Serves until the client goes, takes nothing for the write timeout, or the server stops.
 async fn serve(app: &App, caller: Caller, io: TokioIo<hyper::upgrade::Upgraded>) {
     let (read, write) = tokio::io::split(io);
-    let read = ShortLines { read, length: 0, most: app.config.max_tool_body_bytes };
-    let door = Door { app: app.clone(), caller: Some(caller) };
+    let throttle = Throttle::new(app.config.max_requests_per_session);
+    let read = ShortLines::new(read, throttle.clone(), app.config.max_tool_body_bytes);
+    let write = Writer { write, throttle: throttle.clone() };
+    let door = Door { app: app.clone(), caller: Some(caller), throttle: Some(throttle.clone()) };
     let mut stopping = app.stopping.clone();
     let served = async {
         match rmcp::serve_server(door, AsyncRwTransport::new_server(read, write)).await {
@@ -82,33 +85,14 @@ async fn serve(app: &App, caller: Caller, io: TokioIo<hyper::upgrade::Upgraded>)
     };
     tokio::select! {
         () = served => {}
+        () = stalled(&throttle, app.config.write_timeout) => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
 }
 
-/// Gives up on a line that does not end: it would be kept in memory until it does.
-struct ShortLines<R> {
-    read: R,
-    length: usize,
-    most: usize,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for ShortLines<R> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.read).poll_read(cx, buffer))?;
-        let new = &buffer.filled()[before..];
-        self.length = match memchr_last(new) {
-            Some(end) => new.len() - end - 1,
-            None => self.length + new.len(),
-        };
-        if self.length > self.most {
-            return Poll::Ready(Err(io::Error::other("a message is too long")));
-        }
-        Poll::Ready(Ok(()))
+async fn stalled(throttle: &Throttle, limit: Duration) {
+    let pace = (limit / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
+    while !throttle.stalled_for(limit) {
+        tokio::time::sleep(pace).await;
     }
-}
-
-fn memchr_last(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().rposition(|byte| *byte == b'\n')
 }

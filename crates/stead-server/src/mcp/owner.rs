@@ -1,29 +1,47 @@
-//! A session of the protocol belongs to whoever opened it.
+//! Each session of the protocol belongs to the token that opened it, and each token may open a bounded number.
 //!
-//! Its id is a random text that clients may log. Who holds one without the token it was opened with learns nothing: not even that it is there.
+//! The id of a protocol session is a random text that clients may log. Without the token that opened it, the id opens nothing and does not
+//! even tell whether the session exists.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
+use bytes::Bytes;
+use http::{HeaderMap, Method};
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use serde::Deserialize;
 use stead_core::Actor;
 
 use crate::auth::Caller;
+use crate::body::gather;
+use crate::config::ServerConfig;
+use crate::json::Values;
 use crate::problem::{Code, OwnForm, Problem};
+use crate::quota::Ticket;
 
 const HEADER: &str = "mcp-session-id";
-/// The library forgets a session after minutes of silence; so many may be open at once.
-const MOST: usize = 4096;
+/// The key of an entry whose session is being opened and has no id yet. Ids of the library have no such character.
+const OPENING: &str = "opening:";
 
 #[derive(Clone)]
 pub(super) struct Owners {
     sessions: Arc<LocalSessionManager>,
     by_id: Arc<Mutex<HashMap<String, Owner>>>,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy)]
+struct Limits {
+    per_session: usize,
+    in_all: usize,
+    body_bytes: usize,
+    body_timeout: Duration,
 }
 
 /// Who opened it, and what they asked for beside their token: the Stead session where an admin named one.
@@ -34,61 +52,152 @@ struct Owner {
 }
 
 impl Owners {
-    pub(super) fn new(sessions: Arc<LocalSessionManager>) -> Self {
-        Self { sessions, by_id: Arc::default() }
+    pub(super) fn new(sessions: Arc<LocalSessionManager>, config: &ServerConfig) -> Self {
+        let limits = Limits {
+            per_session: config.max_mcp_sessions_per_session,
+            in_all: config.max_mcp_sessions,
+            body_bytes: config.max_tool_body_bytes,
+            body_timeout: config.body_timeout,
+        };
+        Self { sessions, by_id: Arc::default(), limits }
     }
 
     fn of(&self, id: &str) -> Option<Owner> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.lock().get(id).cloned()
     }
 
-    fn insert(&self, id: String, owner: Owner) {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).insert(id, owner);
-    }
-
-    /// Whether there is a place for one more, once those that ended are forgotten.
-    async fn room(&self) -> bool {
-        let known: Vec<String> = {
-            let by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
-            if by_id.len() < MOST {
-                return true;
+    /// A place for one more session of this token.
+    async fn open(&self, owner: &Owner) -> Result<Opening, Problem> {
+        match self.reserve(owner) {
+            // Sessions that ended are still counted until somebody looks.
+            Err(_) => {
+                self.forget_ended().await;
+                self.reserve(owner)
             }
-            by_id.keys().cloned().collect()
+            reserved => reserved,
+        }
+    }
+
+    fn reserve(&self, owner: &Owner) -> Result<Opening, Problem> {
+        let most = match owner.actor {
+            Actor::Session { .. } => self.limits.per_session,
+            Actor::Admin { .. } | Actor::System => self.limits.in_all.div_ceil(2),
         };
+        let mut by_id = self.lock();
+        let own = by_id.values().filter(|other| other.actor == owner.actor).count();
+        let refused = if own >= most {
+            Some((Code::TooManyRequests, format!("this token has {most} MCP sessions open, and may not have more")))
+        } else if by_id.len() >= self.limits.in_all {
+            Some((Code::Capacity, "too many MCP sessions are open".to_owned()))
+        } else {
+            None
+        };
+        if let Some((code, detail)) = refused {
+            return Err(Problem::new(code, detail)
+                .hint("end one with DELETE /mcp, or wait until an idle one ends")
+                .retry_after(30));
+        }
+        let key = format!("{OPENING}{}", uuid::Uuid::now_v7().simple());
+        by_id.insert(key.clone(), owner.clone());
+        Ok(Opening { owners: self.clone(), key })
+    }
+
+    async fn forget_ended(&self) {
+        let known: Vec<String> = self.lock().keys().filter(|id| !id.starts_with(OPENING)).cloned().collect();
         for id in known {
             if !self.sessions.has_session(&id.as_str().into()).await.unwrap_or(true) {
-                self.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                self.lock().remove(&id);
             }
         }
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).len() < MOST
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
+        // Only whole entries are inserted and removed.
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Middleware: lets nobody into another's session, and remembers whose a new one is. The protocol's own errors have its own form.
+/// Counts as a session until it has an id or was not opened.
+struct Opening {
+    owners: Owners,
+    key: String,
+}
+
+impl Opening {
+    fn opened(&self, id: String, owner: Owner) {
+        self.owners.lock().insert(id, owner);
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.owners.lock().remove(&self.key);
+    }
+}
+
+/// Middleware: keeps each token to its own protocol sessions, and remembers who opened a new one. The protocol's own errors have its own form.
 pub(super) async fn check(owners: State<Owners>, request: Request, next: Next) -> Response {
-    let mut response = admit(owners, request, next).await;
+    let mut response = match admit(owners, request, next).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
     response.extensions_mut().insert(OwnForm);
     response
 }
 
-async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Response {
-    let Some(asking) = asking(&request) else { return next.run(request).await };
-    match session(request.headers()) {
-        Some(id) => {
-            let stranger = owners.of(&id).is_some_and(|owner| owner != asking);
-            if stranger { Problem::not_found("MCP session", &id).into_response() } else { next.run(request).await }
-        }
-        None if !owners.room().await => Problem::new(Code::Capacity, "too many MCP sessions are open")
-            .hint("end one with DELETE /mcp, or wait until an idle one ends")
-            .retry_after(30)
-            .into_response(),
-        None => {
-            let response = next.run(request).await;
-            if let Some(id) = session(response.headers()) {
-                owners.insert(id, asking);
-            }
-            response
-        }
+async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Result<Response, Problem> {
+    let Some(asking) = asking(&request) else { return Ok(next.run(request).await) };
+    let id = session(request.headers());
+    if let Some(id) = &id
+        && owners.of(id).is_some_and(|owner| owner != asking)
+    {
+        return Err(Problem::not_found("MCP session", id));
+    }
+    let (request, kind) = read(request, owners.limits).await?;
+    if id.is_some() || kind == Kind::Other {
+        return Ok(next.run(request).await);
+    }
+    let opening = owners.open(&asking).await?;
+    let response = next.run(request).await;
+    if let Some(id) = session(response.headers()) {
+        opening.opened(id, asking);
+    }
+    Ok(response)
+}
+
+/// Whether a request opens a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Initialize,
+    Other,
+}
+
+/// Takes a message into memory within the token's quota: the library reads bodies without a time limit and parses any number of values.
+async fn read(request: Request, limits: Limits) -> Result<(Request, Kind), Problem> {
+    if request.method() != Method::POST {
+        return Ok((request, Kind::Other));
+    }
+    let (parts, body) = request.into_parts();
+    let ticket = parts.extensions.get::<Arc<Ticket>>().cloned();
+    let bytes = gather(body, ticket.as_deref(), limits.body_bytes, limits.body_timeout).await?;
+    let mut values = Values::default();
+    values.read(&bytes);
+    values.check().map_err(|error| Problem::invalid("", error))?;
+    let kind = kind(&bytes);
+    Ok((Request::from_parts(parts, Body::from(bytes)), kind))
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    method: Option<std::borrow::Cow<'a, str>>,
+}
+
+/// What cannot be read here, a batch or a key given twice, may still be read by the library, so it counts as one that opens a session.
+fn kind(bytes: &Bytes) -> Kind {
+    match serde_json::from_slice::<Message<'_>>(bytes) {
+        Ok(Message { method }) if method.as_deref() != Some("initialize") => Kind::Other,
+        _ => Kind::Initialize,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use stead_core::SessionId;
+use stead_core::{AuditKind, SessionId};
 use stead_engine::ops;
 use stead_store::{AuditOrder, AuditQuery, AuditRow};
 use utoipa::IntoParams;
@@ -21,8 +21,8 @@ use crate::wire::list::List;
 pub(crate) struct AuditParams {
     #[param(value_type = Option<schema::SessionId>)]
     session: Option<String>,
-    /// The kind of record.
-    #[param(rename = "type", pattern = "^[A-Za-z0-9._-]{1,64}$")]
+    /// The type of record.
+    #[param(rename = "type", value_type = Option<schema::AuditType>)]
     kind: Option<String>,
     /// The id of the last record of the page before.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
@@ -41,8 +41,8 @@ pub(crate) struct Filter(AuditQuery);
 
 impl ReadQuery for Filter {
     fn read(parameters: &mut Parameters) -> Self {
-        let (session, kind) = (parameters.parsed::<SessionId>("session"), parameters.parsed::<Kind>("type"));
-        let (kind, limit) = (kind.map(|kind| kind.0), paging::limit(parameters));
+        let (session, kind) = (parameters.parsed::<SessionId>("session"), parameters.parsed::<AuditKind>("type"));
+        let (kind, limit) = (kind.map(|kind| kind.to_string()), paging::limit(parameters));
         let order = parameters.parsed::<Order>("order").map_or(AuditOrder::OldestFirst, |order| order.0);
         let number = |id: Option<u64>| id.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
         let (after, before) = match order {
@@ -68,18 +68,6 @@ impl std::str::FromStr for Order {
             "newest" => Ok(Self(AuditOrder::NewestFirst)),
             _ => Err("must be oldest or newest"),
         }
-    }
-}
-
-struct Kind(String);
-
-impl std::str::FromStr for Kind {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let well_formed = (1..=64).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
-        if well_formed { Ok(Self(text.to_owned())) } else { Err("must be 1 to 64 letters, digits, '.', '_' or '-'") }
     }
 }
 

@@ -89,9 +89,7 @@ pub(crate) async fn export(
     if form == ExportForm::Patch {
         return text(ops::diff(&app.engine, &actor, id).await?.text);
     }
-    let file = ops::export_tar(&app.engine, &actor, id, "/").await?;
-    let content = download::spooled(file).map_err(|error| Problem::internal(&error))?;
-    download::made(content, download::TAR)
+    Ok(download::tar(ops::export_tar(&app.engine, &actor, id, "/").await?))
 }
 
 fn text(patch: String) -> Result<Response, Problem> {

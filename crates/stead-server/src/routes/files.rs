@@ -122,9 +122,7 @@ async fn look(
 }
 
 async fn tar(app: &App, actor: &Actor, id: SessionId, path: &WorkspacePath) -> Result<Response, Problem> {
-    let file = ops::export_tar(&app.engine, actor, id, &path.to_string()).await?;
-    let content = download::spooled(file).map_err(|error| Problem::internal(&error))?;
-    download::made(content, download::TAR)
+    Ok(download::tar(ops::export_tar(&app.engine, actor, id, &path.to_string()).await?))
 }
 
 #[derive(IntoParams)]

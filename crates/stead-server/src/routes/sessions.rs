@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures::stream;
 use http::StatusCode;
 use http::header::LOCATION;
 use stead_core::request::SessionRequest;
@@ -269,7 +270,7 @@ pub(crate) async fn journal(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Response, Problem> {
-    let file = ops::export_journal(&app.engine, id).await?;
-    let content = download::spooled(file).map_err(|error| Problem::internal(&error))?;
-    download::made(content, "application/x-ndjson")
+    let lines = ops::export_journal(&app.engine, id).await?;
+    let pieces = stream::try_unfold(lines, |mut lines| async { Ok(lines.next().await?.map(|piece| (piece, lines))) });
+    Ok(download::streamed(pieces, "application/x-ndjson"))
 }

@@ -1,7 +1,8 @@
 //! `stead_core::config` and `stead_core::quantity`.
 
 use serde_json::{Value, json};
-use stead_core::config::{NetworkMode, OnSetupFailure};
+use stead_core::config::OnSetupFailure;
+use stead_core::network::{NetworkMode, RuleProtocol};
 
 use super::{MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, words};
 
@@ -46,10 +47,48 @@ fn mount() -> Value {
     )
 }
 
-fn network() -> Value {
+fn network_rule() -> Value {
+    let protocols = words(RuleProtocol::ALL.iter().map(|protocol| protocol.as_str()));
+    let detailed = object(
+        &["host"],
+        json!({
+            "host": free_text(1, Some(253)), "ports": or_null(list(whole(1, 65_535))),
+            "protocol": or_null(protocols), "methods": or_null(list(free_text(0, None))),
+            "paths": or_null(list(free_text(0, None))), "secret": or_null(free_text(0, None)),
+            "inspect": or_null(flag()), "private": or_null(flag()),
+        }),
+    );
+    json!({"anyOf": [free_text(1, Some(253)), detailed]})
+}
+
+/// Each phase has the old form (`mode`, `domains`) or the new one (`allow`, `presets`).
+pub(super) fn network() -> Value {
     let modes = words(NetworkMode::ALL.iter().map(|mode| mode.as_str()));
-    let phase = object(&[], json!({"mode": or_null(modes), "domains": or_null(list(free_text(0, None)))}));
-    object(&[], json!({"setup": or_null(phase.clone()), "agent": or_null(phase)}))
+    let absent = || json!({"type": "null"});
+    let by_mode = object(
+        &[],
+        json!({"mode": or_null(modes), "domains": or_null(list(free_text(0, None))), "allow": absent(), "presets": absent()}),
+    );
+    let by_rules = object(
+        &[],
+        json!({
+            "allow": or_null(list(network_rule())), "presets": or_null(list(free_text(1, Some(64)))),
+            "mode": absent(), "domains": absent(),
+        }),
+    );
+    let phase = json!({"anyOf": [by_mode, by_rules, absent()]});
+    let any = || or_null(json!({"type": "object"}));
+    let mut schema = object(
+        &[],
+        json!({
+            "setup": phase.clone(), "agent": phase, "deny": or_null(list(network_rule())),
+            "services": any(), "limits": any(),
+        }),
+    );
+    schema["description"] = "No provider can give a box network access yet: a session for which any layer asks for \
+        some is refused with 422 `network_not_available`."
+        .into();
+    schema
 }
 
 fn tool_limits() -> Value {
@@ -96,7 +135,7 @@ pub(super) fn workspace_config() -> Value {
             "checkout_on_start": or_null(flag()), "git": or_null(git_push()), "base_image": or_null(free_text(1, Some(512))),
             "setup_commands": or_null(commands), "setup_timeout_seconds": or_null(whole(1, 86_400)),
             "on_setup_failure": or_null(on_failure), "require_workspace": or_null(flag()),
-            "mounts": or_null(mounts), "network": or_null(network()), "limits": or_null(tool_limits()),
+            "mounts": or_null(mounts), "network": or_null(named("Network")), "limits": or_null(tool_limits()),
             "rewind": or_null(rewind()),
             "ttl_seconds": or_null(whole(1, 31_536_000)), "idle_seconds": or_null(whole(1, 31_536_000)),
             "warm_pool": or_null(whole(0, 1_000)),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stead_core::registry::Side;
 
-use super::{MAX_WHOLE, free_text, list, named, object, or_null, text, whole, words};
+use super::{MAX_WHOLE, flag, free_text, list, named, object, or_null, text, whole, words};
 use crate::schema::policy::HOST_PATH;
 
 pub(super) fn env() -> Value {
@@ -50,6 +50,7 @@ pub(super) fn project() -> Value {
         json!({
             "workspace_policy": or_null(named("WorkspacePolicy")), "repository_url": or_null(named("RepositoryUrl")),
             "default_branch": or_null(named("GitRef")), "env": or_null(named("Env")),
+            "network": or_null(named("Network")),
         }),
     )
 }
@@ -58,7 +59,8 @@ pub(super) fn platform() -> Value {
     let defaults = object(
         &[],
         json!({
-            "provider": or_null(named("ProviderName")), "resource_limits": or_null(named("ResourceLimits")),
+            "provider": or_null(named("ProviderName")), "fallback_provider": or_null(named("ProviderName")),
+            "require_workspace": or_null(flag()), "resource_limits": or_null(named("ResourceLimits")),
             "rewind": or_null(super::config::rewind()),
         }),
     );
@@ -70,6 +72,7 @@ pub(super) fn platform() -> Value {
             "workspace_policy": or_null(named("WorkspacePolicy")), "allowed_host_roots": or_null(list(root)),
             "allowed_root_owned_mounts": or_null(list(root_owned)),
             "allowed_git_hosts": or_null(list(free_text(1, Some(255)))), "env": or_null(named("Env")),
+            "network": or_null(named("Network")),
             "defaults": or_null(defaults),
         }),
     )

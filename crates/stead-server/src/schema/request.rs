@@ -20,7 +20,7 @@ pub(super) fn task() -> Value {
         json!({
             "id": or_null(free_text(1, Some(256))), "prompt": or_null(free_text(0, Some(1_048_576))),
             "context": or_null(named("TaskContext")), "workspace_policy": or_null(named("WorkspacePolicy")),
-            "env": or_null(named("Env")),
+            "env": or_null(named("Env")), "network": or_null(named("Network")),
         }),
     )
 }

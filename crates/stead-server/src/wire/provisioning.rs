@@ -3,6 +3,7 @@
 use serde::Serialize;
 use stead_core::Timestamp;
 use stead_core::config::ProviderName;
+use stead_core::event::SetupReport;
 use stead_core::timeline::{StepProgress, TimedStep, Timeline};
 use utoipa::ToSchema;
 
@@ -35,6 +36,32 @@ struct ProvisioningStep {
     /// The latest that was told of a long step; `null` if nothing was.
     #[schema(required = true)]
     progress: Option<Progress>,
+    /// Result of a setup command with the tail of its output; `null` for every other step.
+    #[schema(required = true)]
+    setup: Option<SetupOutput>,
+}
+
+/// Result of a setup command. The last 4096 bytes of each output stream are kept.
+#[derive(Serialize, ToSchema)]
+struct SetupOutput {
+    #[schema(minimum = 1)]
+    number: u64,
+    command: String,
+    exit_code: i32,
+    timed_out: bool,
+    stdout: String,
+    stderr: String,
+    /// Number of bytes the command wrote.
+    stdout_total: u64,
+    stderr_total: u64,
+}
+
+impl From<&SetupReport> for SetupOutput {
+    fn from(report: &SetupReport) -> Self {
+        let SetupReport { number, command, exit_code, timed_out, stdout, stderr, stdout_total, stderr_total } =
+            report.clone();
+        Self { number, command, exit_code, timed_out, stdout, stderr, stdout_total, stderr_total }
+    }
 }
 
 /// How far a long step is.
@@ -55,8 +82,9 @@ impl Provisioning {
 
 impl From<TimedStep> for ProvisioningStep {
     fn from(step: TimedStep) -> Self {
-        let TimedStep { attempt, provider, name, started_at, duration_ms, failure, progress } = step;
+        let TimedStep { attempt, provider, name, started_at, duration_ms, failure, progress, setup } = step;
+        let setup = setup.as_deref().map(SetupOutput::from);
         let progress = progress.map(|StepProgress { stage, percent, detail }| Progress { stage, percent, detail });
-        Self { attempt, provider, name, started_at, duration_ms, failure: failure.map(Notice::from), progress }
+        Self { attempt, provider, name, started_at, duration_ms, failure: failure.map(Notice::from), progress, setup }
     }
 }

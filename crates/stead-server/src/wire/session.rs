@@ -6,6 +6,7 @@ use stead_core::content::state::SyncFailure;
 use stead_core::content::{ApplyMode, ContentState};
 use stead_core::event::{CloseReason, Failure};
 use stead_core::request::Task;
+use stead_core::session::Warning;
 use stead_core::{Name, SessionId, State, Status, Timestamp};
 use stead_engine::OpError;
 use utoipa::ToSchema;
@@ -78,6 +79,12 @@ impl From<Failure> for Notice {
     }
 }
 
+impl From<Warning> for Notice {
+    fn from(warning: Warning) -> Self {
+        Self { code: warning.code, message: warning.message }
+    }
+}
+
 /// Which content a session works with, and which is staged.
 #[derive(Serialize, ToSchema)]
 struct Content {
@@ -118,7 +125,7 @@ impl Session {
             project: spec.project,
             status: session.status,
             degraded: session.degraded,
-            warnings: session.warnings.into_iter().map(|w| Notice { code: w.code, message: w.message }).collect(),
+            warnings: session.warnings.into_iter().map(Notice::from).collect(),
             workspace,
             provisioning,
             content: Content::of(&session.content),

@@ -34,7 +34,8 @@ impl TestServer {
         let database = Database::Sqlite(files.path().join("stead.db"));
         let store = Store::open(&database, &files.path().join("blobs")).await.unwrap();
         let providers = Providers::default().with(MemoryProvider::new());
-        let engine = Engine::start(store, providers, settings).await.unwrap();
+        let ownership = store.own("test").await.unwrap().unwrap();
+        let engine = Engine::start(store, ownership, providers, settings).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

@@ -14,7 +14,8 @@ fn full_config() -> Value {
         "mounts": [{"host_path": "/srv/a", "mount_path": "a", "include_glob": ["*.py"], "exclude_glob": ["x"], "max_bytes": 1, "follow_symlinks": true}],
         "network": {"setup": {"mode": "full", "domains": []}, "agent": {"mode": "allow", "domains": ["a.example"]}},
         "limits": {"write_chars": 1, "path_depth": 2, "segment_chars": 3, "output_bytes": 1024, "command_chars": 5},
-        "ttl_seconds": 60, "idle_seconds": 30, "warm_pool": 1,
+        "git": {"push_branches": [], "allow_force_push": true, "submodules": true, "lfs": false},
+        "rewind": {"points": "free", "keep": 7}, "ttl_seconds": 60, "idle_seconds": 30, "warm_pool": 1,
     })
 }
 

@@ -35,10 +35,8 @@ async fn headers_that_dribble_are_cut_off() {
 #[tokio::test]
 async fn silence_is_cut_off_before_the_first_request_and_after_it() {
     let server = TestServer::start_with(impatient(), Settings::default()).await;
-    let began = Instant::now();
     let mut silent = Connection::open(server.address).await;
-    assert!(silent.closes_within(Duration::from_secs(3)).await);
-    assert!(began.elapsed() > Duration::from_millis(800), "{:?}", began.elapsed());
+    assert!(silent.closes_within(Duration::from_secs(3)).await, "a connection that sends no request");
     let mut kept = server.ask("GET", "/healthz").begin().await;
     assert_eq!(kept.answer().await.unwrap().status, 200);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -75,8 +73,10 @@ async fn headers_have_a_size() {
 }
 
 #[tokio::test]
-async fn the_silent_take_no_places_for_long() {
-    let config = ServerConfig { max_connections: 4, ..impatient() };
+async fn the_silent_make_room_at_once() {
+    let hour = Duration::from_secs(3600);
+    let config =
+        ServerConfig { max_connections: 4, header_timeout: hour, idle_timeout: hour, ..ServerConfig::default() };
     let server = TestServer::start_with(config, Settings::default()).await;
     let mut silent = Vec::new();
     for _ in 0..12 {

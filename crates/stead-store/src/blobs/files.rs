@@ -8,12 +8,13 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::{BlobError, BlobState, CHUNK, Digest, StoredBlob};
+use super::{BlobError, BlobState, CHUNK, Digest, StoredBlob, Upload};
 use crate::directory;
 
 /// Bytes of a probe: more than what a full disk still has room for in its last block.
@@ -22,8 +23,11 @@ const PROBE: usize = 64 * 1024;
 static NEXT_DRAFT: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug)]
-pub(super) struct Files {
+pub(crate) struct Files {
     root: PathBuf,
+    /// Held while a blob is made as young as a new one, and while one is looked at and removed: what was
+    /// just put or named is never removed as old.
+    ages: Mutex<()>,
     /// Held, not read: the lock goes with it. Whoever only reads needs none.
     _lock: Option<File>,
 }
@@ -52,11 +56,11 @@ impl Files {
             lock.unlock().map_err(failed("unlock", &path))?;
         }
         lock.lock_shared().map_err(failed("lock", &path))?;
-        Ok(Self { root: root.to_owned(), _lock: Some(lock) })
+        Ok(Self { root: root.to_owned(), ages: Mutex::default(), _lock: Some(lock) })
     }
 
     pub(super) fn open_read_only(root: &Path) -> Self {
-        Self { root: root.to_owned(), _lock: None }
+        Self { root: root.to_owned(), ages: Mutex::default(), _lock: None }
     }
 
     pub(super) fn list(&self) -> Result<Vec<StoredBlob>, BlobError> {
@@ -89,13 +93,57 @@ impl Files {
         }
     }
 
-    pub(super) fn remove(&self, digest: &Digest) -> Result<bool, BlobError> {
+    /// Removes a blob if its time of modification is as wanted; says whether it went.
+    pub(super) fn remove_if(
+        &self,
+        digest: &Digest,
+        wanted: impl FnOnce(SystemTime) -> bool,
+    ) -> Result<bool, BlobError> {
         let path = self.path(digest);
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("remove", &path)(error)),
+        let _ages = self.ages();
+        let modified = match fs::metadata(&path).and_then(|facts| facts.modified()) {
+            Ok(modified) => modified,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed("look at", &path)(error)),
+        };
+        if !wanted(modified) {
+            return Ok(false);
         }
+        fs::remove_file(&path).map_err(failed("remove", &path)).map(|()| true)
+    }
+
+    /// Makes a blob as young as a new one and returns its length; `None` if there is none.
+    pub(crate) fn touch(&self, digest: &Digest) -> Result<Option<u64>, BlobError> {
+        let path = self.path(digest);
+        let _ages = self.ages();
+        let file = match File::options().append(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        let touched = file.set_modified(SystemTime::now()).and_then(|()| file.metadata());
+        touched.map(|facts| Some(facts.len())).map_err(failed("touch", &path))
+    }
+
+    /// The text of a blob that looks like a JSON object or list.
+    pub(crate) fn json(&self, digest: &Digest) -> Result<Option<String>, BlobError> {
+        let path = self.path(digest);
+        let Some((mut file, _)) = self.open_file(digest)? else { return Ok(None) };
+        let mut start = [0];
+        let read = file.read(&mut start).map_err(failed("read", &path))?;
+        if read == 0 || !matches!(start[0], b'{' | b'[') {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        match file.read_to_string(&mut text) {
+            Ok(_) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(failed("read", &path)(error)),
+        }
+    }
+
+    fn ages(&self) -> MutexGuard<'_, ()> {
+        self.ages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn probe(&self) -> Result<(), BlobError> {
@@ -107,14 +155,13 @@ impl Files {
     pub(super) fn put(&self, bytes: &[u8]) -> Result<Digest, BlobError> {
         let digest = Digest::of(bytes);
         let path = self.path(&digest);
-        if self.is_sound(&digest)? {
-            // Whoever renamed it may not have synced the directory yet, and our caller must not depend on them.
-            self.touch(&path)?;
+        if self.is_sound(&digest)? && self.touch(&digest)?.is_some() {
+            // Another writer may have renamed it and not synced the directory yet.
             return self.sync_shelf(&path).map(|()| digest);
         }
         let mut draft = self.draft()?;
         draft.write(bytes)?;
-        self.keep(draft).map(|(digest, _)| digest)
+        self.keep(draft).map(|upload| upload.digest)
     }
 
     pub(super) fn draft(&self) -> Result<Draft, BlobError> {
@@ -131,22 +178,24 @@ impl Files {
         }
     }
 
-    /// Notes that a blob was put again: it is as young as a new one to whoever looks for old ones.
-    fn touch(&self, path: &Path) -> Result<(), BlobError> {
-        let touched = File::options().append(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
-        touched.map_err(failed("touch", path))
-    }
-
     /// Gives a draft its final name. A file already there is replaced: it holds the same bytes, or it is damaged.
-    pub(super) fn keep(&self, draft: Draft) -> Result<(Digest, u64), BlobError> {
+    pub(super) fn keep(&self, draft: Draft) -> Result<Upload, BlobError> {
         let digest = Digest::finish(draft.hasher.clone());
         let path = self.path(&digest);
         let shelf = directory::parent(&path);
         directory::create_all(shelf).map_err(failed("make", shelf))?;
         draft.file.sync_all().map_err(failed("sync", &draft.path))?;
-        fs::rename(&draft.path, &path).map_err(failed("rename a new blob to", &path))?;
+        let made = {
+            let _ages = self.ages();
+            let existed = path.try_exists().map_err(failed("look for", &path))?;
+            // The kernel's own time is coarse, and two puts must not have the same.
+            let set = draft.file.set_modified(SystemTime::now()).and_then(|()| draft.file.metadata()?.modified());
+            let made = set.map_err(failed("touch", &draft.path))?;
+            fs::rename(&draft.path, &path).map_err(failed("rename a new blob to", &path))?;
+            (!existed).then_some(made)
+        };
         self.sync_shelf(&path)?;
-        Ok((digest, draft.len))
+        Ok(Upload { digest, len: draft.len, made })
     }
 
     /// Makes a blob's name durable, and its directory's: another writer may have made that a moment ago and not synced it yet.
@@ -176,7 +225,7 @@ impl Files {
         path.try_exists().map_err(failed("look for", &path))
     }
 
-    pub(super) fn open_file(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
+    pub(crate) fn open_file(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
         let path = self.path(digest);
         match File::open(&path) {
             Ok(file) => {

@@ -40,8 +40,8 @@ async fn a_stream_is_stored_whole() {
     let blobs = Blobs::at(root.path()).await.unwrap();
     let content: Vec<u8> = (0..3_000_001u32).map(|n| (n % 251) as u8).collect();
     let stored = blobs.put_stream(content.as_slice()).await.unwrap();
-    assert_eq!(stored, (Digest::of(&content), content.len() as u64));
-    let mut opened = blobs.open(&stored.0).await.unwrap().unwrap();
+    assert_eq!((stored.digest, stored.len), (Digest::of(&content), content.len() as u64));
+    let mut opened = blobs.open(&stored.digest).await.unwrap().unwrap();
     assert_eq!(opened.len, content.len() as u64);
     let mut read = Vec::new();
     opened.file.read_to_end(&mut read).await.unwrap();

@@ -98,6 +98,7 @@ pub(crate) fn head(status: &str, live: bool) -> Head {
     Head {
         status: status.to_owned(),
         live,
+        holds_workspace: true,
         agent_type: "coder".to_owned(),
         project: None,
         due_at: None,

@@ -71,6 +71,8 @@ suite! {
         records_beyond_the_head_are_found,
     }
     garbage::{
+        a_document_holds_what_it_names_now,
+        an_upload_goes_unless_somebody_else_has_it,
         only_what_nothing_refers_to_is_garbage,
         what_was_put_lately_is_left_alone_with_what_it_refers_to,
     }

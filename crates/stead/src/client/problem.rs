@@ -35,7 +35,7 @@ impl fmt::Display for Problem {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
-        let mut failure = Failure::new(problem.to_string());
+        let mut failure = Failure::new(problem.to_string()).coded(problem.code.clone(), Some(problem.status));
         if let Some(hint) = advice(&problem) {
             failure = failure.hint(hint);
         }

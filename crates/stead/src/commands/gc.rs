@@ -10,6 +10,7 @@ use stead_providers::{LayerKey, LayerStore};
 use stead_store::{Store, StoredBlob};
 
 use crate::context::Context;
+use crate::embedded::holder;
 use crate::failure::Failure;
 use crate::output::Mark;
 use crate::render::{self, counted};
@@ -40,13 +41,13 @@ impl Gc {
             return Err(Failure::new(format!("there are no blobs at {}", home.blobs().display()))
                 .hint("set STEAD_HOME to where the server keeps them"));
         }
-        // Nobody refers to a blob between our look and its removal.
+        // With a grace period of nothing, a server could be about to name what goes.
         let _lock = home.lock()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
         let (blobs, repositories) = runtime.block_on(async {
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
-            let collected = self.collect(&store).await;
+            let collected = self.collect(&store, &holder(home)).await;
             store.close().await;
             collected
         })?;
@@ -56,19 +57,18 @@ impl Gc {
     }
 
     /// The garbage, and the repositories of live sessions.
-    async fn collect(&self, store: &Store) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
-        let ownership = store.own().await.map_err(|error| Failure::from_error(&error))?;
+    async fn collect(&self, store: &Store, holder: &str) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
+        let ownership = store.own(holder).await.map_err(|error| Failure::from_error(&error))?;
         let ownership = ownership.ok_or_else(|| {
             Failure::new("a Stead server works on this database").hint("stop it first: it may be about to use a blob")
         })?;
         let before = SystemTime::now() - self.grace();
-        let found = store.unreferenced_blobs(&ownership, before).await;
+        let found = match self.dry_run {
+            true => store.unreferenced_blobs(before).await,
+            false => store.collect_blobs(before).await,
+        };
         let garbage = found.map_err(|error| Failure::from_error(&error))?;
-        if !self.dry_run {
-            for blob in &garbage {
-                store.blobs().remove(&blob.digest).await.map_err(|error| Failure::from_error(&error))?;
-            }
-        }
+        store.release(ownership).await.map_err(|error| Failure::from_error(&error))?;
         Ok((garbage, repositories(store).await?))
     }
 

@@ -54,7 +54,7 @@ impl Mcp {
         if self.keep {
             context.out.note(&format!("the session stays: stead shell {id}"));
         } else {
-            client.delete(&format!("/sessions/{}", segment(&id)))?;
+            self.place.close(client, &id)?;
         }
         done
     }

@@ -23,6 +23,8 @@ use crate::provisioning::create_own_session;
 
 /// Provisioning may clone, unpack and set up.
 const PROVISION: Duration = Duration::from_secs(300);
+/// Number of attempts if other commands remove the agent type meanwhile.
+const AGENT_TYPE_TRIES: usize = 5;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
@@ -62,13 +64,34 @@ impl Place {
     /// A session of its own.
     pub(super) fn open(&self, out: &Output, client: &Client) -> Result<Value, Failure> {
         let policy = self.policy(out, client)?;
-        let agent_type = match &self.agent_type {
-            Some(agent_type) => agent_type.clone(),
-            None => self.ensure_agent_type(client)?,
-        };
-        let body = json!({"agent_type": agent_type, "task": {"workspace_policy": policy}});
-        let key = uuid::Uuid::now_v7().to_string();
-        create_own_session(out, client, &body, &key, PROVISION)
+        let task = json!({"workspace_policy": policy});
+        if let Some(agent_type) = &self.agent_type {
+            let body = json!({"agent_type": agent_type, "task": task});
+            return create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
+        }
+        // Another command that ends just now may remove the agent type between the two requests.
+        for _ in 0..AGENT_TYPE_TRIES {
+            let body = json!({"agent_type": self.ensure_agent_type(client)?, "task": task});
+            let made = create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
+            match made {
+                Err(failure) if failure.sentence.starts_with("there is no agent type") => {}
+                made => return made,
+            }
+        }
+        Err(Failure::new("other commands removed the agent type of this one again and again").hint("try again"))
+    }
+
+    /// Closes the session, and removes the agent type that was made for it unless another session uses it.
+    pub(super) fn close(&self, client: &Client, session: &str) -> Result<(), Failure> {
+        client.delete(&format!("/sessions/{}", segment(session)))?;
+        if self.agent_type.is_none() {
+            match client.delete(&format!("/agent-types/{}", segment(&self.own_agent_type()))) {
+                // Another session uses it, or another command removed it first.
+                Err(ClientError::Refused(problem)) if matches!(problem.status, 404 | 409) => {}
+                removed => drop(removed?),
+            }
+        }
+        Ok(())
     }
 
     /// What the workspace begins with.
@@ -89,10 +112,14 @@ impl Place {
         Ok(json!("empty"))
     }
 
-    /// An agent type with every tool, for this provider and image; made when it is first needed.
-    fn ensure_agent_type(&self, client: &Client) -> Result<String, Failure> {
+    fn own_agent_type(&self) -> String {
         let image = self.image.as_ref().map(|image| format!("-{}", &blake3::hash(image.as_bytes()).to_hex()[..12]));
-        let id = format!("stead-run-{}{}", self.provider, image.unwrap_or_default());
+        format!("stead-run-{}{}", self.provider, image.unwrap_or_default())
+    }
+
+    /// An agent type with every tool, for this provider and image, shared by the commands that need it at the same time.
+    fn ensure_agent_type(&self, client: &Client) -> Result<String, Failure> {
+        let id = self.own_agent_type();
         let declaration = json!({
             "id": id,
             "description": "Made by stead run or stead mcp.",
@@ -104,7 +131,11 @@ impl Place {
         match client.get(&format!("/agent-types/{}", segment(&id))) {
             Ok(_) => Ok(id),
             Err(ClientError::Refused(problem)) if problem.status == 404 => {
-                client.post("/agent-types", &declaration)?;
+                match client.post("/agent-types", &declaration) {
+                    // Another command was quicker.
+                    Err(ClientError::Refused(problem)) if problem.status == 409 => {}
+                    made => drop(made?),
+                }
                 Ok(id)
             }
             Err(error) => Err(error.into()),
@@ -119,14 +150,25 @@ pub(super) fn ready(session: &Value) -> Result<(), Failure> {
     }
     let why = [&session["failure"]["message"], &session["warnings"][0]["message"]];
     let why = why.iter().find_map(|text| text.as_str()).unwrap_or("it did not become ready in time");
-    Err(Failure::new(format!("the workspace could not be made: {why}")).hint("see stead doctor"))
+    let failure = Failure::new(format!("the workspace could not be made: {why}"));
+    let steps = session["provisioning"]["steps"].as_array().into_iter().flatten();
+    let mut codes = steps.filter_map(|step| step["failure"]["code"].as_str());
+    Err(if codes.any(|code| OF_THIS_MACHINE.contains(&code)) {
+        failure.hint("`stead doctor` reports what works on this machine and how to fix the rest")
+    } else {
+        failure
+    })
 }
 
-/// What the workspace does not hold although somebody may look for it.
-pub(super) fn left_out(session: &Value) -> impl Iterator<Item = &Value> {
-    let is_left_out = |warning: &&Value| warning["code"].as_str().is_some_and(|code| code.ends_with("_left_out"));
-    session["warnings"].as_array().into_iter().flatten().filter(is_left_out)
-}
+/// Codes of failures that lie in the machine, so that `stead doctor` can tell more about them.
+const OF_THIS_MACHINE: [&str; 6] = [
+    "box_failed",
+    "provider_unhealthy",
+    "podman_refused",
+    "runtime_replaced",
+    "runtime_unusable",
+    "limit_not_enforced",
+];
 
 fn bundle(out: &Output, client: &Client, archive: File, of: &Path) -> Result<Value, Failure> {
     let length = archive.metadata().ok().map(|metadata| metadata.len());

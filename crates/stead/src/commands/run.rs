@@ -12,7 +12,7 @@ use crate::attach::{self, Ended, Mode, Show};
 use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::render::{cell, counted};
+use crate::render::{self, cell, counted};
 
 /// Runs one command in a workspace of its own, and shows what it changed.
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ impl Run {
         if self.keep {
             context.out.note(&format!("the session stays: stead shell {id}"));
         } else {
-            client.delete(&format!("/sessions/{}", segment(&id)))?;
+            self.place.close(&client, &id)?;
         }
         done
     }
@@ -54,9 +54,7 @@ impl Run {
     fn in_session(&self, context: &Context, client: &Arc<Client>, session: &Value) -> Result<(), Failure> {
         let id = cell(&session["id"]);
         place::ready(session)?;
-        for left_out in place::left_out(session) {
-            context.out.note(&cell(&left_out["message"]));
-        }
+        render::warn(&context.out, session);
         let mode = if self.tty { Mode::Terminal } else { Mode::Pipes };
         let show = if context.out.is_json() { Show::Nothing } else { Show::Live };
         let exec = match attach::run(client.clone(), &id, &self.command, mode, show)? {
@@ -72,7 +70,7 @@ impl Run {
             }
             _ => false,
         };
-        let warnings: Vec<&Value> = place::left_out(session).collect();
+        let warnings = &session["warnings"];
         let told = json!({"session": id, "exec": exec, "diff": diff, "applied": applied, "warnings": warnings});
         context.out.either(&told, || {
             tell(context, &diff);

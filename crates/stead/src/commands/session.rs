@@ -124,10 +124,14 @@ impl Create {
         // In a pipe only the id: `SESSION=$(stead session create …)` is what a script wants, and a token is nobody's by accident.
         context.out.either(&session, || match context.out.is_terminal() {
             true => render::session(&context.out, &session),
-            false => context.out.line(&render::cell(&session["id"])),
+            false => {
+                render::warn(&context.out, &session);
+                context.out.line(&render::cell(&session["id"]))
+            }
         })?;
         match session["status"].as_str() {
             Some("failed") => Err(failed(&session)),
+            _ if session["degraded"] == true => Err(degraded(&session)),
             _ => Ok(()),
         }
     }
@@ -136,6 +140,18 @@ impl Create {
 fn failed(session: &Value) -> Failure {
     Failure::new(format!("the session failed: {}", render::cell(&session["failure"]["message"])))
         .hint(format!("`stead events {}` tells the whole story", render::cell(&session["id"])))
+}
+
+/// The failure of a command whose session exists and has no workspace: the id is printed, and the exit code is 3.
+fn degraded(session: &Value) -> Failure {
+    let id = render::cell(&session["id"]);
+    let warnings = session["warnings"].as_array().into_iter().flatten();
+    let reasons = warnings.filter(|warning| warning["code"] == render::UNAVAILABLE);
+    let failure = Failure::degraded(format!("session {id} started degraded, without a workspace"));
+    let failure = reasons.fold(failure, |failure, warning| failure.cause(render::cell(&warning["message"])));
+    failure.hint(format!(
+        "`stead session show {id}` shows every step; require_workspace in the agent type makes this a failure"
+    ))
 }
 
 impl Ls {

@@ -106,7 +106,9 @@ fn declaration(provider: ProviderName) -> Value {
         "id": EXAMPLE,
         "name": "Example",
         "description": "An empty workspace to try things in; made by `stead up`.",
-        "workspace": { "enabled": true, "provider": provider.as_str(), "workspace_policy": "empty", "tools": tools },
+        "workspace": { "enabled": true, "provider": provider.as_str(), "workspace_policy": "empty",
+            "repo_source": {"type": "none"}, "tools": tools,
+        },
     })
 }
 

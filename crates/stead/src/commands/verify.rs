@@ -1,81 +1,69 @@
-//! `stead verify [SESSION]`: the hash chains and the blobs, straight from the disk and without a server.
+//! `stead verify [SESSION]`: the hash chains, the ledger, its signatures and the blobs, straight from the disk and without a server.
 //!
-//! A server may run meanwhile: both databases let a reader read, and a journal is judged up to the head it had when it was opened.
+//! A server may run meanwhile: both databases let a reader read, a journal is judged up to the head it had when it was
+//! opened, and the ledger in one snapshot.
 
-use std::collections::HashMap;
+mod check;
+mod references;
+
 use std::path::Path;
 
-use serde_json::json;
-use stead_core::{Event, SessionId};
-use stead_store::{BlobError, BlobState, ChainVerdict, Database, Digest, OpenError, SessionQuery, Store, StoreError};
+use serde_json::{Value, json};
+use stead_core::SessionId;
+use stead_store::{
+    BlobState, Database, Evidence, Hash, LedgerBreak, LedgerReport, OpenError, PublicKey, Sealer, Store,
+};
+
+pub(super) use check::{Blobs, Scope, Verdict};
 
 use crate::config::Config;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
+use check::Broken;
 
-const PAGE: u32 = 500;
-
+/// Checks that no record was changed, removed or added by anything but Stead: journals, sessions, audit log, documents,
+/// settings and stored bytes. Needs no server.
+///
+/// Example: stead verify --head blake3:9f86…
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     /// Only this session
     session: Option<String>,
-}
-
-/// One journal that does not hold.
-pub(super) struct Broken {
-    session: SessionId,
-    seq: u64,
-    reason: String,
-}
-
-/// Bytes that are gone or are not what they were.
-pub(super) struct Damage {
-    digest: Digest,
-    state: BlobState,
-    /// Whose journal refers to it, if one was found that does.
-    session: Option<SessionId>,
-}
-
-impl Damage {
-    fn told(&self) -> String {
-        let state = match self.state {
-            BlobState::Missing => "is missing",
-            _ => "is damaged",
-        };
-        match self.session {
-            Some(session) => format!("the blob {} {state}; {session} refers to it", self.digest),
-            None => format!("the blob {} {state}", self.digest),
-        }
-    }
-}
-
-#[derive(Default)]
-pub(super) struct Verdict {
-    pub(super) sessions: u64,
-    pub(super) events: u64,
-    pub(super) broken: Vec<Broken>,
-    /// Every blob that was looked at, and how it is.
-    blobs: HashMap<Digest, BlobState>,
-    pub(super) damaged: Vec<Damage>,
-}
-
-/// What is looked at beside the journals and what they refer to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blobs {
-    All,
-    ReferredTo,
+    /// Believe seals of this key too; by default only the key of this home
+    #[arg(long, value_name = "ed25519:HEX")]
+    key: Vec<String>,
+    /// Fail unless a seal has this hash: a head that you kept elsewhere
+    #[arg(long, value_name = "blake3:HEX")]
+    head: Option<String>,
 }
 
 impl Verify {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let only = self.session.as_deref().map(|id| id.parse::<SessionId>().map_err(|_| no_session(id)));
         let blobs = if self.session.is_some() { Blobs::ReferredTo } else { Blobs::All };
-        let verdict = verify(&context.config, only.transpose()?, u64::MAX, blobs)?;
-        if verdict.sessions == 0 && self.session.is_some() {
+        // Read before the database: a running server writes the database first.
+        let evidence = Some(self.evidence(context.config.home.path())?);
+        let mut verdict = verify(&context.config, Scope { only: only.transpose()?, most: u64::MAX, blobs, evidence })?;
+        if let (Some(session), Some(ledger)) = (&self.session, &mut verdict.ledger) {
+            ledger.broken.retain(|one| one.id == *session);
+        }
+        if verdict.sessions == 0 && self.session.is_some() && ledger_break(&verdict).is_none() {
             return Err(no_session(self.session.as_deref().unwrap_or_default()));
         }
         report(context, &verdict)
+    }
+
+    fn evidence(&self, home: &Path) -> Result<Evidence, Failure> {
+        let failed = |error: stead_store::SealerError| Failure::from_error(&error);
+        let mut keys: Vec<PublicKey> = Sealer::public_key_in(home).map_err(failed)?.into_iter().collect();
+        for key in &self.key {
+            keys.push(key.parse().map_err(|error| Failure::usage(format!("--key {key}: {error}")))?);
+        }
+        let kept = self.head.as_ref().map(|head| {
+            head.parse::<Hash>().map_err(|error| Failure::usage(format!("--head {head}: {error}")))
+        });
+        Ok(Evidence { keys, anchor: Sealer::anchor_in(home).map_err(failed)?, kept: kept.transpose()? })
     }
 }
 
@@ -84,44 +72,103 @@ fn no_session(id: &str) -> Failure {
         .hint("`stead verify` alone checks every session")
 }
 
+fn ledger_break(verdict: &Verdict) -> Option<&LedgerBreak> {
+    verdict.ledger.as_ref()?.broken.first()
+}
+
+fn told(LedgerBreak { table, id, number, reason }: &LedgerBreak) -> String {
+    let number = number.map_or(String::new(), |number| format!(" at {number}"));
+    format!("table {}, record {id}{number}: {reason}", table.as_str())
+}
+
 fn report(context: &Context, verdict: &Verdict) -> Result<(), Failure> {
-    let Verdict { sessions, events, broken, blobs, damaged } = verdict;
-    let lost: Vec<_> = damaged
-        .iter()
-        .map(|one| json!({"digest": one.digest, "session": one.session, "missing": one.state == BlobState::Missing}))
-        .collect();
+    let Verdict { sessions, events, broken, blobs, damaged, ledger } = verdict;
     let out = &context.out;
-    let list: Vec<_> =
-        broken.iter().map(|one| json!({"session": one.session, "seq": one.seq, "reason": one.reason})).collect();
-    out.either(
-        &json!({"sessions": sessions, "events": events, "broken": list, "blobs": blobs.len(), "damaged_blobs": lost}),
-        || {
-            for Broken { session, seq, reason } in broken {
-                out.marked(Mark::Bad, &format!("{session} at sequence number {seq}: {reason}"))?;
-            }
-            for damage in damaged {
-                out.marked(Mark::Bad, &damage.told())?;
-            }
-            let intact = *sessions - u64::try_from(broken.len()).unwrap_or(u64::MAX);
-            let summary =
-                format!("{intact} of {sessions} journals intact, {events} events and {} blobs checked", blobs.len());
-            if broken.is_empty() && damaged.is_empty() { out.marked(Mark::Good, &summary) } else { out.line(&summary) }
-        },
-    )?;
-    match (broken.first(), damaged.first()) {
-        (None, None) => Ok(()),
-        (None, Some(damage)) => Err(Failure::new(damage.told()).hint(
-            "something other than Stead changed the files; restore them from a copy, or put the same bytes again",
-        )),
-        (Some(Broken { session, seq, reason }), _) => {
-            Err(Failure::new(format!("the journal of {session} is broken at sequence number {seq}: {reason}"))
-                .hint("something other than Stead changed the database; restore it from a copy"))
+    out.either(&as_json(verdict), || {
+        for Broken { session, seq, reason } in broken {
+            out.marked(Mark::Bad, &format!("{session} at sequence number {seq}: {reason}"))?;
         }
+        for one in ledger.iter().flat_map(|ledger| &ledger.broken) {
+            out.marked(Mark::Bad, &told(one))?;
+        }
+        for damage in damaged {
+            out.marked(Mark::Bad, &damage.told())?;
+        }
+        let intact = *sessions - u64::try_from(broken.len()).unwrap_or(u64::MAX);
+        let summary =
+            format!("{intact} of {sessions} journals intact, {events} events and {} blobs checked", blobs.len());
+        if !(broken.is_empty() && damaged.is_empty() && ledger_break(verdict).is_none()) {
+            return out.line(&summary);
+        }
+        out.marked(Mark::Good, &summary)?;
+        ledger.as_ref().map_or(Ok(()), |ledger| out.marked(mark_of(ledger), &ledger_summary(ledger)))
+    })?;
+    outcome(verdict)
+}
+
+fn mark_of(ledger: &LedgerReport) -> Mark {
+    if ledger.head.is_some() { Mark::Good } else { Mark::Known }
+}
+
+fn ledger_summary(ledger: &LedgerReport) -> String {
+    let LedgerReport { records, unsigned, head, .. } = ledger;
+    match head {
+        Some(seal) if *unsigned == 0 => {
+            format!("{records} ledger records match, signed up to seal {} ({}) by {}", seal.number, seal.hash, seal.public_key)
+        }
+        Some(seal) => format!(
+            "{records} ledger records match, signed up to seal {} ({}) by {}; the last {unsigned} are not signed yet",
+            seal.number, seal.hash, seal.public_key
+        ),
+        None if *records == 0 => "this database has no ledger yet: the next start of a server begins it".to_owned(),
+        None => format!("{records} ledger records match, none of them signed yet"),
     }
 }
 
-/// Checks one session or all of them, newest first, `most` at most.
-pub(super) fn verify(config: &Config, only: Option<SessionId>, most: u64, blobs: Blobs) -> Result<Verdict, Failure> {
+fn as_json(verdict: &Verdict) -> Value {
+    let Verdict { sessions, events, broken, blobs, damaged, ledger } = verdict;
+    let list: Vec<_> =
+        broken.iter().map(|one| json!({"session": one.session, "seq": one.seq, "reason": one.reason})).collect();
+    let lost: Vec<_> = damaged
+        .iter()
+        .map(|one| json!({"digest": one.digest, "referrer": one.referrer, "missing": one.state == BlobState::Missing}))
+        .collect();
+    let ledger = ledger.as_ref().map(|ledger| {
+        let broken: Vec<_> = ledger
+            .broken
+            .iter()
+            .map(|one| json!({"table": one.table.as_str(), "id": one.id, "number": one.number, "reason": one.reason}))
+            .collect();
+        let head = ledger.head.as_ref().map(|seal| {
+            json!({"number": seal.number, "hash": seal.hash.to_string(), "key": seal.public_key.to_string(), "at": seal.at})
+        });
+        json!({"records": ledger.records, "seals": ledger.seals, "unsigned": ledger.unsigned, "head": head, "broken": broken})
+    });
+    json!({
+        "sessions": sessions, "events": events, "broken": list, "blobs": blobs.len(), "damaged_blobs": lost, "ledger": ledger,
+    })
+}
+
+fn outcome(verdict: &Verdict) -> Result<(), Failure> {
+    if let Some(Broken { session, seq, reason }) = verdict.broken.first() {
+        return Err(Failure::new(format!("the journal of {session} is broken at sequence number {seq}: {reason}"))
+            .hint("something other than Stead changed the database; restore it from a copy"));
+    }
+    if let Some(one) = ledger_break(verdict) {
+        return Err(Failure::new(format!("a record is not as it was written: {}", told(one))).hint(
+            "something other than Stead changed the database; restore it from a copy, or name another server's key with --key",
+        ));
+    }
+    match verdict.damaged.first() {
+        Some(damage) => Err(Failure::new(damage.told()).hint(
+            "something other than Stead changed the files; restore them from a copy, or put the same bytes again",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks what is in the scope.
+pub(super) fn verify(config: &Config, scope: Scope) -> Result<Verdict, Failure> {
     let database = config.database()?;
     if let Database::Sqlite(path) = &database
         && !path.exists()
@@ -133,11 +180,7 @@ pub(super) fn verify(config: &Config, only: Option<SessionId>, most: u64, blobs:
     let runtime = runtime.map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
     runtime.block_on(async {
         let store = open(&database, &config.home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
-        let verdict = check(&store, only, most).await.map_err(|error| Failure::from_error(&error));
-        let verdict = match (verdict, blobs) {
-            (Ok(verdict), Blobs::All) => every_blob(&store, verdict).await.map_err(|error| Failure::from_error(&error)),
-            (verdict, _) => verdict,
-        };
+        let verdict = check::check(&store, &scope).await.map_err(|error| Failure::from_error(&error));
         store.close().await;
         verdict
     })
@@ -148,96 +191,4 @@ async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
     let home = blobs.parent().unwrap_or(blobs);
     let read_only = rustix::fs::access(home, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ROFS);
     if read_only { Store::open_read_only(database, blobs).await } else { Store::open(database, blobs).await }
-}
-
-async fn every_blob(store: &Store, mut verdict: Verdict) -> Result<Verdict, BlobError> {
-    for blob in store.blobs().list().await? {
-        look_at(store, blob.digest, None, &mut verdict).await?;
-    }
-    Ok(verdict)
-}
-
-/// Looks at a blob once, however many refer to it.
-async fn look_at(
-    store: &Store,
-    digest: Digest,
-    session: Option<SessionId>,
-    verdict: &mut Verdict,
-) -> Result<(), BlobError> {
-    if verdict.blobs.contains_key(&digest) {
-        return Ok(());
-    }
-    let state = store.blobs().check(&digest).await?;
-    verdict.blobs.insert(digest, state);
-    if state != BlobState::Sound {
-        verdict.damaged.push(Damage { digest, state, session });
-    }
-    Ok(())
-}
-
-/// The blobs a journal's files are made of.
-async fn blobs_of(store: &Store, session: SessionId, verdict: &mut Verdict) -> Result<(), StoreError> {
-    let mut after = 0;
-    loop {
-        let page = store.events(session, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.seq;
-        for stored in &page {
-            // What cannot be read as an event is the chain's affair, or a newer version's.
-            let files = match serde_json::from_str(&stored.payload) {
-                Ok(
-                    Event::InitStepFinished { files, .. }
-                    | Event::ToolCallFinished { files, .. }
-                    | Event::FileOperationFinished { files, .. },
-                ) => files,
-                _ => continue,
-            };
-            for digest in files.blobs().filter_map(|digest| digest.parse().ok()) {
-                let unreadable =
-                    |error: BlobError| StoreError::Unavailable { doing: "read a blob", source: error.into() };
-                look_at(store, digest, Some(session), verdict).await.map_err(unreadable)?;
-            }
-        }
-    }
-}
-
-async fn check(store: &Store, only: Option<SessionId>, most: u64) -> Result<Verdict, StoreError> {
-    let mut verdict = Verdict::default();
-    if let Some(session) = only {
-        judge(store, session, &mut verdict).await?;
-        return Ok(verdict);
-    }
-    let mut after = None;
-    loop {
-        let page = store.sessions(SessionQuery { after, limit: PAGE, ..SessionQuery::default() }).await?;
-        let Some(last) = page.last() else { return Ok(verdict) };
-        after = Some(last.id);
-        for row in page {
-            if verdict.sessions >= most {
-                return Ok(verdict);
-            }
-            judge(store, row.id, &mut verdict).await?;
-        }
-    }
-}
-
-async fn judge(store: &Store, session: SessionId, verdict: &mut Verdict) -> Result<(), StoreError> {
-    match store.verify(session).await {
-        Ok(ChainVerdict::Absent) => return Ok(()),
-        Ok(ChainVerdict::Intact { events, .. }) => verdict.events += events,
-        Ok(ChainVerdict::Broken { seq, reason }) => {
-            verdict.broken.push(Broken { session, seq, reason: reason.to_string() });
-        }
-        // A value nobody can read is damage like any other, and belongs to this session.
-        Err(error @ StoreError::Corrupt { .. }) => {
-            verdict.broken.push(Broken { session, seq: 0, reason: error.to_string() });
-        }
-        Err(error) => return Err(error),
-    }
-    verdict.sessions += 1;
-    match blobs_of(store, session, verdict).await {
-        // Said above already.
-        Err(StoreError::Corrupt { .. }) => Ok(()),
-        looked => looked,
-    }
 }

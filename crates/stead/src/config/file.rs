@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::git::{CredentialEntry, GitTable};
+use super::limits::LimitTable;
 use crate::failure::Failure;
 
 #[derive(Debug, Default, Deserialize)]
@@ -21,6 +22,7 @@ pub(super) struct File {
     pub(super) workspace_default_provider: Option<String>,
     pub(super) workspace_max_concurrent: Option<u32>,
     pub(super) max_upload: Option<String>,
+    pub(super) blob_grace_seconds: Option<u64>,
     pub(super) cache: Option<String>,
     pub(super) podman_base_url: Option<String>,
     pub(super) podman_identity: Option<String>,
@@ -33,6 +35,8 @@ pub(super) struct File {
     pub(super) allowed_hosts: Vec<String>,
     #[serde(default)]
     pub(super) allowed_origins: Vec<String>,
+    #[serde(default)]
+    pub(super) limits: LimitTable,
     #[serde(default)]
     pub(super) git: GitTable,
     #[serde(default)]

@@ -2,12 +2,13 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
+use std::time::Duration;
 
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::quantity::ByteSize;
 use stead_store::Database;
 
-use super::{Config, Setting};
+use super::{Config, Limits, Setting};
 use crate::failure::Failure;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7717";
@@ -16,6 +17,8 @@ const DEFAULT_MEMORY: &str = "4G";
 const DEFAULT_DISK: &str = "10G";
 const DEFAULT_MAX_CONCURRENT: u32 = 1000;
 const DEFAULT_MAX_UPLOAD: &str = "4G";
+/// A day, in seconds.
+const DEFAULT_BLOB_GRACE: &str = "86400";
 
 /// Where to listen. Every address a name stands for is tried in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,9 @@ pub(crate) struct ServerSettings {
     pub(crate) default_limits: ResourceLimits,
     pub(crate) max_sessions: u32,
     pub(crate) max_upload: ByteSize,
+    /// How long a blob that nothing names is kept.
+    pub(crate) blob_grace: Duration,
+    pub(crate) limits: Limits,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) allowed_origins: Vec<String>,
     /// Name and BLAKE3 hash of each configured admin token.
@@ -60,7 +66,9 @@ impl Config {
                 pids: None,
             },
             max_sessions: self.max_sessions()?,
+            limits: self.limits()?,
             max_upload: parse(self.max_upload.as_ref(), DEFAULT_MAX_UPLOAD)?,
+            blob_grace: Duration::from_secs(parse(self.blob_grace_seconds.as_ref(), DEFAULT_BLOB_GRACE)?),
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
             tokens,

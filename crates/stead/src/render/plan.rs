@@ -17,12 +17,22 @@ pub(crate) fn plan(out: &Output, plan: &Value) -> Result<(), Failure> {
     summary.row(&["agent type", &cell(&plan["agent_type"])]);
     summary.row(&["policy", &format!("{} (from {})", cell(&policy["policy"]), cell(&policy["source"]))]);
     summary.row(&["providers", &cell(&workspace["providers"])]);
+    let provider = &workspace["provider"];
+    summary.row(&["made by", &if provider.is_null() { "none now".to_owned() } else { cell(provider) }]);
     summary.row(&["tools", &cell(&workspace["tools"])]);
-    summary.row(&["limits", &limits(&workspace["limits"]).replace(" (not enforced)", "")]);
+    summary.row(&["limits", &limits(&workspace["limits"])]);
+    summary.row(&["network", "none"]);
     summary.row(&["fingerprint", &cell(&workspace["fingerprint"])]);
     out.table(&summary)?;
     for passed in workspace["passed_over"].as_array().into_iter().flatten() {
         out.marked(Mark::Warned, &format!("not {}: {}", cell(&passed["provider"]), cell(&passed["reason"])))?;
+    }
+    for warning in workspace["warnings"].as_array().into_iter().flatten() {
+        out.marked(Mark::Warned, &format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])))?;
+    }
+    for mount in workspace["mounts"].as_array().into_iter().flatten() {
+        let (from, to) = (cell(&mount["host_path"]), cell(&mount["mount_path"]));
+        out.marked(Mark::Good, &format!("{from} at {to} ({}): {}", cell(&mount["mode"]), cell(&mount["judgement"])))?;
     }
 
     out.heading("\nWho said what, strongest first")?;

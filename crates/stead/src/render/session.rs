@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{bytes, cell, duration, moment, short_moment};
+use super::{bytes, cell, duration, moment, short_moment, shortened};
 use crate::failure::Failure;
 use crate::output::{Mark, Output, Table};
 
@@ -38,12 +38,54 @@ pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
     workspace(&mut table, &session["workspace"]);
     out.table(&table)?;
     provisioning(out, &session["provisioning"])?;
+    setup_output(out, &session["provisioning"])?;
     for warning in session["warnings"].as_array().into_iter().flatten() {
         out.marked(Mark::Warned, &format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])))?;
     }
     if !session["failure"].is_null() {
         let failure = &session["failure"];
         out.marked(Mark::Bad, &format!("{}: {}", cell(&failure["code"]), cell(&failure["message"])))?;
+    }
+    Ok(())
+}
+
+/// The code of the warning that tells why a session has no workspace.
+pub(crate) const UNAVAILABLE: &str = "workspace_unavailable";
+
+/// Codes of warnings that every session in memory has, with the server's own default limits. `stead session show`
+/// lists them.
+const USUAL: [&str; 2] = ["limit_not_enforced", "history_left_out"];
+
+/// The warnings about a session's start, on standard error. Why it has no workspace is the command's failure to tell.
+pub(crate) fn warn(out: &Output, session: &Value) {
+    for warning in session["warnings"].as_array().into_iter().flatten() {
+        let code = warning["code"].as_str().unwrap_or_default();
+        if code != UNAVAILABLE && !USUAL.contains(&code) {
+            out.warning(&format!("{}: {}", cell(&warning["code"]), cell(&warning["message"])));
+        }
+    }
+}
+
+/// Prints the kept output of each setup command.
+fn setup_output(out: &Output, provisioning: &Value) -> Result<(), Failure> {
+    let steps = provisioning["steps"].as_array().into_iter().flatten();
+    for setup in steps.map(|step| &step["setup"]).filter(|setup| !setup.is_null()) {
+        let how = if setup["timed_out"] == true { "timed out, " } else { "" };
+        let command = shortened(&cell(&setup["command"]), 120);
+        out.heading(&format!(
+            "\nSetup command {} ({how}exit code {}): {command}",
+            setup["number"], setup["exit_code"]
+        ))?;
+        for stream in ["stdout", "stderr"] {
+            let text = setup[stream].as_str().unwrap_or_default();
+            if text.trim().is_empty() {
+                continue;
+            }
+            let total = setup[format!("{stream}_total")].as_u64().unwrap_or(0);
+            let cut = if total > text.len() as u64 { format!(", the last of {}", bytes(total)) } else { String::new() };
+            out.line(&format!("{stream}{cut}:"))?;
+            out.line(text.trim_end())?;
+        }
     }
     Ok(())
 }

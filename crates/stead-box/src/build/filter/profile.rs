@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::calls::{ALLOWED_NAMES, ALLOWED_NATIVE_NAMES, REFUSED_NAMES, REFUSED_NATIVE_NAMES};
+use super::calls::{ALLOWED_NAMES, ALLOWED_NATIVE_NAMES, IGNORED_NAMES, REFUSED_NAMES, REFUSED_NATIVE_NAMES};
 use super::program::NEW_NAMESPACES;
 
 /// Calls whose arguments decide, and which of them a profile can say as much of.
@@ -18,7 +18,9 @@ const LOOKED_AT_NATIVE: &[&str] = &[];
 /// What a box may ask the kernel for, as the `seccomp` object of an OCI runtime.
 pub fn seccomp_profile() -> Value {
     let allowed: Vec<&str> = [ALLOWED_NAMES, ALLOWED_NATIVE_NAMES].concat().into_iter().map(plain).collect();
-    let allowed = [allowed, LOOKED_AT.to_vec(), LOOKED_AT_NATIVE.to_vec()].concat();
+    // A profile must not contradict the program: a call that the program ignores is allowed here, and the program's answer is the stricter.
+    let ignored: Vec<&str> = IGNORED_NAMES.iter().copied().map(plain).collect();
+    let allowed = [allowed, ignored, LOOKED_AT.to_vec(), LOOKED_AT_NATIVE.to_vec()].concat();
     let refused: Vec<&str> = [REFUSED_NAMES, REFUSED_NATIVE_NAMES].concat().into_iter().map(plain).collect();
     let family = |number: i32| {
         let is = json!({"index": 0, "value": number, "op": "SCMP_CMP_EQ"});
@@ -59,7 +61,8 @@ mod tests {
         }
         names.sort();
         names.dedup();
-        let listed = [ALLOWED_NAMES, ALLOWED_NATIVE_NAMES, REFUSED_NAMES, REFUSED_NATIVE_NAMES].concat().len();
+        let lists = [ALLOWED_NAMES, ALLOWED_NATIVE_NAMES, REFUSED_NAMES, REFUSED_NATIVE_NAMES, IGNORED_NAMES];
+        let listed = lists.concat().len();
         assert_eq!(names.len(), listed + looked_at().len());
         assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')));
         for name in ["read", "clone", "socket", "mount", "io_uring_setup"] {

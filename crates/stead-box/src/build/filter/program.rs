@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use libc::{c_long, sock_filter};
 
-use super::calls::{ALLOWED, ALLOWED_NATIVE, REFUSED, REFUSED_NATIVE};
+use super::calls::{ALLOWED, ALLOWED_NATIVE, IGNORED, REFUSED, REFUSED_NATIVE};
 use super::modes::{self, ModeBits};
 
 #[cfg(target_arch = "x86_64")]
@@ -21,6 +21,8 @@ pub(super) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 pub(super) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 pub(super) const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+/// The kernel does not run the call and returns 0.
+const IGNORE: u32 = libc::SECCOMP_RET_ERRNO;
 const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
 
 /// Where things are in `struct seccomp_data`. Arguments are 64 bits wide; the kernel looks at the lower half of those checked here.
@@ -70,7 +72,8 @@ fn with_first(first: &[sock_filter], bits: ModeBits) -> Vec<sock_filter> {
 
 /// From which number on, which answer: every number belongs to the last that begins at it or before.
 fn runs() -> Vec<(u32, u32)> {
-    let lists = [(ALLOWED, ALLOW), (ALLOWED_NATIVE, ALLOW), (REFUSED, REFUSE), (REFUSED_NATIVE, REFUSE)];
+    let lists =
+        [(ALLOWED, ALLOW), (ALLOWED_NATIVE, ALLOW), (REFUSED, REFUSE), (REFUSED_NATIVE, REFUSE), (IGNORED, IGNORE)];
     let listed = lists.iter().flat_map(|(calls, answer)| calls.iter().map(|call| (of(*call), *answer)));
     let answers: BTreeMap<u32, u32> = listed.collect();
     let mut runs = vec![(0, UNKNOWN)];
@@ -264,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_lists_do_not_overlap_and_answer_as_they_say() {
-        let mut all: Vec<_> = [ALLOWED, ALLOWED_NATIVE, REFUSED, REFUSED_NATIVE].concat();
+        let mut all: Vec<_> = [ALLOWED, ALLOWED_NATIVE, REFUSED, REFUSED_NATIVE, IGNORED].concat();
         all.extend(looked_at().iter().map(|(number, _)| *number));
         let count = all.len();
         all.sort_unstable();
@@ -272,6 +275,7 @@ mod tests {
         assert_eq!(all.len(), count);
         assert!([ALLOWED, ALLOWED_NATIVE].concat().iter().all(|number| call(*number, &[]) == ALLOW));
         assert!([REFUSED, REFUSED_NATIVE].concat().iter().all(|number| call(*number, &[]) == REFUSE));
+        assert!(IGNORED.iter().all(|number| call(*number, &[]) == IGNORE));
         for number in (0..=2_000).chain([u32::MAX - 1, u32::MAX]) {
             if !all.contains(&c_long::from(number)) {
                 assert_eq!(run(NATIVE, number, [0; 6]), UNKNOWN, "{number}");

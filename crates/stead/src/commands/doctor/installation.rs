@@ -6,7 +6,7 @@ use jiff::fmt::rfc2822;
 use stead_store::Database;
 
 use super::Finding;
-use crate::commands::verify::{Blobs, verify};
+use crate::commands::verify::{Blobs, Scope, verify};
 use crate::context::Context;
 use crate::render::counted;
 
@@ -66,7 +66,7 @@ fn database(context: &Context) -> Vec<Finding> {
     {
         return vec![Finding::known("database", format!("{database} is not there yet; the first start makes it"))];
     }
-    let verdict = match verify(&context.config, None, SAMPLE, Blobs::ReferredTo) {
+    let verdict = match verify(&context.config, Scope { only: None, most: SAMPLE, blobs: Blobs::ReferredTo, evidence: None }) {
         Ok(verdict) => verdict,
         Err(failure) => return vec![Finding::from_failure("database", failure)],
     };

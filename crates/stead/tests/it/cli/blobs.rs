@@ -92,7 +92,7 @@ fn a_home_on_a_disk_that_cannot_be_written_is_verified() {
     server.terminate();
     let evidence = Mounted::with(&["--bind", "-o", "ro", server.home().to_str().unwrap()]);
     let told = run(evidence.0.path(), &["verify"]).ok();
-    assert!(told.starts_with("✓ 1 of 1 journals intact") && told.ends_with("and 1 blobs checked\n"), "{told}");
+    assert!(told.starts_with("✓ 1 of 1 journals intact") && told.contains("and 1 blobs checked\n"), "{told}");
 }
 
 /// A server whose home is a small disk of its own.

@@ -36,10 +36,10 @@ fn exec_streams_feeds_and_ends_as_the_command_does() {
     let told = run(home, &["--json", "exec", &session, "--", "echo", "hi"]).json();
     assert_eq!((&told["exit_code"], &told["stdout"]), (&json!(0), &json!("hi\n")));
     let ran = run(home, &["exec", &session, "--", "no-such-program"]);
-    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.code, Some(127));
     assert!(ran.err.starts_with("error: the command could not be started: "), "{}", ran.err);
     let ran = run(home, &["exec", "ses_00000000000000000000000000", "--", "true"]);
-    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert_eq!(ran.code, Some(125), "{}", ran.err);
     assert_eq!(run(home, &["exec", &session]).code, Some(2));
 }
 
@@ -150,7 +150,7 @@ fn run_works_on_a_copy_and_applies_all_or_nothing() {
     // Its standard input is closed by this, and so it ends.
     let ran = slow.wait_with_output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
-    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert_eq!(ran.status.code(), Some(125), "{said}");
     assert!(said.contains("image is not what the session began with"), "{said}");
     assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\ntwo\n", "nothing half done");
     assert_eq!(leftovers(&dir), ["a.txt", "image", "new", "t"]);

@@ -5,6 +5,7 @@ mod blobs;
 mod commands;
 mod content;
 mod demo;
+mod errors;
 mod eval;
 mod execs;
 mod files;

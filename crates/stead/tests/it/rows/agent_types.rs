@@ -39,12 +39,13 @@ fn c2_all_fields_round_trip() {
         "tools": ["bash", "read", "write", "edit", "grep", "git"],
         "resource_limits": {"cpu": "2", "memory": "4G", "disk": "10G", "pids": 512},
         "checkout_on_start": false, "base_image": "debian:12",
+        "git": {"push_branches": ["agent/*"], "allow_force_push": false, "submodules": true, "lfs": false},
         "setup_commands": ["npm install", "npm run build"], "setup_timeout_seconds": 60, "on_setup_failure": "fail",
         "require_workspace": true,
         "mounts": [{"host_path": "/srv/docs", "mount_path": "docs", "include_glob": ["*.md"], "exclude_glob": ["x"], "max_bytes": 10, "follow_symlinks": true}],
         "network": {"setup": {"mode": "allow", "domains": ["example.org"]}, "agent": {"mode": "none", "domains": []}},
         "limits": {"write_chars": 1000, "path_depth": 8, "segment_chars": 40, "output_bytes": 4096, "command_chars": 100},
-        "ttl_seconds": 600, "idle_seconds": 60, "warm_pool": 1
+        "rewind": {"points": "free", "keep": 7}, "ttl_seconds": 600, "idle_seconds": 60, "warm_pool": 1
     });
     server.client().put("/agent-types/full/workspace-config", full.clone()).expect(200);
     assert_eq!(config(&server, "full"), full);
@@ -55,6 +56,9 @@ fn c2_all_fields_round_trip() {
     server.client().put("/agent-types/full/workspace-config", json!({"enabled": true})).expect(200);
     let replaced = config(&server, "full");
     assert_eq!((&replaced["tools"], &replaced["setup_commands"]), (&Value::Null, &json!([])));
+    // Every field is there, also those that are unset.
+    let names = |config: &Value| config.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(names(&replaced), names(&full));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a9_visible_and_bound_and_allowed() {
     // Bound and allowed, and not in the catalog.
     let hidden = call(&server, &session, &run, "rm", json!({"path": "a"}));
     let told = hidden.problem(403, "tool_not_visible");
-    assert!(told.contains("Tools you can call: launch, ls"), "{told}");
+    assert!(told.contains("Tools you can call: ls."), "{told}");
     assert_eq!(
         hidden.json()["tool_result"],
         json!({"call_id": "toolu_1", "name": "rm", "is_error": true, "content": told})

@@ -316,3 +316,19 @@ on_podman!(
     a_session_token_has_the_files_its_tools_allow,
     a_session_that_is_not_active_has_no_files
 );
+
+#[test]
+fn a_put_to_the_root_is_told_the_same_whoever_asks_and_however_it_is_written() {
+    let server = Files::Memory.server();
+    let session = writer(&server, Files::Memory);
+    let agent = server.client().with_token(session["token"].as_str().unwrap());
+    let root = format!("/sessions/{}/files", session["id"].as_str().unwrap());
+    for client in [server.client(), &agent] {
+        for path in [root.clone(), format!("{root}/")] {
+            let reply = client.bytes("PUT", &path, &[], b"x").reply();
+            assert_eq!(reply.invalid_fields(), ["format"], "{path}");
+        }
+    }
+    // Control: below the root both may write.
+    assert_eq!(agent.bytes("PUT", &format!("{root}/a"), &[], b"x").reply().status, 201);
+}

@@ -53,9 +53,19 @@ impl Host {
         self.server.tool(session, "glob", json!({"pattern": "**/*"}))["result"]["paths"].clone()
     }
 
-    /// A mount that is refused: the session starts degraded, says why, and holds nothing.
+    /// A mount that is refused before anything is made.
     #[track_caller]
     fn refused(&self, mount: Value, reason: &str) {
+        self.made.set(self.made.get() + 1);
+        let id = format!("t{}", self.made.get());
+        self.server.agent_type(&id, json!({"enabled": true, "provider": self.kept.provider(), "mounts": [mount]}));
+        let detail = self.server.client().post("/sessions", json!({"agent_type": id})).problem(422, "mount_refused");
+        assert!(detail.contains(reason), "{detail}");
+    }
+
+    /// A mount that only the copy can judge: the session starts degraded, says why, and holds nothing.
+    #[track_caller]
+    fn refused_late(&self, mount: Value, reason: &str) {
         let session = self.mount(mount);
         assert_eq!((&session["status"], &session["degraded"]), (&json!("active"), &json!(true)), "{session}");
         assert_eq!(session["workspace"], Value::Null);
@@ -97,14 +107,6 @@ fn m2_only_from_allowed_roots(files: Files) {
     host.refused(json!({"host_path": host.path("allowed/nothing")}), "Host path does not exist");
     host.allow(&[]);
     host.refused(json!({"host_path": host.path("allowed/project")}), "No allowed host roots configured for mounts.");
-    // What the roots were when the session was planned is what counts; required, it fails.
-    host.server.agent_type(
-        "required",
-        json!({"enabled": true, "provider": files.provider(), "require_workspace": true, "mounts": [{"host_path": host.path("allowed")}]}),
-    );
-    let session = host.server.session(json!({"agent_type": "required"}));
-    assert_eq!(session["status"], "failed");
-    assert!(session["failure"]["message"].as_str().unwrap().contains("No allowed host roots"), "{session}");
 }
 
 fn m3_links_are_not_followed_unless_they_stay_inside(files: Files) {
@@ -124,11 +126,10 @@ fn m3_links_are_not_followed_unless_they_stay_inside(files: Files) {
     assert!(host.files(&session).to_string().contains("src/main.rs"));
     symlink(host.path("outside"), host.path("allowed/out")).unwrap();
     for follow in [false, true] {
-        let session = host.mount(json!({"host_path": host.path("allowed/out"), "follow_symlinks": follow}));
-        assert_eq!(session["degraded"], true, "{session}");
+        host.refused(json!({"host_path": host.path("allowed/out"), "follow_symlinks": follow}), "allowed/out");
     }
     link(&host.path("outside/secret"), "leak");
-    host.refused(json!({"host_path": project, "follow_symlinks": true}), "leads outside allowed roots");
+    host.refused_late(json!({"host_path": project, "follow_symlinks": true}), "leads outside allowed roots");
     let session = host.mount(json!({"host_path": project}));
     assert!(!host.files(&session).to_string().contains("leak"));
 }
@@ -136,8 +137,8 @@ fn m3_links_are_not_followed_unless_they_stay_inside(files: Files) {
 fn m4_a_budget_is_all_or_nothing(files: Files) {
     let host = Host::new(files);
     let project = host.path("allowed/project");
-    host.refused(json!({"host_path": project, "max_bytes": 24}), "Mount exceeds byte budget: 25 > 24");
-    host.refused(json!({"host_path": project, "max_bytes": 0}), "Mount exceeds byte budget");
+    host.refused_late(json!({"host_path": project, "max_bytes": 24}), "Mount exceeds byte budget: 25 > 24");
+    host.refused_late(json!({"host_path": project, "max_bytes": 0}), "Mount exceeds byte budget");
     let session = host.mount(json!({"host_path": project, "max_bytes": 25}));
     assert_eq!(host.files(&session).as_array().unwrap().len(), 3);
 }

@@ -20,8 +20,7 @@ fn p1_precedence_a_layer_at_a_time() {
     let server = server();
     let client = server.client();
     let git = |name: &str| json!({"type": "git", "url": format!("https://git.example.org/{name}")});
-    // The providers here make only empty workspaces; which layer wins is asked of one that is not here.
-    let role = |policy: Value| json!({"enabled": true, "provider": "kubernetes", "workspace_policy": policy});
+    let role = |policy: Value| json!({"enabled": true, "provider": "memory", "workspace_policy": policy});
     agent_type(&server, json!({"id": "a", "workspace": role(git("role"))}));
     client.put("/projects/p", json!({"workspace_policy": git("project")})).expect(200);
     client.put("/platform", json!({"workspace_policy": git("platform")})).expect(200);

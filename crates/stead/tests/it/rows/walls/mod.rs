@@ -5,9 +5,21 @@
 //! pass, so that a test that can no longer fail is noticed. Tests aim only at files, cgroups, mounts,
 //! namespaces and processes that they made themselves.
 
+mod disk_use;
+mod fair_share;
+mod full_disk;
+mod memory_limit;
+mod refused_starts;
+mod repository_layers;
+mod setup_output;
+mod starts;
+mod sync_calls;
 use super::Files;
 
 mod agent_errors;
 mod host_paths;
 mod special_bits;
 mod tars;
+mod ownership;
+mod panics;
+mod record;

@@ -41,6 +41,14 @@ impl Host {
         self.server.client().put("/platform", platform).expect(200);
     }
 
+    /// Why a mount is refused, before anything is made.
+    #[track_caller]
+    fn refused(&self, name: &str, mode: &str) -> String {
+        let policy = json!({"type": "mount", "host_path": self.path(name).to_str().unwrap(), "mode": mode});
+        let body = json!({"agent_type": "h", "task": {"workspace_policy": policy}});
+        self.server.client().post("/sessions", body).problem(422, "mount_refused")
+    }
+
     fn mount(&self, name: &str, mode: &str) -> Value {
         let policy = json!({"type": "mount", "host_path": self.path(name).to_str().unwrap(), "mode": mode});
         self.server.session(json!({"agent_type": "h", "task": {"workspace_policy": policy}}))
@@ -51,13 +59,6 @@ impl Host {
 fn active(session: Value) -> Value {
     assert_eq!(session["status"], "active", "{session}");
     session
-}
-
-/// The reason why a session has no workspace.
-#[track_caller]
-fn failure(session: &Value) -> String {
-    assert_eq!(session["status"], "failed", "{session}");
-    session["workspace"]["failures"].to_string() + &session["failure"].to_string()
 }
 
 /// Tries every call that sets a mode, makes a node or a capability, below the directory it is given. Prints each with its errno.
@@ -196,7 +197,7 @@ fn a_box_leaves_no_special_bits_devices_or_owners_in_a_host_directory() {
 fn a_directory_of_roots_is_writable_only_where_the_platform_names_it() {
     let host = Host::new();
     fs::create_dir(host.path("of-root/below")).unwrap();
-    let refused = failure(&host.mount("of-root", "rw"));
+    let refused = host.refused("of-root", "rw");
     assert!(refused.contains("allowed_root_owned_mounts") && refused.contains("of-root"), "{refused}");
     for (name, mode) in [("of-root", "ro"), ("of-root", "overlay"), ("of-user", "rw")] {
         active(host.mount(name, mode));
@@ -206,7 +207,7 @@ fn a_directory_of_roots_is_writable_only_where_the_platform_names_it() {
     active(host.mount("of-root", "rw"));
     active(host.mount("of-root/below", "rw"));
     fs::create_dir(host.path("of-root-too")).unwrap();
-    failure(&host.mount("of-root-too", "rw"));
+    host.refused("of-root-too", "rw");
     let platform = host.server.client().get("/platform").expect(200);
     assert_eq!(platform["allowed_root_owned_mounts"], json!([host.path("of-root").to_str().unwrap()]), "{platform}");
     let invalid = host.server.client().put("/platform", json!({"allowed_root_owned_mounts": ["relative"]}));
@@ -220,7 +221,7 @@ fn a_host_directory_with_a_set_id_file_of_its_owner_is_not_writable() {
     fs::write(&file, "#!/bin/sh\n").unwrap();
     chown(&file, Some(USER), Some(USER)).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o4755)).unwrap();
-    let refused = failure(&host.mount("of-user", "rw"));
+    let refused = host.refused("of-user", "rw");
     assert!(refused.contains("set-user-id") && refused.contains("tool"), "{refused}");
     // The control: the bit alone decides.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,0 +1,102 @@
+//! Space that a volume keeps back for the start of its next generation.
+//!
+//! A new generation needs an inode and a block for its directory. On a volume that the agent has
+//! filled there is neither, and the box could never start again. So every image holds a few files
+//! outside the overlay's upper directory, each one inode and a few blocks, that only the builder can
+//! remove. A start that finds no room removes a share of them; a later start that finds room makes
+//! them again.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, mkdirat, openat, syncfs, unlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+const DIRECTORY: &str = "reserve";
+/// Files of a complete reserve.
+const PIECES: u32 = 32;
+/// Files that one start may use up. One inode becomes the generation's directory; the others let the
+/// agent remove files that lie in a layer, which takes a new directory entry in the upper.
+const SHARE: u32 = 4;
+/// The directory and its files.
+pub(super) const INODES: u64 = PIECES as u64 + 1;
+const BLOCK: u64 = 4096;
+/// All pieces together take at most this part of the volume.
+const PART_OF_VOLUME: u64 = 64;
+const LARGEST_PIECE: u64 = 32 << 10;
+
+/// How much of the space for later generations a volume has, as its last start left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reserve {
+    /// The volume has no size of its own, so there is nothing to keep back.
+    #[default]
+    Unneeded,
+    Complete,
+    /// Enough for at least one more generation.
+    Partial,
+    /// A new generation might not start.
+    Spent,
+}
+
+/// Makes the missing pieces, as far as there is room.
+pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
+    let bytes = piece_bytes(volume_bytes);
+    let Ok(directory) = open(volume) else { return Reserve::Spent };
+    match (0..PIECES).take_while(|number| make(&directory, *number, bytes).is_ok()).count() as u32 {
+        PIECES => Reserve::Complete,
+        made if made >= SHARE => Reserve::Partial,
+        _ => Reserve::Spent,
+    }
+}
+
+/// Calls `make`, and calls it again with less in reserve while the volume has no room for what it makes.
+pub(super) fn with_room<T>(volume: &OwnedFd, mut make: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match make() {
+            Err(Errno::NOSPC) if give_up_share(volume) > 0 => {
+                // Blocks that were freed are free for others only after the journal's next commit.
+                syncfs(volume)?;
+            }
+            made => return made,
+        }
+    }
+}
+
+fn open(volume: &OwnedFd) -> Result<OwnedFd, Errno> {
+    match mkdirat(volume, DIRECTORY, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(other) => return Err(other),
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(volume, DIRECTORY, flags, Mode::empty())
+}
+
+fn piece_bytes(volume_bytes: u64) -> u64 {
+    let share = volume_bytes / PART_OF_VOLUME / u64::from(PIECES);
+    (share / BLOCK * BLOCK).clamp(BLOCK, LARGEST_PIECE)
+}
+
+fn make(directory: &OwnedFd, number: u32, bytes: u64) -> Result<(), Errno> {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let piece = openat(directory, name(number), flags, Mode::RUSR | Mode::WUSR)?;
+    let allocated = fstat(&piece)?.st_blocks.cast_unsigned() * 512;
+    if allocated >= bytes {
+        return Ok(());
+    }
+    fallocate(piece.as_fd(), FallocateFlags::empty(), 0, bytes).inspect_err(|_| {
+        // Half a piece would be counted as a whole one.
+        let _ = unlinkat(directory, name(number), AtFlags::empty());
+    })
+}
+
+/// Removes some of the last pieces and returns how many.
+fn give_up_share(volume: &OwnedFd) -> usize {
+    let Ok(directory) = open(volume) else { return 0 };
+    let removed = |number: &u32| unlinkat(&directory, name(*number), AtFlags::empty()).is_ok();
+    (0..PIECES).rev().filter(removed).take(SHARE as usize).count()
+}
+
+fn name(number: u32) -> String {
+    format!("r{number}")
+}

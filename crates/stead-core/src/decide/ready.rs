@@ -1,0 +1,54 @@
+//! The end of provisioning, and the warnings that come with it.
+//!
+//! These warnings describe the workspace that is used. They are raised when it is ready and not earlier, so that a
+//! provider that failed and was replaced leaves no warning behind.
+
+use super::warning;
+use crate::config::ProviderName;
+use crate::event::Event;
+use crate::rewind::Point;
+use crate::session::{Session, Status, Workspace};
+use crate::spec::{WorkspaceSpec, unenforced};
+
+/// The code of the warning that the fallback provider made the workspace.
+pub const PROVIDER_FALLBACK: &str = "provider_fallback";
+/// The code of the warning that a session started degraded, and of the failure where a workspace is required.
+pub const WORKSPACE_UNAVAILABLE: &str = "workspace_unavailable";
+
+/// The session becomes active, unless it was closed meanwhile.
+pub(super) fn ready(
+    session: &Session,
+    workspace: &Workspace,
+    spec: &WorkspaceSpec,
+    point: Option<Point>,
+) -> Vec<Event> {
+    let (Status::Provisioning, Some(provider)) = (session.status, workspace.provider) else { return Vec::new() };
+    let mut events: Vec<Event> = fell_back(workspace, provider).into_iter().collect();
+    events.extend(not_enforced(workspace, spec, provider));
+    events.extend(left_out(workspace, spec));
+    events.push(Event::WorkspaceReady { attempt: workspace.attempt, provider, point });
+    events.push(Event::SessionActivated { degraded: false });
+    events
+}
+
+fn fell_back(workspace: &Workspace, provider: ProviderName) -> Option<Event> {
+    let failed = workspace.failures.iter();
+    let reasons: Vec<String> =
+        failed.map(|attempt| format!("'{}' failed: {}", attempt.provider, attempt.failure.message)).collect();
+    let message = || format!("provider '{provider}' made the workspace, because provider {}", reasons.join("; "));
+    (!reasons.is_empty()).then(|| warning(PROVIDER_FALLBACK, message()))
+}
+
+fn not_enforced(workspace: &Workspace, spec: &WorkspaceSpec, provider: ProviderName) -> Option<Event> {
+    let missing = unenforced(&spec.limits, &workspace.enforced_limits);
+    let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
+    let message = || format!("provider '{provider}' does not enforce: {names}");
+    (!missing.is_empty()).then(|| warning("limit_not_enforced", message()))
+}
+
+/// Warnings about files that the checkout leaves out. A clone has none: its source had them.
+fn left_out<'a>(workspace: &'a Workspace, spec: &WorkspaceSpec) -> impl Iterator<Item = Event> + use<'a> {
+    let own = spec.brought.is_none();
+    let checkout = workspace.report.checkout.iter().filter(move |_| own);
+    checkout.flat_map(|checkout| &checkout.warnings).map(|left| warning(&left.code, left.message.clone()))
+}

@@ -1,0 +1,92 @@
+//! Resolves the policy, the repository and the network of a session from its layers.
+
+use super::Declared;
+use crate::config::RepoSourceType;
+use crate::plan::PlanInputs;
+use crate::policy::{Layer, PolicyChain, PolicyKind, ResolvedPolicy, WorkspacePolicy};
+use crate::rejection::Rejection;
+use crate::repository::RepositoryUrl;
+use crate::request::Task;
+use crate::session::Warning;
+
+/// The policy of a session: task over role over project over platform, and else an empty workspace.
+///
+/// A layer that names a repository and no policy says `git`: a fixed repository at the role layer, the task's at the
+/// task layer, the project's at the project layer.
+pub(super) fn resolve_policy(task: &Task, declared: &Declared<'_>) -> ResolvedPolicy {
+    let config = &declared.agent_type.workspace;
+    let git = |speaks: bool| speaks.then_some(WorkspacePolicy::Kind(PolicyKind::Git));
+    let source = config.repo_source.kind;
+    let from_task = source == RepoSourceType::TaskContext && task.context.repository_url.is_some();
+    let stands_in = source == RepoSourceType::TaskContext && !from_task;
+    let of_project = |project: &crate::registry::Project| {
+        project.workspace_policy.clone().or_else(|| git(stands_in && project.repository_url.is_some()))
+    };
+    let chain = PolicyChain {
+        task: task.workspace_policy.clone().or_else(|| git(from_task)),
+        role: config.workspace_policy.clone().or_else(|| git(source == RepoSourceType::Fixed)),
+        project: declared.project.and_then(of_project),
+        platform: declared.platform.workspace_policy.clone(),
+    };
+    chain.resolve(PolicyKind::Empty)
+}
+
+/// Warnings about repositories that were named and are not used, and about a `git` policy without one.
+///
+/// No warning names a URL: the agent can read its session, and an empty workspace must not learn of a repository.
+pub(super) fn repository_notices(inputs: &PlanInputs<'_>, used: Option<&RepositoryUrl>) -> Vec<Warning> {
+    let source = &inputs.config.repo_source;
+    let of_task = inputs.task.context.repository_url.as_ref();
+    let of_project = inputs.project.and_then(|project| project.repository_url.as_ref());
+    let stands_in = source.kind == RepoSourceType::TaskContext && of_task.is_none();
+    let named = [
+        ("task", of_task.is_some() && of_task != used),
+        ("project", stands_in && of_project.is_some() && used.is_none()),
+        ("agent type", source.url.is_some() && used.is_none()),
+    ];
+    let why = why_unused(inputs);
+    let unused = named.into_iter().filter(|(_, unused)| *unused).map(|(whose, _)| {
+        warning("repository_not_used", format!("the repository that the {whose} names is not used: {why}"))
+    });
+    let missing = (inputs.policy.policy.kind() == PolicyKind::Git && used.is_none()).then(|| {
+        let message = "the workspace policy is 'git', and neither the task, the agent type nor the project names a \
+                       repository: the workspace starts empty";
+        warning("no_repository", message.to_owned())
+    });
+    unused.chain(missing).collect()
+}
+
+fn why_unused(inputs: &PlanInputs<'_>) -> String {
+    let (kind, layer) = (inputs.policy.policy.kind(), inputs.policy.source);
+    match inputs.config.repo_source.kind {
+        _ if kind != PolicyKind::Git && layer != Layer::Default => {
+            format!("the {layer} layer sets the workspace policy '{kind}'")
+        }
+        RepoSourceType::None => "the agent type has repo_source 'none'".to_owned(),
+        RepoSourceType::Fixed => "the agent type has a fixed repository".to_owned(),
+        RepoSourceType::TaskContext => format!("the {layer} layer's workspace policy names another one"),
+    }
+}
+
+fn warning(code: &str, message: String) -> Warning {
+    Warning { code: code.to_owned(), message }
+}
+
+/// Refuses a session for which a layer asks for network access: no provider can enforce network rules.
+pub(super) fn refuse_network(task: &Task, declared: &Declared<'_>) -> Result<(), Rejection> {
+    let config = &declared.agent_type.workspace;
+    // Without a workspace there is no box, and only the task itself can have asked for this session.
+    let boxed = config.enabled;
+    let project = declared.project.and_then(|project| project.network.as_ref());
+    let layers = [
+        ("task", task.network.as_ref()),
+        ("agent_type", Some(&config.network).filter(|_| boxed)),
+        ("project", project.filter(|_| boxed)),
+        ("platform", declared.platform.network.as_ref().filter(|_| boxed)),
+    ];
+    let asked = layers.into_iter().find_map(|(layer, network)| Some((layer, network?.asks()?)));
+    match asked {
+        Some((layer, field)) => Err(Rejection::NetworkNotAvailable { field: format!("{layer}.network.{field}") }),
+        None => Ok(()),
+    }
+}

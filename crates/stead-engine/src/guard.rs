@@ -1,0 +1,25 @@
+//! A panic becomes an error where an operation can still record it.
+//!
+//! An intent without an outcome stays open until the next start. So whatever runs between the two is guarded: a bug in a tool
+//! ends that call, and the journal says so.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+
+use crate::error::OpError;
+
+/// Runs work to its end. A panic is [`OpError::Panicked`]; the panic hook has written the message and the place to the log.
+///
+/// Unwind safety: state is shared through tokio mutexes and replaced whole, so a panic leaves no half-made value behind.
+pub(crate) async fn guard<T>(work: impl Future<Output = T>) -> Result<T, OpError> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| {
+        tracing::error!("an operation panicked; its call is recorded as failed");
+        OpError::Panicked
+    })
+}
+
+/// The same for work that has an error of its own.
+pub(crate) async fn guard_op<T>(work: impl Future<Output = Result<T, OpError>>) -> Result<T, OpError> {
+    guard(work).await?
+}

@@ -1,0 +1,115 @@
+//! A tree as tar, written while the client reads it.
+//!
+//! Nothing is spooled: the provider writes into a pipe, and a provider that is faster than the client
+//! waits. When the client leaves, the pipe's reader is dropped and the next write fails, which ends the
+//! export.
+
+use std::fs::File;
+use std::io;
+
+use bytes::Bytes;
+use stead_core::tool::ToolName;
+use stead_core::{Actor, SessionId};
+use stead_fs::archive::ArchiveError;
+use stead_providers::OperateError;
+use tokio::net::unix::pipe::Receiver;
+use tokio::task::JoinHandle;
+
+use super::read_files::{allowed, unread};
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+
+const PIECE: usize = 256 << 10;
+
+/// A tar on its way out. Dropping it ends the export.
+pub struct TarStream {
+    first: Option<Bytes>,
+    pipe: Receiver,
+    export: Export,
+}
+
+enum Export {
+    Running(JoinHandle<Result<(), ArchiveError>>),
+    /// The provider has said how it ended; bytes may still be in the pipe.
+    Ended(Result<(), ArchiveError>),
+    Told,
+}
+
+/// Begins to export the tree below a path. An export that fails before its first bytes are there is an
+/// error here; a later failure is an error of [`TarStream::next`].
+pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<TarStream, OpError> {
+    // Until the first bytes are there; then the export's own permits count, which may be held for long.
+    let _slot = engine.enter(id).await?;
+    let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
+    let permits = OpenSession::open(engine, id).await?.export_permits().await?;
+    let failed = |source| OpError::Spool { source };
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    let pipe = Receiver::from_owned_fd(reader.into()).map_err(failed)?;
+    let path = path.to_owned();
+    let running = engine.spawn(async move {
+        let _permits = permits;
+        workspace.export(&path, File::from(std::os::fd::OwnedFd::from(writer))).await
+    });
+    let mut tar = TarStream { first: None, pipe, export: Export::Running(running) };
+    match tar.read().await {
+        Ok(first) => tar.first = first,
+        Err(OpError::Operate(OperateError::Fs(error))) => return Err(unread(engine, id, error).await),
+        Err(error) => return Err(error),
+    }
+    Ok(tar)
+}
+
+impl TarStream {
+    /// The next bytes; `None` at the end of a complete tar.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, OpError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, OpError> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let ready = match &mut self.export {
+                Export::Running(running) => tokio::select! {
+                    biased;
+                    ready = self.pipe.readable() => ready,
+                    ended = running => {
+                        self.export = Export::Ended(ended.unwrap_or_else(|stopped| Err(io::Error::other(stopped).into())));
+                        continue;
+                    }
+                },
+                Export::Ended(_) | Export::Told => Ok(()),
+            };
+            match ready.and_then(|()| self.pipe.try_read(&mut piece)) {
+                Ok(0) => return self.end().await.map(|()| None),
+                Ok(count) => {
+                    piece.truncate(count);
+                    return Ok(Some(piece.into()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // A box may have kept the pipe open; it has said that it is done.
+                    if matches!(self.export, Export::Ended(_) | Export::Told) {
+                        return self.end().await.map(|()| None);
+                    }
+                }
+                Err(source) => return Err(OpError::Spool { source }),
+            }
+        }
+    }
+
+    /// How the export ended, once.
+    async fn end(&mut self) -> Result<(), OpError> {
+        let ended = match std::mem::replace(&mut self.export, Export::Told) {
+            Export::Running(running) => running.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped).into())),
+            Export::Ended(ended) => ended,
+            Export::Told => Ok(()),
+        };
+        ended.map_err(|source| match source {
+            ArchiveError::Fs(error) => OpError::Operate(error.into()),
+            source => OpError::Export { source },
+        })
+    }
+}

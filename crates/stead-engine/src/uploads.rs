@@ -1,0 +1,82 @@
+//! Uploads, charged to their session while their bytes lie outside its workspace.
+//!
+//! An upload is stored as a blob before it becomes a file. All uploads of a session that are under way
+//! may together take as much as its disk limit, so that a token cannot fill the server's disk with bytes
+//! that its workspace could never hold.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+
+use stead_providers::OperateError;
+use stead_store::{BlobError, Upload};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+
+/// The bytes of one upload, given back when it is dropped.
+pub(crate) struct Charge {
+    under_way: Arc<AtomicU64>,
+    limit: u64,
+    taken: AtomicU64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the session's uploads under way have more bytes than its disk limit of {limit} bytes; send less, or one after the other"
+)]
+struct OverLimit {
+    limit: u64,
+}
+
+impl Charge {
+    /// `under_way` counts the bytes of all uploads of the session.
+    pub(crate) fn new(under_way: Arc<AtomicU64>, limit: u64) -> Self {
+        Self { under_way, limit, taken: AtomicU64::new(0) }
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), OverLimit> {
+        self.taken.fetch_add(bytes, Relaxed);
+        let total = self.under_way.fetch_add(bytes, Relaxed) + bytes;
+        if total > self.limit { Err(OverLimit { limit: self.limit }) } else { Ok(()) }
+    }
+
+    /// Stores the content as a blob, as far as the limit allows. A refused content leaves nothing.
+    pub(crate) async fn store(&self, engine: &Engine, content: impl AsyncRead + Unpin) -> Result<Upload, OpError> {
+        let stored = engine.store().blobs().put_stream(Charged { content, charge: self }).await;
+        stored.map_err(|error| match error {
+            BlobError::Source { source } => match source.downcast::<OverLimit>() {
+                Ok(over) => OperateError::NoRoom { reason: over.to_string() }.into(),
+                Err(source) => BlobError::Source { source }.into(),
+            },
+            error => error.into(),
+        })
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.under_way.fetch_sub(self.taken.load(Relaxed), Relaxed);
+    }
+}
+
+struct Charged<'a, R> {
+    content: R,
+    charge: &'a Charge,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Charged<'_, R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.content).poll_read(context, buffer))?;
+        let bytes = (buffer.filled().len() - before) as u64;
+        Poll::Ready(self.charge.take(bytes).map_err(io::Error::other))
+    }
+}

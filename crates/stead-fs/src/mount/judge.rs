@@ -1,0 +1,29 @@
+//! Checks whether a mount is allowed, without copying or measuring anything.
+
+use super::plan::{Filter, mount_path};
+use super::{AllowedRoots, HostMount, MountError};
+use crate::entry::Kind;
+use crate::path::WorkspacePath;
+
+/// A mount that is allowed as far as that can be told before it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    pub kind: Kind,
+    pub mount_path: WorkspacePath,
+}
+
+impl AllowedRoots {
+    /// Checks the host path, the mount path and the patterns of a mount.
+    ///
+    /// The answer holds for this moment only: a copy opens the files again and checks them again. What a walk alone
+    /// can tell, such as the byte budget or a link inside that leads outside, is not checked here.
+    pub fn judge(&self, mount: &HostMount) -> Result<Judged, MountError> {
+        Filter::new(mount)?;
+        let (_, kind) = self.find(mount)?;
+        let mount_path = mount_path(mount)?;
+        if kind == Kind::File && mount_path.is_root() {
+            return Err(MountError::FileAtRoot { mount_path: "/".to_owned() });
+        }
+        Ok(Judged { kind, mount_path })
+    }
+}

@@ -1,0 +1,137 @@
+//! The table of open connections: bounded, and never closed to somebody new by somebody idle.
+//!
+//! When the table is full, the oldest connection that never showed a valid token makes room, then the authenticated one that has been idle
+//! longest. A connection whose authenticated request is being answered stays. If all of them are such, a few more are still accepted, for
+//! the routes that need no token, so that health checks are answered whatever else happens.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Clocks;
+
+/// Connections beyond the limit that may use the open routes.
+const RESERVE: usize = 64;
+
+#[derive(Clone)]
+pub(crate) struct Connections {
+    most: usize,
+    next: Arc<AtomicU64>,
+    open: Arc<Mutex<HashMap<u64, Entry>>>,
+}
+
+struct Entry {
+    clocks: Arc<Clocks>,
+    evicted: CancellationToken,
+}
+
+/// What a connection may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Any,
+    /// The table is full of requests that are being answered.
+    OpenRoutesOnly,
+}
+
+/// A connection's entry in the table, until it is dropped.
+pub(crate) struct Place {
+    connections: Connections,
+    id: u64,
+    pub(crate) standing: Standing,
+    pub(crate) clocks: Arc<Clocks>,
+    /// Fires when the connection has to make room.
+    pub(crate) evicted: CancellationToken,
+}
+
+impl Connections {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most: most.max(1), next: Arc::default(), open: Arc::default() }
+    }
+
+    /// An entry for a new connection; `None` if even the reserve is in use.
+    pub(crate) fn enter(&self) -> Option<Place> {
+        let mut open = self.lock();
+        if open.len() >= self.most {
+            evict(&mut open);
+        }
+        let standing = match open.len() {
+            count if count < self.most => Standing::Any,
+            count if count < self.most + RESERVE => Standing::OpenRoutesOnly,
+            _ => return None,
+        };
+        let (id, clocks, evicted) =
+            (self.next.fetch_add(1, Relaxed), Arc::new(Clocks::start()), CancellationToken::new());
+        open.insert(id, Entry { clocks: clocks.clone(), evicted: evicted.clone() });
+        drop(open);
+        Some(Place { connections: self.clone(), id, standing, clocks, evicted })
+    }
+
+    /// Closes one connection that may be closed, because the process has no file descriptor left.
+    pub(crate) fn make_room(&self) {
+        evict(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
+        // Only whole entries are inserted and removed.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ids grow with age, so the smallest id is the oldest connection.
+fn evict(open: &mut HashMap<u64, Entry>) {
+    let unknown = open.iter().filter(|(_, entry)| !entry.clocks.is_authenticated()).map(|(id, _)| *id).min();
+    let idle = || {
+        let idle = open.iter().filter(|(_, entry)| !entry.clocks.is_answering());
+        idle.max_by_key(|(_, entry)| entry.clocks.silence()).map(|(id, _)| *id)
+    };
+    if let Some(entry) = unknown.or_else(idle).and_then(|id| open.remove(&id)) {
+        metrics::counter!("stead_connections_evicted_total").increment(1);
+        entry.evicted.cancel();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.lock().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authenticated(connections: &Connections) -> Place {
+        let place = connections.enter().unwrap();
+        place.clocks.authenticated();
+        place
+    }
+
+    #[test]
+    fn strangers_make_room_oldest_first() {
+        let connections = Connections::new(3);
+        let known = authenticated(&connections);
+        let (oldest, younger) = (connections.enter().unwrap(), connections.enter().unwrap());
+        let new = connections.enter().unwrap();
+        assert_eq!(new.standing, Standing::Any);
+        let evicted = [&known, &oldest, &younger, &new].map(|place| place.evicted.is_cancelled());
+        assert_eq!(evicted, [false, true, false, false]);
+    }
+
+    #[test]
+    fn requests_under_way_are_kept_and_the_reserve_is_for_open_routes() {
+        let connections = Connections::new(2);
+        let busy: Vec<Place> = (0..2).map(|_| authenticated(&connections)).collect();
+        let turns: Vec<_> = busy.iter().map(|place| place.clocks.clone().begin()).collect();
+        let reserve: Vec<Place> = (0..RESERVE).map(|_| connections.enter().unwrap()).collect();
+        assert!(reserve.iter().all(|place| place.standing == Standing::OpenRoutesOnly));
+        assert!(busy.iter().all(|place| !place.evicted.is_cancelled()));
+        let new = connections.enter().unwrap();
+        assert!(reserve[0].evicted.is_cancelled(), "the reserve makes room for itself");
+        drop((new, reserve, turns));
+        let new = connections.enter().unwrap();
+        assert_eq!(new.standing, Standing::Any);
+        assert_eq!(busy.iter().filter(|place| place.evicted.is_cancelled()).count(), 1, "an idle one makes room");
+    }
+}

@@ -1,0 +1,198 @@
+//! Keeps one connection of the protocol from having more under way than a token may.
+//!
+//! The library starts a task for every message it reads and another for every answer it has to write. So nothing more is read while
+//! as many messages are being answered as are allowed, or while the client does not take what was written to it. A client that takes
+//! nothing for the write timeout is cut off.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::json::Values;
+
+pub(super) struct Throttle {
+    most: usize,
+    answering: AtomicUsize,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    /// The reader that waits for its turn.
+    reader: Option<Waker>,
+    stalled_since: Option<Instant>,
+}
+
+impl Throttle {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most: most.max(1), answering: AtomicUsize::new(0), held: Mutex::default() })
+    }
+
+    /// Counts a message until the guard is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> Answering {
+        self.answering.fetch_add(1, Relaxed);
+        Answering(self.clone())
+    }
+
+    pub(super) fn stalled_for(&self, limit: Duration) -> bool {
+        self.with(|held| held.stalled_since.is_some_and(|since| since.elapsed() >= limit))
+    }
+
+    /// Ready when another message may be read.
+    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        self.with(|held| {
+            if self.answering.load(Relaxed) < self.most && held.stalled_since.is_none() {
+                return Poll::Ready(());
+            }
+            held.reader = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    fn wrote(&self, written: &Poll<io::Result<usize>>) {
+        self.with(|held| match written {
+            Poll::Ready(_) => {
+                held.stalled_since = None;
+                wake(held);
+            }
+            Poll::Pending => {
+                held.stalled_since.get_or_insert_with(Instant::now);
+            }
+        });
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Held) -> T) -> T {
+        // Each use sets or takes whole fields.
+        work(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn wake(held: &mut Held) {
+    if let Some(reader) = held.reader.take() {
+        reader.wake();
+    }
+}
+
+/// A message that is being answered.
+pub(super) struct Answering(Arc<Throttle>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.answering.fetch_sub(1, Relaxed);
+        self.0.with(wake);
+    }
+}
+
+/// Lines of bounded length and complexity, read no faster than they are answered.
+pub(super) struct Lines<R> {
+    pub(super) read: R,
+    pub(super) throttle: Arc<Throttle>,
+    pub(super) longest: usize,
+    pub(super) length: usize,
+    pub(super) values: Values,
+}
+
+impl<R> Lines<R> {
+    pub(super) fn new(read: R, throttle: Arc<Throttle>, longest: usize) -> Self {
+        Self { read, throttle, longest, length: 0, values: Values::default() }
+    }
+
+    /// A line that does not end would be kept in memory until it does.
+    fn judge(&mut self, new: &[u8]) -> io::Result<()> {
+        for piece in new.split_inclusive(|byte| *byte == b'\n') {
+            self.length += piece.len();
+            self.values.read(piece);
+            self.values.check().map_err(io::Error::other)?;
+            if self.length > self.longest {
+                return Err(io::Error::other("a message is too long"));
+            }
+            if piece.ends_with(b"\n") {
+                (self.length, self.values) = (0, Values::default());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        ready!(self.throttle.poll(cx));
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.read).poll_read(cx, buffer))?;
+        Poll::Ready(self.judge(&buffer.filled()[before..]))
+    }
+}
+
+/// Notices when the client does not take what is written.
+pub(super) struct Writer<W> {
+    pub(super) write: W,
+    pub(super) throttle: Arc<Throttle>,
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Writer<W> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.write).poll_write(cx, bytes);
+        self.throttle.wrote(&written);
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.write).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.write).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_read_while_too_much_is_being_answered() {
+        let throttle = Throttle::new(1);
+        let mut lines = Lines::new(&b"one\n"[..], throttle.clone(), 100);
+        let answering = throttle.begin();
+        let mut buffer = [0; 8];
+        let held = tokio::time::timeout(Duration::from_millis(20), lines.read(&mut buffer)).await;
+        assert!(held.is_err(), "a message was read beyond the limit");
+        drop(answering);
+        assert_eq!(lines.read(&mut buffer).await.unwrap(), 4);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_from_a_client_that_takes_nothing() {
+        let throttle = Throttle::new(8);
+        let (client, server) = tokio::io::duplex(4);
+        let (read, write) = tokio::io::split(server);
+        let mut writer = Writer { write, throttle: throttle.clone() };
+        let mut lines = Lines::new(read, throttle.clone(), 100);
+        let (mut taking, mut sending) = tokio::io::split(client);
+        sending.write_all(b"one\n").await.unwrap();
+        let stuck = tokio::time::timeout(Duration::from_millis(20), writer.write_all(b"0123456789")).await;
+        assert!(stuck.is_err() && throttle.stalled_for(Duration::ZERO));
+        let mut buffer = [0; 16];
+        assert!(tokio::time::timeout(Duration::from_millis(20), lines.read(&mut buffer)).await.is_err());
+        assert_eq!(taking.read(&mut buffer).await.unwrap(), 4);
+        writer.write_all(b"45").await.unwrap();
+        assert!(!throttle.stalled_for(Duration::ZERO));
+        assert_eq!(lines.read(&mut buffer).await.unwrap(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_line_without_an_end_is_refused() {
+        let mut lines = Lines::new(&b"ab\ncdefgh"[..], Throttle::new(1), 4);
+        let mut buffer = [0; 16];
+        assert!(lines.read(&mut buffer).await.is_err());
+        let mut lines = Lines::new(&b"abc\ndef\n"[..], Throttle::new(1), 4);
+        assert_eq!(lines.read(&mut buffer).await.unwrap(), 8);
+    }
+}

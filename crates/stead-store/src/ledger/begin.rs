@@ -1,0 +1,158 @@
+//! The first rows of a ledger: one for every record that is already in the database.
+
+use crate::error::StoreError;
+use crate::ledger::entry::{DocumentRecord, Entry, append};
+use crate::ledger::SessionRecord;
+use crate::session::read_hash;
+use crate::sql::{Conn, values};
+
+const PAGE: i64 = 500;
+
+/// Does nothing if the ledger has begun. The caller owns the store: nobody writes meanwhile.
+pub(crate) async fn begin(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    let begun: Option<(i64,)> =
+        conn.optional("read the ledger", "SELECT seq FROM ledger WHERE kind = 'begin' LIMIT 1", values![]).await?;
+    if begun.is_some() {
+        return Ok(());
+    }
+    append(conn, vec![Entry::begin()]).await?;
+    sessions(conn).await?;
+    audit(conn).await?;
+    documents(conn).await?;
+    let settings: Vec<(String, String)> =
+        conn.all("read the settings", "SELECT key, value FROM settings ORDER BY key", values![]).await?;
+    append(conn, settings.iter().map(|(key, value)| Entry::setting(key, value)).collect()).await
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct SessionFields {
+    pub(super) id: String,
+    seq: i64,
+    head_hash: Vec<u8>,
+    status: String,
+    live: i64,
+    agent_type: String,
+    project: Option<String>,
+    due_at: Option<i64>,
+    final_hash: Option<String>,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl SessionFields {
+    pub(super) fn entry(&self) -> Result<Entry, StoreError> {
+        Ok(Entry::session(&SessionRecord {
+            id: &self.id,
+            seq: self.seq,
+            head_hash: read_hash(&self.head_hash)?,
+            status: &self.status,
+            live: self.live,
+            agent_type: &self.agent_type,
+            project: self.project.as_deref(),
+            due_at: self.due_at,
+            final_hash: self.final_hash.as_deref(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }))
+    }
+}
+
+pub(super) async fn session_page(conn: &mut Conn<'_>, after: &str) -> Result<Vec<SessionFields>, StoreError> {
+    conn.all(
+        "read the sessions",
+        "SELECT id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at \
+         FROM sessions WHERE id > $1 ORDER BY id LIMIT $2",
+        values![after, PAGE],
+    )
+    .await
+}
+
+async fn sessions(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    let mut after = String::new();
+    loop {
+        let page = session_page(conn, &after).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after.clone_from(&last.id);
+        let entries = page.iter().map(SessionFields::entry).collect::<Result<_, _>>()?;
+        append(conn, entries).await?;
+    }
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct AuditFields {
+    pub(super) id: i64,
+    at: i64,
+    kind: String,
+    actor: String,
+    session: Option<String>,
+    body: String,
+}
+
+impl AuditFields {
+    pub(super) fn entry(&self) -> Entry {
+        Entry::audit_row(self.id, self.at, &self.kind, &self.actor, self.session.as_deref(), &self.body)
+    }
+}
+
+pub(super) async fn audit_page(conn: &mut Conn<'_>, after: i64) -> Result<Vec<AuditFields>, StoreError> {
+    let sql = "SELECT id, at, kind, actor, session, body FROM audit WHERE id > $1 ORDER BY id LIMIT $2";
+    conn.all("read the audit log", sql, values![after, PAGE]).await
+}
+
+async fn audit(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    let mut after = i64::MIN;
+    loop {
+        let page = audit_page(conn, after).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        append(conn, page.iter().map(AuditFields::entry).collect()).await?;
+    }
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct DocumentFields {
+    pub(super) kind: String,
+    pub(super) id: String,
+    revision: i64,
+    deleted: i64,
+    pub(super) body: String,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl DocumentFields {
+    pub(super) fn entry(&self) -> Entry {
+        Entry::document(&DocumentRecord {
+            kind: &self.kind,
+            id: &self.id,
+            revision: self.revision,
+            deleted: self.deleted,
+            body: &self.body,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        })
+    }
+}
+
+pub(super) async fn document_page(
+    conn: &mut Conn<'_>,
+    (kind, id): (&str, &str),
+) -> Result<Vec<DocumentFields>, StoreError> {
+    conn.all(
+        "read the documents",
+        "SELECT kind, id, revision, deleted, body, created_at, updated_at FROM documents \
+         WHERE kind > $1 OR (kind = $1 AND id > $2) ORDER BY kind, id LIMIT $3",
+        values![kind, id, PAGE],
+    )
+    .await
+}
+
+async fn documents(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    let mut after = (String::new(), String::new());
+    loop {
+        let page = document_page(conn, (&after.0, &after.1)).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = (last.kind.clone(), last.id.clone());
+        append(conn, page.iter().map(DocumentFields::entry).collect()).await?;
+    }
+}

@@ -1,0 +1,341 @@
+//! Compares the ledger with its seals, and every record with the ledger.
+//!
+//! The caller gives a connection inside one snapshot of the database, so a server may write meanwhile. Memory grows with the
+//! number of records (about 100 bytes each), not with the size of the journals.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::chain::Hash;
+use crate::error::StoreError;
+use crate::ledger::begin::{self, AuditFields, DocumentFields, SessionFields};
+use crate::ledger::entry::{Entry, EntryKind};
+use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
+use crate::sql::{Conn, values};
+use crate::store::Evidence;
+
+/// How many bad records are listed.
+const LISTED: usize = 100;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    Ledger,
+    Seals,
+    Sessions,
+    Events,
+    Audit,
+    Documents,
+    Settings,
+}
+
+impl Table {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ledger => "ledger",
+            Self::Seals => "seals",
+            Self::Sessions => "sessions",
+            Self::Events => "events",
+            Self::Audit => "audit",
+            Self::Documents => "documents",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+/// A record that is not as the ledger says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerBreak {
+    pub table: Table,
+    pub id: String,
+    /// A sequence number or a revision, where the record has one.
+    pub number: Option<i64>,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LedgerReport {
+    /// Rows of the ledger; 0 in a database no server with a ledger has worked on yet.
+    pub records: u64,
+    pub seals: u64,
+    /// Rows after the last seal.
+    pub unsigned: u64,
+    pub head: Option<Seal>,
+    /// In the order they were found, the first 100.
+    pub broken: Vec<LedgerBreak>,
+}
+
+pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
+    let mut check = Check { evidence, report: LedgerReport::default(), latest: HashMap::new(), kept_seen: false };
+    if has_ledger(conn).await? {
+        let read = check.ledger(conn).await;
+        check.readable(Table::Ledger, read)?;
+    }
+    check.outside();
+    if check.report.records == 0 && check.report.seals == 0 {
+        return Ok(check.report);
+    }
+    let read = check.sessions(conn).await;
+    check.readable(Table::Sessions, read)?;
+    let read = check.audit(conn).await;
+    check.readable(Table::Audit, read)?;
+    let read = check.documents(conn).await;
+    check.readable(Table::Documents, read)?;
+    let read = check.settings(conn).await;
+    check.readable(Table::Settings, read)?;
+    check.missing();
+    Ok(check.report)
+}
+
+/// A database that cannot be written may be older than the ledger, and is not brought up to date.
+async fn has_ledger(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+    let sql = conn.either(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'ledger'",
+        "SELECT table_name::text FROM information_schema.tables \
+         WHERE table_schema = current_schema() AND table_name = 'ledger'",
+    );
+    let found: Option<(String,)> = conn.optional("look for the ledger", sql, values![]).await?;
+    Ok(found.is_some())
+}
+
+/// What the ledger says last of a record.
+struct Latest {
+    seq: i64,
+    number: i64,
+    hash: Vec<u8>,
+}
+
+struct Check<'a> {
+    evidence: &'a Evidence,
+    report: LedgerReport,
+    latest: HashMap<(EntryKind, String), Latest>,
+    kept_seen: bool,
+}
+
+/// The seals beside the rows they cover.
+struct Seals {
+    page: VecDeque<Seal>,
+    /// The last seal that was read.
+    read: i64,
+    hasher: SealHasher,
+    /// Rows since the last seal.
+    rows: u64,
+}
+
+impl Seals {
+    /// Judges every seal that ends before a row.
+    async fn reach(&mut self, conn: &mut Conn<'_>, check: &mut Check<'_>, row: i64) -> Result<(), StoreError> {
+        loop {
+            if self.page.is_empty() {
+                self.page = seal::page(conn, self.read).await?.into();
+                self.read = self.page.back().map_or(i64::MAX, |seal| seal.number);
+            }
+            let Some(seal) = self.page.pop_front_if(|seal| seal.last < row) else { return Ok(()) };
+            let hasher = std::mem::replace(&mut self.hasher, SealHasher::after(Some(seal.hash)));
+            self.rows = 0;
+            let hash = hasher.finish(seal.number, seal.last, seal.at.millis());
+            check.seal(seal, hash);
+        }
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct Joined {
+    #[sqlx(flatten)]
+    row: LedgerRow,
+    /// The hash of the event a session's row names.
+    event: Option<Vec<u8>>,
+}
+
+impl Check<'_> {
+    fn found(&mut self, table: Table, id: impl Into<String>, number: Option<i64>, reason: impl Into<String>) {
+        if self.report.broken.len() < LISTED {
+            self.report.broken.push(LedgerBreak { table, id: id.into(), number, reason: reason.into() });
+        }
+    }
+
+    /// A value that cannot be decoded is damage like any other.
+    fn readable(&mut self, table: Table, read: Result<(), StoreError>) -> Result<(), StoreError> {
+        match read {
+            Err(error @ StoreError::Corrupt { .. }) => {
+                let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
+                self.found(table, "?", None, format!("{error}{cause}"));
+                Ok(())
+            }
+            read => read,
+        }
+    }
+
+    async fn ledger(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let hasher = SealHasher::after(None);
+        let mut seals = Seals { page: VecDeque::new(), read: i64::MIN, hasher, rows: 0 };
+        let mut after = i64::MIN;
+        loop {
+            let rows: Vec<Joined> = conn
+                .all(
+                    "read the ledger",
+                    "SELECT l.seq, l.kind, l.subject, l.number, l.head, l.hash, e.hash AS event FROM ledger l \
+                     LEFT JOIN events e ON l.kind = 'session' AND e.session = l.subject AND e.seq = l.number \
+                     WHERE l.seq > $1 ORDER BY l.seq LIMIT $2",
+                    values![after, PAGE],
+                )
+                .await?;
+            let Some(last) = rows.last() else { break };
+            after = last.row.seq;
+            for joined in rows {
+                seals.reach(conn, self, joined.row.seq).await?;
+                seals.hasher.row(&joined.row);
+                seals.rows += 1;
+                self.row(joined);
+            }
+        }
+        seals.reach(conn, self, i64::MAX).await?;
+        self.report.unsigned = seals.rows;
+        Ok(())
+    }
+
+    fn row(&mut self, Joined { row, event }: Joined) {
+        self.report.records += 1;
+        let seq = row.seq;
+        let Some(kind) = EntryKind::read(&row.kind) else {
+            return self.found(Table::Ledger, seq.to_string(), None, format!("the kind '{}' is unknown", row.kind));
+        };
+        if (kind == EntryKind::Begin) != (self.report.records == 1) {
+            return self.found(Table::Ledger, seq.to_string(), None, "the ledger does not start where it began");
+        }
+        if kind == EntryKind::Session && row.number > 0 && event.as_ref() != Some(&row.head) {
+            let reason = match event {
+                Some(_) => "the record is not the one that was written",
+                None => "the record was written and is not there",
+            };
+            self.found(Table::Events, row.subject.clone(), Some(row.number), reason);
+        }
+        let key = match kind {
+            EntryKind::Audit => row.number.to_string(),
+            _ => row.subject,
+        };
+        let latest = Latest { seq, number: row.number, hash: row.hash };
+        let hash = latest.hash.clone();
+        let Some(before) = self.latest.insert((kind, key.clone()), latest) else { return };
+        if before.number > row.number {
+            let reason = format!("it went back: ledger row {} says {}", before.seq, before.number);
+            self.found(table_of(kind), key, Some(row.number), reason);
+        } else if before.number == row.number && before.hash == hash {
+            let reason = format!("the ledger has the same change twice, also in row {}", before.seq);
+            self.found(Table::Ledger, seq.to_string(), None, reason);
+        }
+    }
+
+    /// Compares the end of the ledger with what is known outside the database.
+    fn outside(&mut self) {
+        let end = self.report.head.as_ref().map_or(0, |seal| seal.number);
+        if let Some(anchor) = self.evidence.anchor.filter(|anchor| anchor.number > end) {
+            let reason = format!(
+                "the home noted that seal {} was written, and the database ends at seal {end}: \
+                 its end was cut off, or it is an older copy",
+                anchor.number
+            );
+            self.found(Table::Seals, anchor.number.to_string(), None, reason);
+        }
+        if let Some(kept) = self.evidence.kept.filter(|_| !self.kept_seen) {
+            self.found(Table::Seals, kept.to_string(), None, "no seal has the hash that was kept");
+        }
+    }
+
+    fn seal(&mut self, seal: Seal, hash: Hash) {
+        let id = seal.number.to_string();
+        let expected = self.report.head.as_ref().map_or(0, |before| before.number) + 1;
+        self.report.seals += 1;
+        self.kept_seen |= self.evidence.kept == Some(seal.hash);
+        if seal.number != expected {
+            self.found(Table::Seals, expected.to_string(), None, format!("the seal is missing; the next one is {id}"));
+        } else if hash != seal.hash {
+            let reason = format!("the ledger rows up to {} are not the ones that were signed", seal.last);
+            self.found(Table::Ledger, seal.last.to_string(), None, reason);
+        } else if !self.evidence.keys.contains(&seal.public_key) {
+            let reason = format!("it is signed with the key {}, which is not trusted", seal.public_key);
+            self.found(Table::Seals, id, None, reason);
+        } else if !seal.public_key.verifies(&seal::signed(hash), &seal.signature) {
+            self.found(Table::Seals, id, None, "its signature is wrong");
+        }
+        if self.evidence.anchor.is_some_and(|anchor| anchor.number == seal.number && anchor.hash != seal.hash) {
+            self.found(Table::Seals, seal.number.to_string(), None, "it is not the seal that the home noted");
+        }
+        self.report.head = Some(seal);
+    }
+
+    /// Compares a record with what the ledger says last of it.
+    fn record(&mut self, entry: &Entry) {
+        let (table, number) = (table_of(entry.kind), Some(entry.number));
+        let key = match entry.kind {
+            EntryKind::Audit => entry.number.to_string(),
+            _ => entry.subject.clone(),
+        };
+        match self.latest.remove(&(entry.kind, key.clone())) {
+            Some(latest) if latest.hash == entry.hash.as_bytes() => {}
+            Some(latest) => {
+                let reason = format!("the record was changed after ledger row {}", latest.seq);
+                self.found(table, key, number, reason);
+            }
+            None => self.found(table, key, number, "the ledger does not know the record: something else added it"),
+        }
+    }
+
+    /// Records the ledger knows and the database does not have.
+    fn missing(&mut self) {
+        self.latest.retain(|(kind, _), _| *kind != EntryKind::Begin);
+        let mut gone: Vec<_> = std::mem::take(&mut self.latest).into_iter().collect();
+        gone.sort_by_key(|(_, latest)| latest.seq);
+        for ((kind, key), latest) in gone {
+            let reason = format!("the record is missing; ledger row {} says that it was written", latest.seq);
+            self.found(table_of(kind), key, Some(latest.number), reason);
+        }
+    }
+
+    async fn sessions(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let mut after = String::new();
+        loop {
+            let page = begin::session_page(conn, &after).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after.clone_from(&last.id);
+            for entry in page.iter().map(SessionFields::entry) {
+                self.record(&entry?);
+            }
+        }
+    }
+
+    async fn audit(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let mut after = i64::MIN;
+        loop {
+            let page = begin::audit_page(conn, after).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.id;
+            page.iter().map(AuditFields::entry).for_each(|entry| self.record(&entry));
+        }
+    }
+
+    async fn documents(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let mut after = (String::new(), String::new());
+        loop {
+            let page = begin::document_page(conn, (&after.0, &after.1)).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = (last.kind.clone(), last.id.clone());
+            page.iter().map(DocumentFields::entry).for_each(|entry| self.record(&entry));
+        }
+    }
+
+    async fn settings(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let sql = "SELECT key, value FROM settings ORDER BY key";
+        let rows: Vec<(String, String)> = conn.all("read the settings", sql, values![]).await?;
+        rows.iter().for_each(|(key, value)| self.record(&Entry::setting(key, value)));
+        Ok(())
+    }
+}
+
+const fn table_of(kind: EntryKind) -> Table {
+    match kind {
+        EntryKind::Begin => Table::Ledger,
+        EntryKind::Session => Table::Sessions,
+        EntryKind::Audit => Table::Audit,
+        EntryKind::Document => Table::Documents,
+        EntryKind::Setting => Table::Settings,
+    }
+}

@@ -1,0 +1,181 @@
+//! A row of the ledger, and the hash of the record it is about.
+//!
+//! ```text
+//! hash = blake3("stead-record-v1" 0x00 ‖ fields)
+//! text field    = length u64 LE ‖ bytes
+//! number field  = i64 LE
+//! optional field = 0x00, or 0x01 ‖ field
+//! ```
+//!
+//! Every field has a fixed length or its length before it, so two different records never hash the same bytes.
+
+use crate::audit::AuditEntry;
+use crate::chain::Hash;
+use crate::error::StoreError;
+use crate::sql::{Conn, Statement, values};
+
+const DOMAIN: &[u8] = b"stead-record-v1\0";
+
+/// The table a record is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum EntryKind {
+    /// The first row of every ledger; it is about no record.
+    Begin,
+    Session,
+    Audit,
+    Document,
+    Setting,
+}
+
+impl EntryKind {
+    /// The name in the database: never change one.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Begin => "begin",
+            Self::Session => "session",
+            Self::Audit => "audit",
+            Self::Document => "document",
+            Self::Setting => "setting",
+        }
+    }
+
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        [Self::Begin, Self::Session, Self::Audit, Self::Document, Self::Setting]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) kind: EntryKind,
+    pub(crate) subject: String,
+    pub(crate) number: i64,
+    pub(crate) head: Option<Hash>,
+    pub(crate) hash: Hash,
+}
+
+/// The fields of a `sessions` row, as stored.
+pub(crate) struct SessionRecord<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) seq: i64,
+    pub(crate) head_hash: Hash,
+    pub(crate) status: &'a str,
+    pub(crate) live: i64,
+    pub(crate) agent_type: &'a str,
+    pub(crate) project: Option<&'a str>,
+    pub(crate) due_at: Option<i64>,
+    pub(crate) final_hash: Option<&'a str>,
+    pub(crate) created_at: i64,
+    pub(crate) updated_at: i64,
+}
+
+/// The fields of a `documents` row, as stored.
+pub(crate) struct DocumentRecord<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) id: &'a str,
+    pub(crate) revision: i64,
+    pub(crate) deleted: i64,
+    pub(crate) body: &'a str,
+    pub(crate) created_at: i64,
+    pub(crate) updated_at: i64,
+}
+
+impl Entry {
+    pub(crate) fn begin() -> Self {
+        let hash = Fields::new("begin").finish();
+        Self { kind: EntryKind::Begin, subject: "stead-ledger-v1".to_owned(), number: 0, head: None, hash }
+    }
+
+    pub(crate) fn session(record: &SessionRecord<'_>) -> Self {
+        let hash = Fields::new("session")
+            .text(record.id)
+            .number(record.seq)
+            .bytes(record.head_hash.as_bytes())
+            .text(record.status)
+            .number(record.live)
+            .text(record.agent_type)
+            .optional(record.project, Fields::text)
+            .optional(record.due_at, Fields::number)
+            .optional(record.final_hash, Fields::text)
+            .number(record.created_at)
+            .number(record.updated_at)
+            .finish();
+        let (subject, number, head) = (record.id.to_owned(), record.seq, Some(record.head_hash));
+        Self { kind: EntryKind::Session, subject, number, head, hash }
+    }
+
+    pub(crate) fn audit(id: i64, entry: &AuditEntry) -> Self {
+        let session = entry.session.map(|session| session.to_string());
+        let AuditEntry { at, kind, actor, body, .. } = entry;
+        Self::audit_row(id, at.millis(), kind, actor, session.as_deref(), body)
+    }
+
+    pub(crate) fn audit_row(id: i64, at: i64, kind: &str, actor: &str, session: Option<&str>, body: &str) -> Self {
+        let fields = Fields::new("audit").number(id).number(at).text(kind).text(actor);
+        let hash = fields.optional(session, Fields::text).text(body).finish();
+        Self { kind: EntryKind::Audit, subject: String::new(), number: id, head: None, hash }
+    }
+
+    pub(crate) fn document(record: &DocumentRecord<'_>) -> Self {
+        let fields = Fields::new("document").text(record.kind).text(record.id).number(record.revision);
+        let fields = fields.number(record.deleted).text(record.body);
+        let hash = fields.number(record.created_at).number(record.updated_at).finish();
+        let (subject, number) = (format!("{}/{}", record.kind, record.id), record.revision);
+        Self { kind: EntryKind::Document, subject, number, head: None, hash }
+    }
+
+    pub(crate) fn setting(key: &str, value: &str) -> Self {
+        let hash = Fields::new("setting").text(key).text(value).finish();
+        Self { kind: EntryKind::Setting, subject: key.to_owned(), number: 0, head: None, hash }
+    }
+}
+
+struct Fields(blake3::Hasher);
+
+impl Fields {
+    fn new(kind: &str) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(DOMAIN);
+        Self(hasher).text(kind)
+    }
+
+    fn text(self, text: &str) -> Self {
+        self.bytes(text.as_bytes())
+    }
+
+    fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        self
+    }
+
+    fn number(mut self, number: i64) -> Self {
+        self.0.update(&number.to_le_bytes());
+        self
+    }
+
+    fn optional<T>(mut self, value: Option<T>, field: impl FnOnce(Self, T) -> Self) -> Self {
+        self.0.update(&[u8::from(value.is_some())]);
+        match value {
+            Some(value) => field(self, value),
+            None => self,
+        }
+    }
+
+    fn finish(self) -> Hash {
+        Hash::from_bytes(*self.0.finalize().as_bytes())
+    }
+}
+
+/// The statement that adds a row.
+pub(crate) fn insert(entry: Entry) -> Statement {
+    let head = entry.head.map_or(Vec::new(), |head| head.as_bytes().to_vec());
+    Statement {
+        sql: "INSERT INTO ledger (kind, subject, number, head, hash) VALUES ($1, $2, $3, $4, $5)",
+        values: values![entry.kind.as_str(), entry.subject, entry.number, head, entry.hash],
+    }
+}
+
+pub(crate) async fn append(conn: &mut Conn<'_>, entries: Vec<Entry>) -> Result<(), StoreError> {
+    conn.together("write to the ledger", entries.into_iter().map(insert).collect()).await.map(drop)
+}

@@ -1,0 +1,175 @@
+//! Which blobs must be kept: one row per blob and holder, written in the transaction that names the blob.
+//!
+//! A blob is named by its 64 hexadecimal digits in an event or a document. A blob that is JSON, such as
+//! a manifest, may name others; those are held by the same holder.
+//!
+//! Why a blob cannot vanish between its being put and its being named: putting it and naming it both set
+//! its time of modification, and [`crate::Store::collect_blobs`] looks at that time and removes the file
+//! in one step. Only a blob that nothing has put or named for the whole grace period can go.
+
+use std::collections::BTreeMap;
+
+use stead_core::SessionId;
+
+use crate::blobs::{BlobError, Blobs, Digest, Files};
+use crate::error::StoreError;
+use crate::operation::Operation;
+use crate::sql::{Conn, Statement, values};
+
+const DIGITS: usize = 64;
+/// A longer JSON blob is content, not a manifest.
+const LARGEST_MANIFEST: u64 = 8 << 20;
+/// A manifest may name manifests, to this depth.
+const DEEPEST: usize = 4;
+/// The intent to put an upload into a workspace names the upload. The bytes are needed until the
+/// operation has ended, and [`crate::Store::discard`] says when that is.
+const TRANSPORT_EVENT: &str = "FileOperationStarted";
+
+/// Who needs a blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Session(SessionId),
+    Document { kind: &'static str, id: String },
+    Content { name: String },
+}
+
+impl Holder {
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Session(id) => format!("session:{id}"),
+            Self::Document { kind, id } => format!("document:{kind}/{id}"),
+            Self::Content { name } => format!("content:{name}"),
+        }
+    }
+
+    /// A document holds what it names now; the others also what they named before.
+    fn replaces(&self) -> bool {
+        matches!(self, Self::Document { .. })
+    }
+}
+
+/// Blobs and their lengths.
+pub(crate) type Named = BTreeMap<Digest, u64>;
+
+/// Whether an event of this kind keeps the blobs it names.
+pub(crate) fn keeps(kind: &str) -> bool {
+    kind != TRANSPORT_EVENT
+}
+
+/// What becomes of the age of blobs that are found to be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// They become as young as new ones, because something is about to hold them.
+    Renewed,
+    Unchanged,
+}
+
+/// The blobs that texts name, directly or through manifests.
+pub(crate) async fn named_in(blobs: &Blobs, texts: impl Iterator<Item = &str>, age: Age) -> Result<Named, BlobError> {
+    let candidates: Vec<Digest> = texts.flat_map(digests).collect();
+    if candidates.is_empty() {
+        return Ok(Named::new());
+    }
+    blobs.with_files(move |files| expand(files, candidates, age)).await
+}
+
+fn expand(files: &Files, mut at_hand: Vec<Digest>, age: Age) -> Result<Named, BlobError> {
+    let mut named = Named::new();
+    for _ in 0..DEEPEST {
+        let mut next = Vec::new();
+        for digest in std::mem::take(&mut at_hand) {
+            if named.contains_key(&digest) {
+                continue;
+            }
+            // Most digests in a journal are hashes of trees, and no blob has them.
+            let found = match age {
+                Age::Renewed => files.touch(&digest)?,
+                Age::Unchanged => files.open_file(&digest)?.map(|(_, bytes)| bytes),
+            };
+            let Some(bytes) = found else { continue };
+            named.insert(digest, bytes);
+            if bytes <= LARGEST_MANIFEST
+                && let Some(manifest) = files.json(&digest)?
+            {
+                next.extend(digests(&manifest));
+            }
+        }
+        at_hand = next;
+    }
+    Ok(named)
+}
+
+/// Every run of exactly 64 lower-case hexadecimal digits.
+fn digests(text: &str) -> impl Iterator<Item = Digest> + '_ {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let runs = text.as_bytes().split(move |byte| !is_digit(byte)).filter(|run| run.len() == DIGITS);
+    runs.filter_map(|run| format!("sha256:{}", std::str::from_utf8(run).ok()?).parse().ok())
+}
+
+/// A write, and the references that come with it, in one transaction.
+pub(crate) struct Referring<O> {
+    pub(crate) write: O,
+    pub(crate) references: References,
+}
+
+pub(crate) struct References {
+    pub(crate) holder: Holder,
+    pub(crate) named: Named,
+}
+
+impl References {
+    pub(crate) async fn record(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let key = self.holder.key();
+        if self.holder.replaces() {
+            let sql = "DELETE FROM blob_references WHERE holder = $1";
+            conn.execute("replace references to blobs", sql, values![key.clone()]).await?;
+        }
+        let insert = |(digest, bytes): (&Digest, &u64)| Statement {
+            sql: "INSERT INTO blob_references (holder, digest, bytes) VALUES ($1, $2, $3) ON CONFLICT (holder, digest) DO NOTHING",
+            values: values![key.clone(), digest.to_hex(), *bytes],
+        };
+        conn.together("refer to blobs", self.named.iter().map(insert).collect()).await.map(drop)
+    }
+}
+
+impl<O: Operation> Operation for Referring<O> {
+    type Output = O::Output;
+    type Error = O::Error;
+
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<O::Output, O::Error> {
+        let output = self.write.run(conn).await?;
+        self.references.record(conn).await?;
+        Ok(output)
+    }
+}
+
+impl Operation for References {
+    type Output = ();
+    type Error = StoreError;
+
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        self.record(conn).await
+    }
+}
+
+/// Whether anything holds the blob.
+pub(crate) async fn is_held(conn: &mut Conn<'_>, digest: &Digest) -> Result<bool, StoreError> {
+    let sql = "SELECT bytes FROM blob_references WHERE digest = $1 LIMIT 1";
+    let row: Option<(i64,)> = conn.optional("look for references to a blob", sql, values![digest.to_hex()]).await?;
+    Ok(row.is_some())
+}
+
+/// Bytes of a session's events. Reads all of them.
+pub(crate) async fn event_bytes(conn: &mut Conn<'_>, session: SessionId) -> Result<u64, StoreError> {
+    let sql = "SELECT CAST(COALESCE(SUM(LENGTH(payload)), 0) AS BIGINT) FROM events WHERE session = $1";
+    let row: Option<(i64,)> = conn.optional("measure a journal", sql, values![session]).await?;
+    Ok(row.map_or(0, |(bytes,)| bytes.cast_unsigned()))
+}
+
+/// Bytes of the blobs that a session's events name.
+pub(crate) async fn blob_bytes(conn: &mut Conn<'_>, session: SessionId) -> Result<u64, StoreError> {
+    let sql = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM blob_references WHERE holder = $1";
+    let holder = Holder::Session(session).key();
+    let row: Option<(i64,)> = conn.optional("measure a session's blobs", sql, values![holder]).await?;
+    Ok(row.map_or(0, |(bytes,)| bytes.cast_unsigned()))
+}

@@ -1,0 +1,56 @@
+//! Session ids that are given by their beginning, as with commits in git.
+
+use super::Client;
+
+/// Number of characters of a whole session id.
+const WHOLE: usize = 30;
+/// Number of characters from which a beginning is taken for one: `ses_` and four more.
+const SHORTEST: usize = 8;
+/// Number of sessions that are looked at. With more of them a beginning proves nothing.
+const MOST: u32 = 5_000;
+
+impl Client {
+    /// Completes the session id in a path if exactly one session begins so. Every other path is returned unchanged, and
+    /// the server says what is wrong with it.
+    pub(super) fn with_whole_id(&self, path: &str) -> String {
+        let Some(start) = session_start(path) else { return path.to_owned() };
+        let Ok(listing) = self.list("/sessions", MOST) else { return path.to_owned() };
+        let mut found =
+            listing.items.iter().filter_map(|session| session["id"].as_str()).filter(|id| id.starts_with(start));
+        match (found.next(), found.next(), &listing.next_cursor) {
+            (Some(whole), None, None) => path.replacen(start, whole, 1),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+/// The beginning of a session id in a path such as `/sessions/ses_01ab/files`.
+fn session_start(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix("/sessions/")?;
+    let id = rest.split(['/', '?']).next().unwrap_or_default();
+    let plain = id.starts_with("ses_") && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    Some(id).filter(|id| plain && (SHORTEST..WHOLE).contains(&id.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::session_start;
+
+    #[test]
+    fn only_the_beginning_of_a_session_id_is_looked_up() {
+        let whole = format!("/sessions/ses_{}", "0".repeat(26));
+        for (path, start) in [
+            ("/sessions/ses_01ab", Some("ses_01ab")),
+            ("/sessions/ses_01ab/files/a?mkdir=1", Some("ses_01ab")),
+            ("/sessions/ses_01ab?wait=1", Some("ses_01ab")),
+            ("/sessions/ses_01", None),
+            ("/sessions/ses_..%2Fab", None),
+            ("/sessions/nonsense", None),
+            ("/sessions?limit=1", None),
+            ("/agent-types/ses_01ab", None),
+            (whole.as_str(), None),
+        ] {
+            assert_eq!(session_start(path), start, "{path}");
+        }
+    }
+}

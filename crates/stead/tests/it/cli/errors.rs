@@ -1,0 +1,79 @@
+//! Errors that say what is so: JSON where JSON was asked for, hints that help, ids by their beginning.
+
+use serde_json::{Value, json};
+use stead_testkit::{GitServer, ServerOptions, TestServer};
+
+use super::kit::{self, Ran, run};
+use crate::rows::build_init;
+
+fn problem(ran: &Ran) -> Value {
+    assert_eq!(ran.out, "", "{}", ran.err);
+    serde_json::from_str(&ran.err).unwrap_or_else(|error| panic!("not JSON ({error}): {}", ran.err))
+}
+
+#[test]
+fn with_json_an_error_is_a_problem_on_standard_error() {
+    let server = kit::server();
+    let home = server.home();
+    let missing = run(home, &["--json", "session", "create", "-a", "nobody"]);
+    let told = problem(&missing);
+    assert_eq!((missing.code, &told["code"], &told["status"]), (Some(1), &json!("not_found"), &json!(404)), "{told}");
+    assert_eq!(told["detail"], "there is no agent type 'nobody'");
+    let wrong =
+        run(home, &["--json", "agent-type", "set", "coder", "--data", r#"{"tools": ["ssh"], "provider": "x"}"#]);
+    let fields: Vec<Value> = problem(&wrong)["errors"].as_array().unwrap().iter().map(|e| e["field"].clone()).collect();
+    assert_eq!(fields, [json!("provider"), json!("tools")]);
+    let usage = run(home, &["session", "create", "--json"]);
+    assert_eq!((usage.code, &problem(&usage)["code"]), (Some(2), &json!("usage")));
+    let nowhere =
+        kit::finish(kit::stead(home).args(["--json", "session", "ls"]).env("STEAD_URL", "http://127.0.0.1:9"));
+    assert_eq!((nowhere.code, &problem(&nowhere)["code"]), (Some(1), &json!("unreachable")));
+    // Control: without the flag it is a sentence.
+    let text = run(home, &["session", "create", "-a", "nobody"]);
+    assert!(text.err.starts_with("error: there is no agent type 'nobody'\n"), "{}", text.err);
+}
+
+#[test]
+fn the_beginning_of_an_id_is_enough_where_it_is_unique() {
+    let server = kit::server();
+    let (home, first) = (server.home(), kit::session(&server));
+    let beginning = &first[..28];
+    let shown = run(home, &["--json", "session", "show", beginning]).json();
+    assert_eq!(shown["id"], first.as_str());
+    run(home, &["tool", "call", beginning, "write", "-a", "path=a.txt", "-a", "content=x"]).ok();
+    // Controls: a beginning of several sessions, and of none, is refused.
+    kit::session(&server);
+    assert_eq!(run(home, &["session", "show", "ses_01m"]).code, Some(1));
+    let several = run(home, &["session", "show", &first[..8]]);
+    let wrong = format!("{}zz", &first[..24]);
+    let none = run(home, &["session", "show", &wrong]);
+    for refused in [several, none] {
+        assert!(refused.code == Some(1) && refused.err.starts_with("error: there is no session"), "{}", refused.err);
+    }
+}
+
+#[test]
+fn run_leaves_no_agent_type_and_hints_at_doctor_only_where_it_helps() {
+    build_init();
+    let options = ServerOptions::default().env("PODMAN_BASE_URL", "unix:///nonexistent/podman.sock");
+    let (server, git) = (TestServer::start_with(kit::BINARY, options), GitServer::start());
+    server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
+    let home = server.home();
+    let types = || {
+        let items = server.client().get("/agent-types").expect(200)["items"].as_array().unwrap().clone();
+        items.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(run(home, &["run", "--", "echo", "hi"]).ok(), "hi\n");
+    assert_eq!(types(), Vec::<String>::new());
+    // A session that is kept keeps its agent type.
+    run(home, &["run", "--keep", "--", "true"]).ok();
+    assert_eq!(types(), ["stead-run-native"]);
+    // A repository that is not there is not this machine's fault; a Podman that cannot be reached is.
+    let repository = run(home, &["run", "--repo", &git.url("none"), "--", "true"]);
+    assert_eq!(repository.code, Some(125), "{}", repository.err);
+    assert!(repository.err.starts_with("error: the workspace could not be made: "), "{}", repository.err);
+    assert!(!repository.err.contains("doctor"), "{}", repository.err);
+    let podman = run(home, &["run", "--provider", "podman", "--image", "none.example/none", "--", "true"]);
+    assert_eq!(podman.code, Some(125), "{}", podman.err);
+    assert!(podman.err.contains("`stead doctor` reports"), "{}", podman.err);
+}

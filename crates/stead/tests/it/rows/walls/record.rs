@@ -1,0 +1,200 @@
+//! The record cannot be changed unnoticed: `stead verify` finds what something else did to the database or the blobs.
+
+mod mutation;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
+use stead_testkit::TestServer;
+
+use super::super::server;
+use mutation::{Mutation, Random};
+
+/// A home with every kind of record, whose server has stopped in order.
+fn written_home() -> TestServer {
+    let mut server = server();
+    let client = server.client();
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    server.agent_type("b", json!({"enabled": true, "provider": "memory", "tools": ["read"]}));
+    client.send("DELETE", "/agent-types/b", &[], None);
+    let pushed = json!({"files": {"agent.md": "be kind", "more/prompt.md": "be brief"}});
+    client.post("/content/bot/versions?allow_invalid=1", pushed).expect(201);
+    for number in 0..3 {
+        let session = server.session(json!({"agent_type": "a"}));
+        let id = session["id"].as_str().unwrap();
+        for file in 0..3 {
+            server.tool(&session, "write", json!({"path": format!("{file}.txt"), "content": "x"}));
+        }
+        let bytes = vec![number; 70_000];
+        assert_eq!(client.bytes("PUT", &format!("/sessions/{id}/files/b.bin"), &[], &bytes).status, 201);
+        client.post(&format!("/sessions/{id}/rewind"), json!({"to": 9999}));
+        if number > 0 {
+            assert_eq!(client.delete(&format!("/sessions/{id}")).status, 204);
+        }
+    }
+    assert!(server.terminate().unwrap().success());
+    server.broken_on_purpose();
+    server
+}
+
+/// The parts of a home that are verified.
+fn copy(home: &Path) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["stead.db", "ledger.key", "ledger.head"] {
+        std::fs::copy(home.join(name), place.path().join(name)).unwrap();
+    }
+    for blob in blobs(home) {
+        let to = place.path().join(blob.strip_prefix(home).unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(blob, to).unwrap();
+    }
+    place
+}
+
+fn blobs(home: &Path) -> Vec<PathBuf> {
+    let entries = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = entries(home.join("blobs/sha256")).flat_map(entries).collect();
+    found.sort();
+    found
+}
+
+/// Runs statements that nothing in the database objects to.
+fn tamper(home: &Path, sql: &str) -> Result<(), sqlx::Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let options = SqliteConnectOptions::new().filename(home.join("stead.db")).foreign_keys(false);
+        let mut connection = SqliteConnection::connect_with(&options.pragma("ignore_check_constraints", "ON")).await?;
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await?;
+        connection.close().await
+    })
+}
+
+/// The exit code and what was said.
+fn verify(home: &Path, args: &[&str]) -> (Option<i32>, Value, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stead"));
+    let output = command.args(["verify", "--json"]).args(args).env("STEAD_HOME", home).output().unwrap();
+    let said = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code(), said, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[track_caller]
+fn assert_intact(home: &Path) -> Value {
+    let (code, said, error) = verify(home, &[]);
+    assert_eq!(code, Some(0), "{said} {error}");
+    assert_eq!((&said["ledger"]["broken"], &said["ledger"]["unsigned"]), (&json!([]), &json!(0)), "{said}");
+    said
+}
+
+#[test]
+fn changes_that_keep_every_journal_chain_intact_are_named() {
+    let server = written_home();
+    let home = server.home();
+    // Control: nothing is found where nothing was done.
+    assert_intact(copy(home).path());
+    let closed = "(SELECT id FROM sessions WHERE live = 0 LIMIT 1)";
+    let cases = [
+        // A cut tail with an adjusted head.
+        (
+            "events",
+            format!(
+                "DELETE FROM events WHERE session = {closed} AND seq > 5; UPDATE sessions SET seq = 5, head_hash = \
+                 (SELECT hash FROM events WHERE session = sessions.id AND seq = 5) WHERE id = {closed}"
+            ),
+        ),
+        (
+            "sessions",
+            format!("DELETE FROM events WHERE session = {closed}; DELETE FROM sessions WHERE id = {closed}"),
+        ),
+        ("sessions", format!("UPDATE sessions SET final_hash = 'blake3:00' WHERE id = {closed}")),
+        ("sessions", format!("UPDATE sessions SET status = 'active', live = 1 WHERE id = {closed}")),
+        ("audit", "DELETE FROM audit WHERE id = 2".to_owned()),
+        ("audit", "UPDATE audit SET actor = 'admin:somebody' WHERE id = 1".to_owned()),
+        ("documents", "UPDATE documents SET body = replace(body, 'memory', 'native') WHERE id = 'a'".to_owned()),
+        ("documents", "UPDATE documents SET deleted = 0, body = '{}' WHERE id = 'b'".to_owned()),
+        ("settings", "UPDATE settings SET value = 'x' WHERE key = 'instance'".to_owned()),
+        ("seals", "DELETE FROM seals WHERE number = (SELECT MAX(number) FROM seals)".to_owned()),
+        // Everything since the first seal.
+        ("seals", "DELETE FROM ledger WHERE seq > (SELECT last FROM seals WHERE number = 1); DELETE FROM seals WHERE number > 1".to_owned()),
+        ("seals", "DELETE FROM ledger; DELETE FROM seals".to_owned()),
+    ];
+    for (table, sql) in cases {
+        let place = copy(home);
+        tamper(place.path(), &sql).unwrap();
+        let (code, said, _) = verify(place.path(), &[]);
+        assert_eq!(code, Some(1), "{sql}: {said}");
+        let named = said["ledger"]["broken"].as_array().unwrap();
+        assert!(named.iter().any(|one| one["table"] == table && one["id"] != ""), "{sql}: {said}");
+    }
+}
+
+#[test]
+fn a_forged_seal_and_a_head_that_was_kept_elsewhere_are_checked() {
+    let server = written_home();
+    let said = assert_intact(server.home());
+    let head = said["ledger"]["head"]["hash"].as_str().unwrap();
+    assert_eq!(verify(server.home(), &["--head", head]).0, Some(0));
+    let other = format!("blake3:{}", "0".repeat(64));
+    assert_eq!(verify(server.home(), &["--head", &other]).0, Some(1));
+    // Without the home's key nothing is believed, until the key is given.
+    let place = copy(server.home());
+    std::fs::remove_file(place.path().join("ledger.key")).unwrap();
+    let (code, said, _) = verify(place.path(), &[]);
+    assert_eq!((code, &said["ledger"]["broken"][0]["table"]), (Some(1), &json!("seals")), "{said}");
+    let key = said["ledger"]["head"]["key"].as_str().unwrap();
+    assert_eq!(verify(place.path(), &["--key", key]).0, Some(0));
+}
+
+#[test]
+fn a_home_that_is_older_than_the_ledger_opens_and_is_covered_from_then_on() {
+    let mut server = written_home();
+    tamper(
+        server.home(),
+        "DROP TABLE ledger; DROP TABLE seals; DROP TABLE owner; DELETE FROM _sqlx_migrations WHERE version = 3",
+    )
+    .unwrap();
+    for name in ["ledger.key", "ledger.head"] {
+        std::fs::remove_file(server.home().join(name)).unwrap();
+    }
+    // Before a server has begun the ledger there is nothing to compare with, and that is said.
+    let (code, said, error) = verify(server.home(), &[]);
+    assert_eq!((code, &said["ledger"]["records"]), (Some(0), &json!(0)), "{said} {error}");
+    server.restart(None);
+    assert!(server.terminate().unwrap().success());
+    let said = assert_intact(server.home());
+    assert!(said["ledger"]["records"].as_u64() > Some(10), "{said}");
+    tamper(server.home(), "UPDATE audit SET actor = 'admin:somebody' WHERE id = 1").unwrap();
+    assert_eq!(verify(server.home(), &[]).0, Some(1));
+}
+
+/// 100 by default; `cargo xtask nightly` asks for 500.
+#[test]
+fn every_random_mutation_is_found() {
+    let count: u64 = std::env::var("STEAD_MUTATIONS").map_or(100, |text| text.parse().unwrap());
+    let seed = std::env::var("STEAD_MUTATION_SEED").map_or(1, |text| text.parse().unwrap());
+    let server = written_home();
+    let home = server.home();
+    // Control: an untouched copy is intact, so an exit code of 1 is the mutation's.
+    assert_intact(copy(home).path());
+    let try_one = |number: u64| -> Option<String> {
+        let mut random = Random::new(seed * 1_000_000 + number);
+        let (place, mutation) = loop {
+            let (place, mutation) = (copy(home), Mutation::draw(&mut random));
+            if mutation.apply(place.path(), &mut random) {
+                break (place, mutation);
+            }
+        };
+        let (code, said, error) = verify(place.path(), &[]);
+        (code != Some(1)).then(|| format!("{number}: {mutation:?}: {code:?} {said} {error}"))
+    };
+    let missed: Vec<String> = std::thread::scope(|scope| {
+        let threads = [0, 1, 2].map(|part| {
+            let try_one = &try_one;
+            scope.spawn(move || (0..count).filter(|number| number % 3 == part).filter_map(try_one).collect::<Vec<_>>())
+        });
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(missed.is_empty(), "{} of {count} mutations (seed {seed}) were not found:\n{}", missed.len(), missed.join("\n"));
+}
