@@ -65,6 +65,8 @@ fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
     };
     let directory = tree::open_linkless(&bound.path)?;
     let mount = tree::copy(&directory, ".", flags)?;
+    // A box of an ordinary user acts as that user and as nobody else, whoever owns the directory.
+    let Some(shown) = spec.agent_on_host() else { return Ok(mount) };
     let refused = || format!("cannot look at {}", bound.path.display());
     let found = rustix::fs::fstat(&mount).or_refuse(Primitive::Mount, refused)?;
     let same_owner = match (bound.owner, bound.access) {
@@ -76,10 +78,8 @@ fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
         let changed = || format!("{} has another owner than when it was mounted", bound.path.display());
         return Err(rustix::io::Errno::PERM).or_refuse(Primitive::Mount, changed);
     }
-    if let Some(shown) = spec.agent_on_host() {
-        let owners = Owners { user: found.st_uid, group: found.st_gid, shown, count: 1 };
-        show_as(&mount, owners, &mut Vec::new())?;
-    }
+    let owners = Owners { user: found.st_uid, group: found.st_gid, shown, count: 1 };
+    show_as(&mount, owners, &mut Vec::new())?;
     Ok(mount)
 }
 

@@ -23,7 +23,8 @@ pub struct Segment {
     pub length: u64,
 }
 
-/// The map of a sparse file: segments in ascending order that do not overlap and lie within `size`.
+/// The map of a sparse file: segments in ascending order that do not overlap. The last one ends at `size`; it is empty if the
+/// file ends with a hole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SparseMap {
     /// Size of the file with its holes.
@@ -40,8 +41,9 @@ impl SparseMap {
             }
             end = segment.offset.checked_add(segment.length).ok_or_else(|| damaged("a sparse segment has no end"))?;
         }
-        if end > size {
-            return Err(damaged("a sparse file has data behind its end"));
+        // GNU tar ends a file where its map ends, whatever size the header says, and names a hole at the end by an empty segment.
+        if end != size {
+            return Err(damaged("the map of a sparse file does not end where the file ends"));
         }
         Ok(Self { size, segments })
     }
@@ -183,13 +185,14 @@ mod tests {
 
     #[test]
     fn a_map_is_read_or_refused() {
-        let read = map("2\n0\n5\n4096\n3\n", 5000).unwrap();
+        let read = map("2\n0\n5\n4096\n3\n", 4099).unwrap();
         assert_eq!(read.segments, [Segment { offset: 0, length: 5 }, Segment { offset: 4096, length: 3 }]);
         assert_eq!(read.stored(), 8);
         assert_eq!(map("1\n4096\n0\n", 4096).unwrap().segments.len(), 1);
         for (text, size) in [
-            ("2\n10\n5\n12\n3\n", 5000),
-            ("2\n4096\n3\n0\n5\n", 5000),
+            ("2\n10\n5\n12\n3\n", 15),
+            ("2\n4096\n3\n0\n5\n", 4099),
+            ("2\n0\n5\n4096\n3\n", 5000),
             ("1\n4090\n10\n", 4096),
             ("1\n18446744073709551615\n2\n", u64::MAX),
             ("1\n-1\n2\n", 10),
@@ -210,7 +213,7 @@ mod tests {
         bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
         bytes.extend_from_slice(b"content");
         let mut reader = io::Cursor::new(bytes);
-        assert_eq!(SparseMap::read_pax(1 << 20, &mut reader).unwrap().stored(), 100);
+        assert_eq!(SparseMap::read_pax(99 * 4096 + 1, &mut reader).unwrap().stored(), 100);
         let mut rest = String::new();
         reader.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "content");

@@ -182,13 +182,15 @@ fn a_sparse_map_that_lies_is_refused() {
         ];
         tar(&[pax(&records), member(EntryType::Regular, "GNUSparseFile.1/holey", &content)])
     };
-    let good = sparse("1\n4\n3\n", "abc", "10");
+    let good = sparse("2\n4\n3\n10\n0\n", "abc", "10");
     assert_eq!(by_stead(&good).unwrap(), by_gnu_tar(&good));
     assert_eq!(by_stead(&good).unwrap()["holey"], b"\0\0\0\0abc\0\0\0");
     for (map, data, real_size) in [
-        ("1\n4\n3\n", "abcd", "10"),
-        ("1\n4\n3\n", "ab", "10"),
+        ("2\n4\n3\n10\n0\n", "abcd", "10"),
+        ("2\n4\n3\n10\n0\n", "ab", "10"),
         ("1\n4\n3\n", "abc", "6"),
+        // GNU tar would end the file after the data.
+        ("1\n4\n3\n", "abc", "10"),
         ("2\n4\n2\n5\n1\n", "abc", "10"),
         ("1\n4\n", "abc", "10"),
         ("nonsense", "abc", "10"),

@@ -78,7 +78,12 @@ fn writes_to_a_read_only_directory_are_refused_by_name() {
             ("new", client.bytes("PUT", &at("new"), &[], b"x").reply()),
             ("there", client.bytes("PUT", &at("there"), &[], b"x").reply()),
             ("deep", client.bytes("PUT", &at("deep/er/new?mkdir=1"), &[], b"x").reply()),
-            ("unpacked", client.bytes("PUT", &at("?format=tar"), &[], &tar).reply()),
+            (
+                "unpacked",
+                client.bytes("PUT", &format!("/sessions/{}/files?format=tar", id(session)), &[], &tar).reply(),
+            ),
+            ("below", client.bytes("PUT", &at("below?format=tar"), &[], &tar).reply()),
+            ("made", client.bytes("PUT", &at("made?format=directory"), &[], b"").reply()),
             ("there", client.delete(&at("there"))),
         ]
     };
