@@ -108,9 +108,11 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
     let at = intent.at;
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => {
-            pause("provision.create").await;
-            let made = guard(create(engine, session, provider, &order)).await;
-            let made = made.unwrap_or_else(|_| Err(ProviderError::Source(bug())));
+            let made = guard(async {
+                pause("provision.create").await;
+                create(engine, session, provider, &order).await
+            });
+            let made = made.await.unwrap_or_else(|_| Err(ProviderError::Source(bug())));
             let outcome = if made.is_ok() { "made" } else { "failed" };
             metrics::counter!("stead_provisions_total", "provider" => provider.as_str(), "outcome" => outcome)
                 .increment(1);

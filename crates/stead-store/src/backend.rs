@@ -19,6 +19,10 @@ use crate::writer::Writer;
 /// How often PostgreSQL may give a transaction up before its caller hears of it.
 const ATTEMPTS: u32 = 5;
 
+/// The advisory lock that every write holds until it ends. The number is arbitrary, and the same in every server that shares
+/// the database.
+pub(crate) const WRITE_LOCK: i64 = 126_943_754_281_987;
+
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) connections: Connections,
@@ -109,11 +113,9 @@ async fn transact<O: Operation>(pool: &PgPool, fence: &Fence, operation: &O) -> 
 /// A takeover holds the lock exclusively while it raises the epoch. So a write either ends before the takeover or sees its
 /// epoch: READ COMMITTED gives the second statement a snapshot taken after the lock was granted.
 async fn enter(transaction: &mut PgConnection, fence: &Fence, access: Access) -> Result<(), StoreError> {
-    // The number is arbitrary, and the same in every server that shares the database. One text is one round trip.
+    // One text is one round trip; the number is `WRITE_LOCK`.
     let text = match access {
-        Access::Shared => {
-            "SELECT pg_advisory_xact_lock_shared(126943754281987); SELECT epoch FROM owner WHERE id = 1"
-        }
+        Access::Shared => "SELECT pg_advisory_xact_lock_shared(126943754281987); SELECT epoch FROM owner WHERE id = 1",
         Access::Exclusive => "SELECT pg_advisory_xact_lock(126943754281987); SELECT epoch FROM owner WHERE id = 1",
     };
     let failed = |error| StoreError::from_driver("check who owns the database", error);

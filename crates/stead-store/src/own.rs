@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use sqlx::{PgConnection, PgPool};
 use tokio::task::JoinHandle;
 
-use crate::backend::{Backend, Connections};
+use crate::backend::{Backend, Connections, WRITE_LOCK};
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::ledger;
@@ -74,7 +74,8 @@ pub(crate) async fn own(backend: &Arc<Backend>, holder: &str) -> Result<Option<O
             Ok(Some(Ownership { fence, watcher, file: Some(file) }))
         }
         Connections::Postgres(pool) => {
-            let Some(connection) = lock_database(pool, holder).await? else { return Ok(None) };
+            let Some(mut connection) = lock_database(pool, holder).await? else { return Ok(None) };
+            end_writers(&mut connection).await?;
             let epoch = backend.write(take_over).await?;
             fence.claim(epoch);
             let held = HeldLock { pool: pool.clone(), connection, epoch };
@@ -151,7 +152,8 @@ async fn lock_database(pool: &PgPool, holder: &str) -> Result<Option<PgConnectio
     let mut free_since: Option<Instant> = None;
     loop {
         if try_lock(&mut connection).await? {
-            if may_take_now(&mut connection, holder).await? || free_since.is_some_and(|since| since.elapsed() >= GRACE) {
+            if may_take_now(&mut connection, holder).await? || free_since.is_some_and(|since| since.elapsed() >= GRACE)
+            {
                 return Ok(Some(connection));
             }
             unlock(&mut connection).await?;
@@ -164,6 +166,19 @@ async fn lock_database(pool: &PgPool, holder: &str) -> Result<Option<PgConnectio
         }
         tokio::time::sleep(TRY_AGAIN).await;
     }
+}
+
+/// Ends the connections that are in the middle of a write. They belong to the last owner, which is gone, hangs or is cut
+/// off: a takeover would wait for them. Their transactions are rolled back, and nobody was told of them.
+async fn end_writers(connection: &mut PgConnection) -> Result<(), StoreError> {
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted \
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+         AND (classid::bigint << 32) + objid::bigint = $1 AND pid <> pg_backend_pid()";
+    let ended: Vec<(bool,)> = Conn::Postgres(connection).all("end old writes", sql, values![WRITE_LOCK]).await?;
+    if !ended.is_empty() {
+        tracing::warn!(connections = ended.len(), "ended writes that the last owner of the database left open");
+    }
+    Ok(())
 }
 
 /// A connection that is not the pool's any more: it must live as long as the lock does.

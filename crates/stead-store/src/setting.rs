@@ -31,7 +31,8 @@ impl Operation for SettingOrInsert {
         }
         // Another transaction inserted it first and has committed: the insert waited for that.
         let row = self.read(conn).await?;
-        row.map(|(value,)| value).ok_or_else(|| StoreError::corrupt("setting", "an insert found a row that is not there"))
+        row.map(|(value,)| value)
+            .ok_or_else(|| StoreError::corrupt("setting", "an insert found a row that is not there"))
     }
 }
 

@@ -69,13 +69,12 @@ async fn decide_and_perform(
             decided => break decided?,
         }
     };
-    let performed =
-        match intent.effect {
-            Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, cancelled)).await.map(|reply| {
-                BoundReply { call: reply.call, seq: reply.seq, tool: Some(reply.tool), answer: reply.answer }
-            }),
-            _ => guard_op(perform_bound(engine, &session, intent, cancelled)).await,
-        };
+    let performed = match intent.effect {
+        Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, cancelled))
+            .await
+            .map(|reply| BoundReply { call: reply.call, seq: reply.seq, tool: Some(reply.tool), answer: reply.answer }),
+        _ => guard_op(perform_bound(engine, &session, intent, cancelled)).await,
+    };
     performed.map_err(|error| match error {
         error @ OpError::Rejected(_) => error,
         error => abandon(engine, session, call, error),

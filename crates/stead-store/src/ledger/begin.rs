@@ -1,8 +1,8 @@
 //! The first rows of a ledger: one for every record that is already in the database.
 
 use crate::error::StoreError;
-use crate::ledger::entry::{DocumentRecord, Entry, append};
 use crate::ledger::SessionRecord;
+use crate::ledger::entry::{DocumentRecord, Entry, append};
 use crate::session::read_hash;
 use crate::sql::{Conn, values};
 

@@ -44,7 +44,9 @@ pub enum SealerError {
         #[source]
         source: io::Error,
     },
-    #[error("{path} holds no Ed25519 key; restore it from a copy, or remove it and start the server, which makes a new one")]
+    #[error(
+        "{path} holds no Ed25519 key; restore it from a copy, or remove it and start the server, which makes a new one"
+    )]
     DamagedKey { path: PathBuf },
     #[error("{path} names no seal; restore it from a copy")]
     DamagedHead { path: PathBuf },
@@ -64,7 +66,8 @@ impl Sealer {
         let path = directory.join(KEY);
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let drawn = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| SealerError::Randomness)?;
+                let drawn =
+                    Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| SealerError::Randomness)?;
                 write(directory, KEY, drawn.as_ref())?;
                 drawn.as_ref().to_vec()
             }
@@ -76,7 +79,11 @@ impl Sealer {
 
     /// The public key of the key in a directory; `None` if there is none.
     pub fn public_key_in(directory: &Path) -> Result<Option<PublicKey>, SealerError> {
-        if directory.join(KEY).exists() { Self::open(directory).map(|sealer| Some(sealer.public_key())) } else { Ok(None) }
+        if directory.join(KEY).exists() {
+            Self::open(directory).map(|sealer| Some(sealer.public_key()))
+        } else {
+            Ok(None)
+        }
     }
 
     /// The last seal that a server noted in a directory.
@@ -86,9 +93,10 @@ impl Sealer {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(failed("read", &path))?,
         };
-        let parsed = text.trim().split_once(' ').and_then(|(number, hash)| {
-            Some(Anchor { number: number.parse().ok()?, hash: hash.parse().ok()? })
-        });
+        let parsed = text
+            .trim()
+            .split_once(' ')
+            .and_then(|(number, hash)| Some(Anchor { number: number.parse().ok()?, hash: hash.parse().ok()? }));
         parsed.map(Some).ok_or(SealerError::DamagedHead { path })
     }
 

@@ -60,9 +60,10 @@ impl Verify {
         for key in &self.key {
             keys.push(key.parse().map_err(|error| Failure::usage(format!("--key {key}: {error}")))?);
         }
-        let kept = self.head.as_ref().map(|head| {
-            head.parse::<Hash>().map_err(|error| Failure::usage(format!("--head {head}: {error}")))
-        });
+        let kept = self
+            .head
+            .as_ref()
+            .map(|head| head.parse::<Hash>().map_err(|error| Failure::usage(format!("--head {head}: {error}"))));
         Ok(Evidence { keys, anchor: Sealer::anchor_in(home).map_err(failed)?, kept: kept.transpose()? })
     }
 }
@@ -114,7 +115,10 @@ fn ledger_summary(ledger: &LedgerReport) -> String {
     let LedgerReport { records, unsigned, head, .. } = ledger;
     match head {
         Some(seal) if *unsigned == 0 => {
-            format!("{records} ledger records match, signed up to seal {} ({}) by {}", seal.number, seal.hash, seal.public_key)
+            format!(
+                "{records} ledger records match, signed up to seal {} ({}) by {}",
+                seal.number, seal.hash, seal.public_key
+            )
         }
         Some(seal) => format!(
             "{records} ledger records match, signed up to seal {} ({}) by {}; the last {unsigned} are not signed yet",

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use stead_core::SessionId;
-use stead_store::{BlobError, BlobState, ChainVerdict, Digest, Evidence, LedgerReport, SessionQuery, Store, StoreError};
+use stead_store::{
+    BlobError, BlobState, ChainVerdict, Digest, Evidence, LedgerReport, SessionQuery, Store, StoreError,
+};
 
 use super::references::{self, Referred};
 

@@ -42,7 +42,10 @@ fn intact_journals_verify_with_and_without_a_server() {
     let told = run(home.path(), &["verify"]).ok();
     let (journals, ledger) = told.split_once('\n').unwrap();
     assert_eq!(journals, format!("✓ 1 of 1 journals intact, {events} events and 0 blobs checked"));
-    assert!(ledger.contains(" ledger records match, signed up to seal ") && ledger.contains(" by ed25519:"), "{ledger}");
+    assert!(
+        ledger.contains(" ledger records match, signed up to seal ") && ledger.contains(" by ed25519:"),
+        "{ledger}"
+    );
 }
 
 #[test]

@@ -16,8 +16,11 @@ use mutation::{Mutation, Random};
 /// A home with every kind of record, whose server has stopped in order.
 fn written_home() -> TestServer {
     let mut server = server();
-    let client = server.client();
     server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    // A stop seals: from here on there are two seals at least.
+    assert!(server.terminate().unwrap().success());
+    server.restart(None);
+    let client = server.client();
     server.agent_type("b", json!({"enabled": true, "provider": "memory", "tools": ["read"]}));
     client.send("DELETE", "/agent-types/b", &[], None);
     let pushed = json!({"files": {"agent.md": "be kind", "more/prompt.md": "be brief"}});
@@ -196,5 +199,10 @@ fn every_random_mutation_is_found() {
         });
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(missed.is_empty(), "{} of {count} mutations (seed {seed}) were not found:\n{}", missed.len(), missed.join("\n"));
+    assert!(
+        missed.is_empty(),
+        "{} of {count} mutations (seed {seed}) were not found:\n{}",
+        missed.len(),
+        missed.join("\n")
+    );
 }
