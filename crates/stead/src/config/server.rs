@@ -79,7 +79,7 @@ impl Config {
             pids: Some(parse(self.default_pids.as_ref(), DEFAULT_PIDS)?),
         };
         let settings = [("memory", &self.default_memory), ("disk", &self.default_disk), ("pids", &self.default_pids)];
-        for (field, reason) in limits.impossible() {
+        if let Some((field, reason)) = limits.impossible().into_iter().next() {
             let setting = settings.iter().find(|(name, _)| *name == field).and_then(|(_, setting)| setting.as_ref());
             let source = setting.map_or("a default".to_owned(), |setting| setting.source.to_string());
             return Err(Failure::new(format!("{source} cannot be used: {reason}")));
