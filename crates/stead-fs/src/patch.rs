@@ -79,7 +79,8 @@ fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspaceP
             continue;
         }
         patch.changed.push(path.clone());
-        let changed = |error: FsError| if error.is_vanished() { FsError::Changed { path: path.clone() } } else { error };
+        let changed =
+            |error: FsError| if error.is_vanished() { FsError::Changed { path: path.clone() } } else { error };
         let old = old.map(|leaf| Side::load(before, path, *leaf)).transpose().map_err(changed)?;
         let new = new.map(|leaf| Side::load(after, path, *leaf)).transpose().map_err(changed)?;
         match (&old, &new) {

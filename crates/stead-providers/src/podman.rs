@@ -147,7 +147,9 @@ impl PodmanProvider {
     fn reference<'a>(&'a self, order: &'a CreateOrder) -> Result<&'a str, ProviderError> {
         match order.base_image.as_deref().unwrap_or(&self.podman.config.base_image) {
             path if path.starts_with('/') => {
-                let reason = format!("base_image {path:?} is a directory, and podman runs images: import it with stead image import");
+                let reason = format!(
+                    "base_image {path:?} is a directory, and podman runs images: import it with stead image import"
+                );
                 Err(ProviderError::BaseImage { reason })
             }
             reference => Ok(reference),

@@ -10,10 +10,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Gid, Resource, Rlimit, Uid, fchdir, getrlimit, pivot_root, setrlimit};
 use rustix::thread::UnshareFlags;
 
+use super::filter::ModeBits;
 use super::launch::{Outer, Report, bring_up_loopback, say};
 use super::root::{Assembled, STAGING};
 use super::tree::{self, Opt, WRITTEN};
-use super::filter::ModeBits;
 use super::{lockdown, masks, volume};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Compared};

@@ -301,8 +301,8 @@ const SPECIAL_BITS: &str = "touch f; for m in 4755 2755 1755 6755; do chmod $m f
 fn no_special_bits_are_set_in_a_writable_host_directory() {
     let name = "native_layers::no_special_bits_are_set_in_a_writable_host_directory";
     as_root_and_as_ordinary_user(name, |home, init| {
-        use stead_core::policy::MountMode;
         use std::os::unix::fs::MetadataExt;
+        use stead_core::policy::MountMode;
         let host = home.join("host");
         std::fs::create_dir(&host).unwrap();
         run(async {

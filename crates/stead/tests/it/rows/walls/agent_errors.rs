@@ -54,7 +54,10 @@ fn writes_to_a_read_only_directory_are_refused_by_name() {
     native::build_init();
     let server = server();
     let root = folder.path().to_str().unwrap();
-    server.client().put("/platform", json!({"allowed_host_roots": [root], "allowed_root_owned_mounts": [root]})).expect(200);
+    server
+        .client()
+        .put("/platform", json!({"allowed_host_roots": [root], "allowed_root_owned_mounts": [root]}))
+        .expect(200);
     server.agent_type("h", json!({"enabled": true, "provider": "native", "require_workspace": true}));
     let mount = |mode: &str| {
         let policy = json!({"type": "mount", "host_path": folder.path().join("d").to_str().unwrap(), "mode": mode});
@@ -148,7 +151,8 @@ fn a_tree_that_changes_while_it_is_read_is_an_answer() {
                 rm a/p; touch swapped; done 2>/dev/null";
     let begun = json!({"command": swap, "background": true});
     server.client().post(&format!("/sessions/{}/execs", id(&session)), begun).expect(201);
-    let swapped = || (server.client().get(&format!("/sessions/{}/files/swapped", id(&session))).status == 200).then_some(());
+    let swapped =
+        || (server.client().get(&format!("/sessions/{}/files/swapped", id(&session))).status == 200).then_some(());
     until("the first swap", swapped);
     for _ in 0..15 {
         for reply in [export(&server, &session, ""), diff(&server, &session)] {
@@ -162,7 +166,9 @@ fn a_tree_too_deep_for_a_patch_is_refused() {
     let server = Files::Disk.server();
     let session = writer(&server, Files::Disk);
     let dig = |depth: usize| {
-        format!("rm -rf d; perl -e 'for (1..{depth}) {{ mkdir \"d\" or die $!; chdir \"d\" or die $!; }} open(F, \">\", \"f\")'")
+        format!(
+            "rm -rf d; perl -e 'for (1..{depth}) {{ mkdir \"d\" or die $!; chdir \"d\" or die $!; }} open(F, \">\", \"f\")'"
+        )
     };
     // The control: a deep tree is compared.
     sh(&server, &session, &dig(200));
@@ -188,7 +194,9 @@ fn a_close_during_an_operation_is_a_closed_session(files: Files) {
                 scope.spawn(|| server.client().post(&restore, json!({}))),
                 scope.spawn(|| server.client().post(&format!("/sessions/{}/snapshots", id(&session)), json!({}))),
                 scope.spawn(|| server.client().get(&format!("/sessions/{}/digest", id(&session)))),
-                scope.spawn(|| server.client().bytes("PUT", &format!("/sessions/{}/files/p", id(&session)), &[], b"x").reply()),
+                scope.spawn(|| {
+                    server.client().bytes("PUT", &format!("/sessions/{}/files/p", id(&session)), &[], b"x").reply()
+                }),
             ];
             server.client().delete(&format!("/sessions/{}", id(&session))).expect(204);
             for done in work {

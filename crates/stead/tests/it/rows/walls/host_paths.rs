@@ -42,7 +42,9 @@ fn a_host_directory_that_is_swapped_for_a_link_is_never_read() {
         for round in 0..ROUNDS {
             let mode = ["overlay", "ro"][round % 2];
             let policy = json!({"type": "mount", "host_path": project.to_str().unwrap(), "mode": mode});
-            let reply = server.client().post("/sessions?wait=30", json!({"agent_type": "h", "task": {"workspace_policy": policy}}));
+            let reply = server
+                .client()
+                .post("/sessions?wait=30", json!({"agent_type": "h", "task": {"workspace_policy": policy}}));
             if reply.status == 201 && reply.json()["status"] == "active" {
                 let path = format!("/sessions/{}/files/file", reply.json()["id"].as_str().unwrap());
                 seen.push(server.client().get(&path).text);

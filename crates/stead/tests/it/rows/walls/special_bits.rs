@@ -169,7 +169,9 @@ fn a_box_leaves_no_special_bits_devices_or_owners_in_a_host_directory() {
         let into = format!("/sessions/{}/files/put?format=tar", session["id"].as_str().unwrap());
         host.server.client().bytes("PUT", &into, &[], &set_id_tar()).reply().expect(200);
         assert_eq!(forbidden(&host.path(name), owner), Vec::<String>::new(), "{tried:?}");
-        for call in ["chmod", "fchmod", "fchmodat", "fchmodat2", "open", "creat", "openat", "tmpfile", "mkdir", "mkdirat"] {
+        for call in
+            ["chmod", "fchmod", "fchmodat", "fchmodat2", "open", "creat", "openat", "tmpfile", "mkdir", "mkdirat"]
+        {
             assert_eq!(of(&tried, call), 1, "{call} is not refused with EPERM: {tried:?}");
         }
         assert_eq!(of(&tried, "openat2"), 38, "openat2 is not unknown: {tried:?}");
@@ -235,9 +237,12 @@ fn a_container_has_no_host_directory_and_makes_no_device() {
     let body = json!({"agent_type": "p", "task": {"workspace_policy": policy}});
     server.client().post("/sessions?wait=30", body).problem(422, "policy_incompatible");
     // The control is that a FIFO is made: the program does try.
-    let nodes = [("c 1 3", "0o020666, os.makedev(1, 3)"), ("c 0 0", "0o020666, 0"), ("b 7 0", "0o060666, os.makedev(7, 0)")];
+    let nodes =
+        [("c 1 3", "0o020666, os.makedev(1, 3)"), ("c 0 0", "0o020666, 0"), ("b 7 0", "0o060666, os.makedev(7, 0)")];
     for (name, node) in nodes.into_iter().chain([("fifo", "0o010666, 0")]) {
-        let tried = format!("import os\ntry: os.mknod('{name}', {node})\nexcept OSError as error: print(error.errno)\nelse: print(0)");
+        let tried = format!(
+            "import os\ntry: os.mknod('{name}', {node})\nexcept OSError as error: print(error.errno)\nelse: print(0)"
+        );
         let said = podman::bash(&server, &session, &format!("python3 - <<'END'\n{tried}\nEND"));
         assert_eq!(said["stdout"], if name == "fifo" { "0\n" } else { "1\n" }, "{name}: {said}");
     }
