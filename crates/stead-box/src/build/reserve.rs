@@ -8,7 +8,9 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, mkdirat, openat, syncfs, unlinkat};
+use rustix::fs::{
+    AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, fstatvfs, mkdirat, openat, statat, syncfs, unlinkat,
+};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,8 @@ const SHARE: u32 = 4;
 /// The directory and its files.
 pub(super) const INODES: u64 = PIECES as u64 + 1;
 const BLOCK: u64 = 4096;
+/// Room for so many whole reserves is plenty.
+const PLENTY: u64 = 4;
 /// All pieces together take at most this part of the volume.
 const PART_OF_VOLUME: u64 = 64;
 const LARGEST_PIECE: u64 = 32 << 10;
@@ -39,11 +43,20 @@ pub enum Reserve {
     Spent,
 }
 
-/// Makes the missing pieces, as far as there is room.
+/// Makes the missing pieces if there is plenty of room, and tells how many there are.
+///
+/// On a volume that is nearly full they stay missing: what a start gave up is for the agent, who may
+/// need it to remove files.
 pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
     let bytes = piece_bytes(volume_bytes);
     let Ok(directory) = open(volume) else { return Reserve::Spent };
-    match (0..PIECES).take_while(|number| make(&directory, *number, bytes).is_ok()).count() as u32 {
+    let plenty = fstatvfs(volume)
+        .is_ok_and(|free| free.f_bavail * free.f_frsize >= PLENTY * INODES * bytes && free.f_favail >= PLENTY * INODES);
+    let is_there = |number: &u32| match plenty {
+        true => make(&directory, *number, bytes).is_ok(),
+        false => statat(&directory, name(*number), AtFlags::SYMLINK_NOFOLLOW).is_ok(),
+    };
+    match (0..PIECES).take_while(is_there).count() as u32 {
         PIECES => Reserve::Complete,
         made if made >= SHARE => Reserve::Partial,
         _ => Reserve::Spent,
