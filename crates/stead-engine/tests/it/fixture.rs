@@ -31,7 +31,12 @@ async fn start(home: &Path, settings: Settings) -> Engine {
 
 /// A provider that is configured and cannot work: its boxes have no first program.
 fn broken(home: &Path) -> NativeProvider {
-    let config = NativeConfig { home: home.to_owned(), instance: "t".to_owned(), init: home.join("no-such-program") };
+    let config = NativeConfig {
+        home: home.to_owned(),
+        instance: "t".to_owned(),
+        former_instances: Vec::new(),
+        init: home.join("no-such-program"),
+    };
     let layers = Arc::new(LayerStore::open(home.join("layers")).unwrap());
     let images = Arc::new(Images::open(home.join("images"), layers.clone()).unwrap());
     NativeProvider::new(config, layers, images)

@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek as _, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{Mode, OFlags, fchmod, fstat, fsync, ftruncate};
+use rustix::fs::{Mode, fchmod, fstat, fsync, ftruncate};
 
 use super::create::{Made, inherit_owner, split};
 use super::open::{Found, reopen_file};
