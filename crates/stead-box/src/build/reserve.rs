@@ -67,13 +67,20 @@ pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
 pub(super) fn with_room<T>(volume: &OwnedFd, mut make: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match make() {
-            Err(Errno::NOSPC) if give_up_share(volume) > 0 => {
-                // Blocks that were freed are free for others only after the journal's next commit.
-                syncfs(volume)?;
-            }
+            Err(Errno::NOSPC) if give_up_share(volume)? > 0 => {}
             made => return made,
         }
     }
+}
+
+/// Gives up a share if a new generation has too little room to be mounted: an overlay makes its work
+/// directory anew, and the one before it may still be in use.
+pub(super) fn leave_room(volume: &OwnedFd) -> Result<(), Errno> {
+    let free = fstatvfs(volume)?;
+    if free.f_favail >= u64::from(SHARE) && free.f_bavail >= u64::from(SHARE) {
+        return Ok(());
+    }
+    give_up_share(volume).map(drop)
 }
 
 fn open(volume: &OwnedFd) -> Result<OwnedFd, Errno> {
@@ -104,10 +111,13 @@ fn make(directory: &OwnedFd, number: u32, bytes: u64) -> Result<(), Errno> {
 }
 
 /// Removes some of the last pieces and returns how many.
-fn give_up_share(volume: &OwnedFd) -> usize {
-    let Ok(directory) = open(volume) else { return 0 };
+fn give_up_share(volume: &OwnedFd) -> Result<usize, Errno> {
+    let directory = open(volume)?;
     let removed = |number: &u32| unlinkat(&directory, name(*number), AtFlags::empty()).is_ok();
-    (0..PIECES).rev().filter(removed).take(SHARE as usize).count()
+    let count = (0..PIECES).rev().filter(removed).take(SHARE as usize).count();
+    // Blocks that were freed are free for others only after the journal's next commit.
+    syncfs(&directory)?;
+    Ok(count)
 }
 
 fn name(number: u32) -> String {
