@@ -16,10 +16,14 @@ use serde::{Deserialize, Serialize};
 
 const DIRECTORY: &str = "reserve";
 /// Files of a complete reserve.
-const PIECES: u32 = 32;
-/// Files that one start may use up. One inode becomes the generation's directory; the others let the
-/// agent remove files that lie in a layer, which takes a new directory entry in the upper.
-const SHARE: u32 = 4;
+const PIECES: u32 = 64;
+/// Files that one start may use up. One inode becomes the generation's directory, and each overlay takes
+/// a few while it is mounted. What is left lets the agent remove files that lie in a layer, which takes
+/// an entry in the upper.
+const SHARE: u32 = 8;
+/// Inodes and blocks that mounting the overlays takes. Their work directories are made anew while those
+/// of the last start may still be in use.
+const TO_MOUNT: u64 = 6;
 /// The directory and its files.
 pub(super) const INODES: u64 = PIECES as u64 + 1;
 const BLOCK: u64 = 4096;
@@ -27,7 +31,7 @@ const BLOCK: u64 = 4096;
 const PLENTY: u64 = 4;
 /// All pieces together take at most this part of the volume.
 const PART_OF_VOLUME: u64 = 64;
-const LARGEST_PIECE: u64 = 32 << 10;
+const LARGEST_PIECE: u64 = 16 << 10;
 
 /// How much of the space for later generations a volume has, as its last start left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -73,11 +77,10 @@ pub(super) fn with_room<T>(volume: &OwnedFd, mut make: impl FnMut() -> Result<T,
     }
 }
 
-/// Gives up a share if a new generation has too little room to be mounted: an overlay makes its work
-/// directory anew, and the one before it may still be in use.
+/// Gives up a share if there is too little room to mount the overlays.
 pub(super) fn leave_room(volume: &OwnedFd) -> Result<(), Errno> {
     let free = fstatvfs(volume)?;
-    if free.f_favail >= u64::from(SHARE) && free.f_bavail >= u64::from(SHARE) {
+    if free.f_favail >= TO_MOUNT && free.f_bavail >= TO_MOUNT {
         return Ok(());
     }
     give_up_share(volume).map(drop)

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, Uid, chmodat, chownat, flock, mkdirat, statat};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, Uid, chmodat, chownat, flock, mkdirat};
 
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
@@ -58,14 +58,9 @@ pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) 
     for (name, mode) in DIRECTORIES {
         directory_in(&volume, name, *mode, spec.agent_on_host())?;
     }
-    let newest = generation(spec.generation);
-    let begins = statat(&volume, &newest, AtFlags::SYMLINK_NOFOLLOW).is_err();
-    directory_in(&volume, &newest, 0o755, spec.agent_on_host())?;
+    directory_in(&volume, &generation(spec.generation), 0o755, spec.agent_on_host())?;
     if spec.volume == Volume::Image {
-        if begins {
-            reserve::leave_room(&volume)
-                .or_refuse(Primitive::Volume, || "cannot make room on the volume".to_owned())?;
-        }
+        reserve::leave_room(&volume).or_refuse(Primitive::Volume, || "cannot make room on the volume".to_owned())?;
         held.reserve = reserve::fill(&volume, image::bytes(&spec.limits));
     }
     Ok(volume)

@@ -44,8 +44,7 @@ fn a_sparse_terabyte_is_exported_as_its_data(files: Files) {
     bash(
         &server,
         &session,
-        "truncate -s 1T big; printf start | dd of=big conv=notrunc 2>/dev/null; \
-         printf middle | dd of=big conv=notrunc bs=1M seek=1000 2>/dev/null; \
+        "printf start > big; truncate -s 1000M big; printf middle >> big; truncate -s 1T big; \
          truncate -s 4K hole; head -c 1000000 /dev/zero | tr '\\0' x > dense; printf small > small",
     );
     let mut tar = Vec::new();
