@@ -15,19 +15,25 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 const DIRECTORY: &str = "reserve";
-/// Files of a complete reserve.
-const PIECES: u32 = 32;
-/// Files that one start may use up. One inode becomes the generation's directory; the others let the
-/// agent remove files that lie in a layer, which takes a new directory entry in the upper.
-const SHARE: u32 = 4;
+/// Files of a complete reserve: fewer on a small volume, which has few inodes.
+const FEWEST_PIECES: u32 = 16;
+const MOST_PIECES: u32 = 64;
+const VOLUME_PER_PIECE: u64 = 256 << 10;
+/// Files that one start may use up. One inode becomes the generation's directory, and each overlay takes
+/// a few while it is mounted. What is left lets the agent remove files that lie in a layer, which takes
+/// an entry in the upper.
+const SHARE: u32 = 8;
+/// Inodes and blocks that mounting the overlays takes. Their work directories are made anew while those
+/// of the last start may still be in use.
+const TO_MOUNT: u64 = 6;
 /// The directory and its files.
-pub(super) const INODES: u64 = PIECES as u64 + 1;
+pub(super) const INODES: u64 = MOST_PIECES as u64 + 1;
 const BLOCK: u64 = 4096;
 /// Room for so many whole reserves is plenty.
-const PLENTY: u64 = 4;
+const PLENTY: u64 = 2;
 /// All pieces together take at most this part of the volume.
 const PART_OF_VOLUME: u64 = 64;
-const LARGEST_PIECE: u64 = 32 << 10;
+const LARGEST_PIECE: u64 = 16 << 10;
 
 /// How much of the space for later generations a volume has, as its last start left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -48,16 +54,17 @@ pub enum Reserve {
 /// On a volume that is nearly full they stay missing: what a start gave up is for the agent, who may
 /// need it to remove files.
 pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
-    let bytes = piece_bytes(volume_bytes);
+    let (pieces, bytes) = (pieces(volume_bytes), piece_bytes(volume_bytes));
+    let enough = PLENTY * u64::from(pieces);
     let Ok(directory) = open(volume) else { return Reserve::Spent };
-    let plenty = fstatvfs(volume)
-        .is_ok_and(|free| free.f_bavail * free.f_frsize >= PLENTY * INODES * bytes && free.f_favail >= PLENTY * INODES);
+    let plenty =
+        fstatvfs(volume).is_ok_and(|free| free.f_bavail * free.f_frsize >= enough * bytes && free.f_favail >= enough);
     let is_there = |number: &u32| match plenty {
         true => make(&directory, *number, bytes).is_ok(),
         false => statat(&directory, name(*number), AtFlags::SYMLINK_NOFOLLOW).is_ok(),
     };
-    match (0..PIECES).take_while(is_there).count() as u32 {
-        PIECES => Reserve::Complete,
+    match (0..pieces).take_while(is_there).count() as u32 {
+        made if made == pieces => Reserve::Complete,
         made if made >= SHARE => Reserve::Partial,
         _ => Reserve::Spent,
     }
@@ -67,13 +74,19 @@ pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
 pub(super) fn with_room<T>(volume: &OwnedFd, mut make: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match make() {
-            Err(Errno::NOSPC) if give_up_share(volume) > 0 => {
-                // Blocks that were freed are free for others only after the journal's next commit.
-                syncfs(volume)?;
-            }
+            Err(Errno::NOSPC) if give_up_share(volume)? > 0 => {}
             made => return made,
         }
     }
+}
+
+/// Gives up a share if there is too little room to mount the overlays.
+pub(super) fn leave_room(volume: &OwnedFd) -> Result<(), Errno> {
+    let free = fstatvfs(volume)?;
+    if free.f_favail >= TO_MOUNT && free.f_bavail >= TO_MOUNT {
+        return Ok(());
+    }
+    give_up_share(volume).map(drop)
 }
 
 fn open(volume: &OwnedFd) -> Result<OwnedFd, Errno> {
@@ -85,8 +98,13 @@ fn open(volume: &OwnedFd) -> Result<OwnedFd, Errno> {
     openat(volume, DIRECTORY, flags, Mode::empty())
 }
 
+fn pieces(volume_bytes: u64) -> u32 {
+    let wanted = u32::try_from(volume_bytes / VOLUME_PER_PIECE).unwrap_or(MOST_PIECES);
+    wanted.clamp(FEWEST_PIECES, MOST_PIECES)
+}
+
 fn piece_bytes(volume_bytes: u64) -> u64 {
-    let share = volume_bytes / PART_OF_VOLUME / u64::from(PIECES);
+    let share = volume_bytes / PART_OF_VOLUME / u64::from(pieces(volume_bytes));
     (share / BLOCK * BLOCK).clamp(BLOCK, LARGEST_PIECE)
 }
 
@@ -104,10 +122,13 @@ fn make(directory: &OwnedFd, number: u32, bytes: u64) -> Result<(), Errno> {
 }
 
 /// Removes some of the last pieces and returns how many.
-fn give_up_share(volume: &OwnedFd) -> usize {
-    let Ok(directory) = open(volume) else { return 0 };
+fn give_up_share(volume: &OwnedFd) -> Result<usize, Errno> {
+    let directory = open(volume)?;
     let removed = |number: &u32| unlinkat(&directory, name(*number), AtFlags::empty()).is_ok();
-    (0..PIECES).rev().filter(removed).take(SHARE as usize).count()
+    let count = (0..MOST_PIECES).rev().filter(removed).take(SHARE as usize).count();
+    // Blocks that were freed are free for others only after the journal's next commit.
+    syncfs(&directory)?;
+    Ok(count)
 }
 
 fn name(number: u32) -> String {

@@ -60,6 +60,7 @@ pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) 
     }
     directory_in(&volume, &generation(spec.generation), 0o755, spec.agent_on_host())?;
     if spec.volume == Volume::Image {
+        reserve::leave_room(&volume).or_refuse(Primitive::Volume, || "cannot make room on the volume".to_owned())?;
         held.reserve = reserve::fill(&volume, image::bytes(&spec.limits));
     }
     Ok(volume)

@@ -101,7 +101,7 @@ fn append_file(tape: &mut Tape<'_>, header: &mut Header, name: &Path, content: C
 /// the true name and size are in an extended header, and the list of ranges precedes their bytes.
 fn append_sparse(
     tape: &mut Tape<'_>,
-    header: &mut Header,
+    header: &Header,
     name: &Path,
     mut reader: Box<dyn ReadSeek>,
     size: u64,
@@ -116,12 +116,19 @@ fn append_sparse(
     ])?;
     let map = sparse_map(size, extents);
     let data: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
-    header.set_path(format!("GNUSparseFile.0/{}", tape.sparse_files))?;
+    // GNU tar takes the kind of header for the kind of sparse file: in its own it looks for the old one.
+    let mut posix = Header::new_ustar();
+    posix.set_entry_type(EntryType::Regular);
+    posix.set_path(format!("GNUSparseFile.0/{}", tape.sparse_files))?;
+    posix.set_mode(header.mode()?);
+    posix.set_mtime(header.mtime()?);
+    posix.set_uid(0);
+    posix.set_gid(0);
+    posix.set_size(map.len() as u64 + data);
+    posix.set_cksum();
     tape.sparse_files += 1;
-    header.set_size(map.len() as u64 + data);
-    header.set_cksum();
     let data = Ranges { reader: &mut *reader, ranges: extents.iter().cloned(), left: 0 };
-    tape.builder.append(header, map.as_slice().chain(data))
+    tape.builder.append(&posix, map.as_slice().chain(data))
 }
 
 /// The number of ranges and each range's offset and length, in decimal, padded to whole blocks. An

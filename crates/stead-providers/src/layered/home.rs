@@ -167,6 +167,10 @@ impl LayeredHome {
     /// with nothing at work is started again, which fills the reserve, before the refusal.
     pub(super) fn rest_with_reserve(&self, turn: &mut Turn, margin: Margin) -> Result<bool, ProviderError> {
         let reserve = turn.running.as_ref().map(|running| running.held().reserve);
+        if margin == Margin::All && reserve.is_some_and(|reserve| !margin.is_met_by(reserve)) {
+            // Every start on a full volume uses up some of the reserve.
+            return Err(ProviderError::VolumeFull);
+        }
         if !self.rest(turn)? {
             return Ok(false);
         }
