@@ -268,7 +268,7 @@ proptest! {
     fn folding_again_gives_the_same_bytes(happenings in prop::collection::vec(happening(), 0..60), fail in any::<bool>()) {
         let on_setup_failure = if fail { "fail" } else { "warn" };
         let mut live = Live::new(json!({
-            "enabled": true, "provider": "native", "fallback_provider": "podman", "setup_commands": ["a", "b"],
+            "enabled": true, "provider": "native", "fallback_provider": "memory", "setup_commands": ["a", "b"],
             "on_setup_failure": on_setup_failure, "require_workspace": fail,
         }));
         for happening in happenings {
@@ -294,8 +294,8 @@ proptest! {
 
 #[test]
 fn fallback_once_then_degraded() {
-    let mut live = Live::new(json!({"enabled": true, "provider": "native", "fallback_provider": "podman"}));
-    for provider in [ProviderName::Native, ProviderName::Podman] {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native", "fallback_provider": "memory"}));
+    for provider in [ProviderName::Native, ProviderName::Memory] {
         let effect = live.command(next(live.session()).unwrap()).unwrap().unwrap();
         assert!(matches!(effect, Effect::CreateWorkspace { provider: asked, .. } if asked == provider));
         live.outcome(Outcome::CreateFailed(failure()));
@@ -304,7 +304,7 @@ fn fallback_once_then_degraded() {
     }
     assert_eq!((live.session().status, live.session().degraded), (Status::Active, true));
     assert_eq!(next(live.session()), None);
-    assert!(live.session().warnings[0].message.contains("native: it broke; podman: it broke"));
+    assert!(live.session().warnings[0].message.contains("native: it broke; memory: it broke"));
 }
 
 #[test]
