@@ -81,7 +81,8 @@ fn stop_with(app: &App, token: tokio_util::sync::CancellationToken) {
     });
 }
 
-/// What the protocol's library asks; each answer is in the module named after the question.
+/// What the protocol's library asks; each answer is in the module named after the question. Each answer is boxed: the library moves one future
+/// that has room for the largest of them through many frames, and an operation's future is large enough to overflow a thread's stack.
 #[derive(Clone)]
 struct Door {
     app: App,
@@ -114,7 +115,7 @@ impl rmcp::ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
-        Ok(ListToolsResult::with_all_items(catalog::tools(&chosen).await?))
+        Ok(ListToolsResult::with_all_items(Box::pin(catalog::tools(&chosen)).await?))
     }
 
     async fn call_tool(
@@ -123,7 +124,7 @@ impl rmcp::ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
-        call::call(&chosen, request, &context).await.map(CallToolResponse::from)
+        Box::pin(call::call(&chosen, request, &context)).await.map(CallToolResponse::from)
     }
 
     async fn list_prompts(
@@ -132,7 +133,7 @@ impl rmcp::ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
-        Ok(ListPromptsResult::with_all_items(prompts::list(&chosen).await?))
+        Ok(ListPromptsResult::with_all_items(Box::pin(prompts::list(&chosen)).await?))
     }
 
     async fn get_prompt(
@@ -141,7 +142,7 @@ impl rmcp::ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
-        prompts::get(&chosen, &request.name).await.map(GetPromptResponse::from)
+        Box::pin(prompts::get(&chosen, &request.name)).await.map(GetPromptResponse::from)
     }
 
     async fn list_resources(
@@ -150,7 +151,7 @@ impl rmcp::ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
-        resources::list(&chosen, request.and_then(|request| request.cursor)).await
+        Box::pin(resources::list(&chosen, request.and_then(|request| request.cursor))).await
     }
 
     async fn list_resource_templates(
@@ -167,7 +168,7 @@ impl rmcp::ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
-        resources::read(&chosen, &request.uri).await.map(ReadResourceResponse::from)
+        Box::pin(resources::read(&chosen, &request.uri)).await.map(ReadResourceResponse::from)
     }
 
     /// A client of an older revision hears of changes on its own stream, from its first moment.
@@ -185,7 +186,7 @@ impl rmcp::ServerHandler for Door {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let chosen = Chosen::of(self, &context.request_context().extensions)?;
-        changes::follow(&chosen, &context).await;
+        Box::pin(changes::follow(&chosen, &context)).await;
         Ok(())
     }
 }

@@ -72,7 +72,7 @@ impl Server {
         let lock = home.lock()?;
         let token = home.token_or_create(&lock)?;
         warn_about_token(&home);
-        let runtime = Runtime::new().map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
+        let runtime = runtime().map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
         // From here on a signal means an orderly end, also while the last run is taken up.
         let interrupted = {
             let _context = runtime.enter();
@@ -158,6 +158,12 @@ impl Server {
         let ended = runtime.block_on(serving);
         end(&home, lock, runtime, ended)
     }
+}
+
+/// A worker's stack is twice the usual: the futures of operations are large, above all in builds without optimisation, and a stack that
+/// overflows ends the server.
+fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(4 << 20).build()
 }
 
 fn end(
