@@ -24,6 +24,7 @@ pub mod image;
 pub mod parse;
 pub mod plan;
 pub mod policy;
+mod public_address;
 pub mod quantity;
 pub mod registry;
 pub mod rejection;

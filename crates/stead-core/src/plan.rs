@@ -120,9 +120,16 @@ pub fn repository(config: &WorkspaceConfig, task: &TaskContext) -> Option<(Repos
         RepoSourceType::Fixed => source.url.clone().map(|url| (url, source.branch.clone())),
         RepoSourceType::TaskContext => {
             let url = task.repository_url.clone()?;
-            Some((url, task.branch.clone().or_else(|| source.branch.clone())))
+            Some((url, task_branch(task, source.branch.as_ref())))
         }
     }
+}
+
+/// The branch a task works on. A pull request without a branch is more specific than a default:
+/// its commits are found by its number.
+fn task_branch(task: &TaskContext, default: Option<&GitRef>) -> Option<GitRef> {
+    let default = default.filter(|_| task.pull_request_number.is_none());
+    task.branch.as_ref().or(default).cloned()
 }
 
 /// Makes the plan. Pure: the same inputs give the same plan.
@@ -204,7 +211,7 @@ pub(crate) fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
         return Some(clone(url, reference, None));
     }
     let project = inputs.project.filter(|_| inputs.config.repo_source.kind == RepoSourceType::TaskContext)?;
-    let reference = inputs.task.context.branch.clone().or_else(|| project.default_branch.clone());
+    let reference = task_branch(&inputs.task.context, project.default_branch.as_ref());
     Some(clone(project.repository_url.clone()?, reference, None))
 }
 

@@ -4,3 +4,9 @@
 //! Each test has a control: the same action without the protection, or with the protection allowed to
 //! pass, so that a test that can no longer fail is noticed. Tests aim only at files, cgroups, mounts,
 //! namespaces and processes that they made themselves.
+
+mod apply;
+mod git_hosts;
+mod local_repositories;
+mod private_mirrors;
+mod pull_requests;
