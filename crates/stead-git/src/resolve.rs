@@ -97,21 +97,11 @@ impl Mirrors {
             }
         }
         let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
-        let ask = |trace: Option<&Path>| {
-            let trace = trace.map(Path::to_owned);
-            remote.talk("list the repository's branches", Purpose::Fetch, watch, move |git| {
-                let git = match &trace {
-                    Some(trace) => git.env("GIT_TRACE_PACKET", trace),
-                    None => git,
-                };
-                git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(patterns)
-            })
-        };
-        let listing = ask(None).await?;
+        let listing = list_refs(&remote, patterns, None, watch).await?;
         if listing.is_empty() && remote.is_http() {
             // Git takes a web page for an empty repository. One that is a repository speaks git's protocol.
             let trace = tempfile::NamedTempFile::new_in(self.home()).map_err(disk(self.home()))?;
-            ask(Some(trace.path())).await?;
+            list_refs(&remote, patterns, Some(trace.path()), watch).await?;
             if trace.as_file().metadata().map_err(disk(trace.path()))?.len() == 0 {
                 return Err(remote.not_git());
             }
@@ -128,4 +118,21 @@ impl Mirrors {
         }
         self.turn(&mirror).await
     }
+}
+
+/// Asks a remote for these references. What the two said to each other is written to `trace`.
+async fn list_refs(
+    remote: &Remote<'_>,
+    patterns: &[String],
+    trace: Option<&Path>,
+    watch: &dyn Watch,
+) -> Result<Vec<u8>, GitError> {
+    let listing = remote.talk("list the repository's branches", Purpose::Fetch, watch, |git| {
+        let git = match trace {
+            Some(trace) => git.env("GIT_TRACE_PACKET", trace),
+            None => git,
+        };
+        git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(patterns)
+    });
+    listing.await
 }
