@@ -27,6 +27,7 @@ pub mod network;
 pub mod parse;
 pub mod plan;
 pub mod policy;
+mod public_address;
 pub mod quantity;
 pub mod registry;
 pub mod rejection;

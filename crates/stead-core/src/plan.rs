@@ -128,11 +128,18 @@ pub fn repository(
             let of_project = project.and_then(|project| project.repository_url.as_ref());
             let url = task.repository_url.as_ref().or(of_project)?;
             // The default branch of a project says nothing about another repository.
-            let default =
-                project.filter(|_| of_project == Some(url)).and_then(|project| project.default_branch.clone());
-            Some((url.clone(), task.branch.clone().or_else(|| source.branch.clone()).or(default)))
+            let of_same = project.filter(|_| of_project == Some(url));
+            let default = source.branch.as_ref().or(of_same.and_then(|project| project.default_branch.as_ref()));
+            Some((url.clone(), task_branch(task, default)))
         }
     }
+}
+
+/// The branch a task works on. A pull request without a branch is more specific than a default:
+/// its commits are found by its number.
+fn task_branch(task: &TaskContext, default: Option<&GitRef>) -> Option<GitRef> {
+    let default = default.filter(|_| task.pull_request_number.is_none());
+    task.branch.as_ref().or(default).cloned()
 }
 
 /// Makes the plan. Pure: the same inputs give the same plan.

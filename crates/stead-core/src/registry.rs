@@ -9,6 +9,7 @@ use crate::env::Env;
 use crate::network::Network;
 use crate::parse::{Fields, Place, Read, words};
 use crate::policy::WorkspacePolicy;
+use crate::remote::Host;
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::rewind::Rewind;
 use crate::{Name, Timestamp};
@@ -245,6 +246,13 @@ impl Read for Platform {
         }
         if platform.allowed_root_owned_mounts.iter().any(|path| !path.starts_with('/')) {
             fields.fail("allowed_root_owned_mounts", "every directory must be an absolute path");
+        }
+        if let Some(wrong) = platform.allowed_git_hosts.iter().find(|host| !Host::is_valid(host)) {
+            let shown: String = wrong.chars().filter(|c| !c.is_control()).take(80).collect();
+            let message = format!(
+                "'{shown}' is not a host name: name each host as \"host\" or \"host:port\", without a scheme, a path or a wildcard"
+            );
+            fields.fail("allowed_git_hosts", message);
         }
         fields.done();
         Some(platform)

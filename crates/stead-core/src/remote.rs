@@ -4,8 +4,9 @@
 //! the platform's word. A name that only *resolves* to such an address is found out where names are resolved, by the same
 //! [`is_public`].
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv6Addr};
 
+pub use crate::public_address::is_public;
 use crate::registry::Platform;
 use crate::repository::RepositoryUrl;
 
@@ -150,6 +151,11 @@ impl Address {
 }
 
 impl Host {
+    /// Whether a text names one host, with or without a port.
+    pub fn is_valid(text: &str) -> bool {
+        text.parse::<Ipv6Addr>().is_ok() || Self::read(text).is_some()
+    }
+
     /// Only letters, digits, dots, hyphens and underscores, or an IPv6 address in brackets: what one program could read differently from
     /// another is no host.
     fn read(text: &str) -> Option<Self> {
@@ -187,52 +193,4 @@ fn looks_public(name: &str) -> bool {
             || last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit())));
     let local = bare == "localhost" || [".localhost", ".local", ".internal"].iter().any(|end| bare.ends_with(end));
     !numeric && !local
-}
-
-/// Whether an address is on the public network: not loopback, private, link-local, shared, reserved or multicast.
-pub fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => public_v4(address),
-        IpAddr::V6(address) => {
-            let segments = address.segments();
-            match address.to_ipv4_mapped().or_else(|| embedded(&segments)) {
-                Some(inner) => public_v4(inner),
-                // Global unicast is 2000::/3; of it 2001:db8::/32 and 3fff::/20 are for documents.
-                None => {
-                    segments[0] & 0xe000 == 0x2000
-                        && !(segments[0] == 0x2001 && segments[1] == 0x0db8)
-                        && !(segments[0] == 0x3fff && segments[1] < 0x1000)
-                }
-            }
-        }
-    }
-}
-
-/// The IPv4 address inside a NAT64 or 6to4 address.
-fn embedded(segments: &[u16; 8]) -> Option<Ipv4Addr> {
-    let of = |high: u16, low: u16| {
-        let [a, b] = high.to_be_bytes();
-        let [c, d] = low.to_be_bytes();
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match segments {
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(of(*high, *low)),
-        [0x2002, high, low, ..] => Some(of(*high, *low)),
-        _ => None,
-    }
-}
-
-fn public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    !(address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_broadcast()
-        || address.is_documentation()
-        || address.is_multicast()
-        || a == 0
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (18..20).contains(&b))
-        || a >= 240)
 }

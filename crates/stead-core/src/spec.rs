@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::capability::{self, Incompatible, LimitKind, ProviderCapabilities};
-use crate::config::{OnSetupFailure, ProviderName, ResourceLimits, ToolLimits};
+use crate::config::{OnSetupFailure, ProviderName, RepoSourceType, ResourceLimits, ToolLimits};
 use crate::content::{Authority, ContentConfig};
 use crate::digest::KeptDigest;
 use crate::event::StepReport;
@@ -101,6 +101,12 @@ pub struct RepositorySpec {
     pub url: RepositoryUrl,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<GitRef>,
+    /// The pull request to check out if there is no `reference`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<u64>,
+    /// The branch that the pull request goes to, fetched for comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<GitRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u64>,
     #[serde(default)]
@@ -218,7 +224,15 @@ fn repository(inputs: &PlanInputs<'_>) -> Result<Option<RepositorySpec>, Rejecti
     };
     let gate = GitGate::of(inputs.platform);
     gate.judge(&url)?;
-    Ok(Some(RepositorySpec { url, reference, depth, gate, push: inputs.config.git.clone() }))
+    // A fixed repository, or another than the task names, knows nothing of the task's pull request.
+    let context = &inputs.task.context;
+    let of_the_task = inputs.config.repo_source.kind == RepoSourceType::TaskContext
+        && context.repository_url.as_ref().is_none_or(|named| *named == url);
+    let context = Some(context).filter(|_| of_the_task);
+    let pull_request = context.filter(|_| reference.is_none()).and_then(|context| context.pull_request_number);
+    let base = context.and_then(|context| context.base_branch.clone());
+    let push = inputs.config.git.clone();
+    Ok(Some(RepositorySpec { url, reference, pull_request, base, depth, gate, push }))
 }
 
 /// The wanted providers that can make the workspace, in the order they are asked.

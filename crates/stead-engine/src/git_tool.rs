@@ -104,8 +104,8 @@ async fn perform(
             let exchange = exchange.ok_or_else(absent)?;
             match remote {
                 Ask::Clone => exchange.clone_here().await,
-                Ask::Fetch { branch } => exchange.fetch(branch).await,
-                Ask::Pull { branch } => exchange.pull(branch).await,
+                Ask::Fetch { branch, history } => exchange.fetch(branch, history).await,
+                Ask::Pull { branch, history } => exchange.pull(branch, history).await,
                 Ask::Push { from, to, force } => exchange.push(from, to, force).await,
                 Ask::Local { .. } => Err(absent()),
             }

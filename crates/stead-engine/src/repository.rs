@@ -12,7 +12,7 @@ use stead_core::plan::Action;
 use stead_core::settled::ResolvedCommit;
 use stead_core::spec::RepositorySpec;
 use stead_core::{Outcome, SessionId};
-use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Source, Target, Watch};
+use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Resolved, Source, Target, Watch};
 use stead_providers::{LayerKey, ProviderError, TreeSource};
 use tokio::runtime::Handle;
 
@@ -39,6 +39,7 @@ pub(crate) async fn tree(
     pause("repository.fetch").await;
     let resolved = mirrors.bring(&source, target, &watcher).await.map_err(|error| failure(&error))?;
     let mut warnings = Vec::new();
+    let resolved = with_base(mirrors, &spec, resolved, &watcher, &mut warnings).await?;
     let checkout = if spec.push.submodules {
         mirrors.with_submodules(&source, &resolved, &watcher).await.map_err(|error| failure(&error))?
     } else {
@@ -67,6 +68,27 @@ pub(crate) async fn tree(
         warnings,
     };
     Ok(Some((source_of(checkout, part), report)))
+}
+
+/// The checkout with its base branch, if the task names one. A base that the remote does not have is
+/// a warning: the commits of the pull request are still worth working on.
+async fn with_base(
+    mirrors: &Mirrors,
+    spec: &RepositorySpec,
+    resolved: Resolved,
+    watcher: &Watcher,
+    warnings: &mut Vec<Failure>,
+) -> Result<Resolved, Failure> {
+    let Some(base) = &spec.base else { return Ok(resolved) };
+    match mirrors.with_base(&source(spec), resolved.clone(), base, watcher).await {
+        Ok(resolved) => Ok(resolved),
+        Err(error @ GitError::MissingRef { .. }) => {
+            let message = format!("the base branch is left out, so git diff {base}...HEAD does not work: {error}");
+            warnings.push(Failure::new("base_branch_left_out", message));
+            Ok(resolved)
+        }
+        Err(error) => Err(failure(&error)),
+    }
 }
 
 /// The commit the session begins with: the one that is written down, or the one that is now.
@@ -135,8 +157,8 @@ pub(crate) fn mirrors(engine: &Engine) -> Result<&Mirrors, Failure> {
 }
 
 pub(crate) fn source(spec: &RepositorySpec) -> Source {
-    let RepositorySpec { url, reference, depth, gate, .. } = spec.clone();
-    Source { url, reference, depth, gate }
+    let RepositorySpec { url, reference, pull_request, depth, gate, .. } = spec.clone();
+    Source { url, reference, pull_request, depth, gate }
 }
 
 pub(crate) fn failure(error: &GitError) -> Failure {

@@ -1,11 +1,16 @@
-//! What changed between two trees, as a patch that `git apply` takes.
+//! What changed between two trees, as a patch that `git apply` takes, and the way to apply it
+//! without git ([`Applying`]).
 //!
 //! The invariant: applied to the first tree, the patch gives the second, but for what a patch cannot say: empty directories, and
 //! the contents of binary and very large files, which are named in [`Patch::unshown`] instead. A repository's own files (`.git`) are no part of
 //! it: git takes them from no patch, and every look at a repository writes some.
 
+mod apply;
 mod hunks;
+mod links;
+mod placing;
 mod quote;
+mod sections;
 mod touched;
 
 use std::collections::BTreeMap;
@@ -19,6 +24,7 @@ use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
+pub use apply::{ApplyError, Applying, Conflict};
 use quote::quoted;
 
 /// No tool can apply a patch to a longer path, and the cost of comparing grows with the square of the depth.

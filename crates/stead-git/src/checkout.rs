@@ -71,6 +71,9 @@ impl Checkout {
         let Resolved { commit, branch, default_branch, depth, .. } = &self.resolved;
         let author = &self.mirrors.settings().author;
         let mut parts = format!("3\n{}\n{commit}\n{branch:?}\n{default_branch:?}\n{depth:?}\n{author:?}", self.url);
+        if let Some(base) = &self.resolved.base {
+            parts += &format!("\nbase {:?} {}", base.branch, base.commit);
+        }
         if self.lfs.is_some() {
             parts += "\nlfs 1";
         }
@@ -156,6 +159,11 @@ impl Checkout {
             write(&git_dir.join("refs/heads").join(branch), &line)?;
             write(&git_dir.join("refs/remotes/origin").join(branch), &line)?;
         }
+        if let Some(base) = &self.resolved.base {
+            let line = format!("{}\n", base.commit);
+            write(&git_dir.join("refs/heads").join(&base.branch), &line)?;
+            write(&git_dir.join("refs/remotes/origin").join(&base.branch), &line)?;
+        }
         if let Some(default) = default_branch.as_ref().filter(|default| Some(*default) == branch.as_ref()) {
             write(&git_dir.join("refs/remotes/origin/HEAD"), &format!("ref: refs/remotes/origin/{default}\n"))?;
         }
@@ -171,44 +179,66 @@ impl Checkout {
 
     /// Brings the objects: the mirror's own pack where that is exactly them, a pack of them otherwise.
     async fn objects(&self, git_dir: &Path) -> Result<(), GitError> {
-        let Resolved { commit, mirror, depth, .. } = &self.resolved;
-        let note = mirror.join("notes").join(format!("{commit}.pack"));
-        let linked = fs::read_to_string(&note).is_ok_and(|pack| match link_pack(mirror, git_dir, &pack) {
-            Ok(()) => true,
-            // The mirror was repacked.
-            Err(_) => {
-                unlink_pack(git_dir, &pack);
-                false
-            }
-        });
-        if linked {
-            return match fs::copy(mirror.join("shallow"), git_dir.join("shallow")) {
-                // The mirror may know other ends of history by now: only this commit's is ours.
-                Ok(_) => self.own_shallow(git_dir),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-                Err(error) => Err(disk(git_dir)(error)),
-            };
+        let Resolved { commit, base, mirror, depth, .. } = &self.resolved;
+        if base.is_none() && self.link_noted_pack(git_dir)? {
+            return Ok(());
         }
         let git = self.mirrors.git().on(git_dir).env("GIT_ALLOW_PROTOCOL", "file").setting("fetch.unpackLimit=1");
         let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]);
-        let git = match depth {
-            Depth::Commits(count) => git.arg(format!("--depth={count}")),
-            Depth::Whole => git,
+        let git = match (base, depth) {
+            // Everything the mirror has: a depth of its own could cut off where the two branches parted.
+            (Some(_), _) => git.arg("--update-shallow"),
+            (None, Depth::Commits(count)) => git.arg(format!("--depth={count}")),
+            (None, Depth::Whole) => git,
         };
         let from = format!("file://{}", mirror.display());
-        // Held by a name of its own, or it would be written and then not be found again.
-        let refspec = format!("+{commit}:refs/stead/base");
-        let git = git.args(["--end-of-options", &from, &refspec]);
+        // Held by names of their own, or they would be written and then not be found again.
+        let mut refspecs = vec![format!("+{commit}:refs/stead/commit")];
+        refspecs.extend(base.as_ref().map(|base| format!("+{}:refs/stead/base", base.commit)));
+        let git = git.args(["--end-of-options", &from]).args(&refspecs);
         git.local("copy the commit from the mirror", self.mirrors.settings().timeout).await?;
+        if base.is_some() {
+            self.copy_shallow(git_dir).await?;
+        }
         let base = git_dir.join("refs/stead");
         fs::remove_dir_all(&base).map_err(disk(&base))
     }
 
-    fn own_shallow(&self, git_dir: &Path) -> Result<(), GitError> {
-        if self.resolved.depth == Depth::Commits(1) {
-            return write(&git_dir.join("shallow"), &format!("{}\n", self.resolved.commit));
+    /// Writes where the mirror's history ends, as far as the checkout has it. A fetch without a depth
+    /// does not.
+    async fn copy_shallow(&self, git_dir: &Path) -> Result<(), GitError> {
+        let ends = match fs::read_to_string(self.resolved.mirror.join("shallow")) {
+            Ok(ends) => ends,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(disk(&self.resolved.mirror)(error)),
+        };
+        let git = self.mirrors.git().on(git_dir).args(["cat-file", "--batch-check"]).input(ends);
+        let found = git.local("look for the ends of history", self.mirrors.settings().timeout).await?;
+        let found = String::from_utf8_lossy(&found);
+        let ends = found.lines().filter_map(|line| line.split_once(" commit "));
+        let ends: String = ends.flat_map(|(commit, _)| [commit, "\n"]).collect();
+        if ends.is_empty() { Ok(()) } else { write(&git_dir.join("shallow"), &ends) }
+    }
+
+    /// Links the pack that is exactly this commit with its history, if the mirror still has it.
+    fn link_noted_pack(&self, git_dir: &Path) -> Result<bool, GitError> {
+        let Resolved { commit, mirror, depth, .. } = &self.resolved;
+        let note = |ending: &str| fs::read_to_string(mirror.join("notes").join(format!("{commit}.{ending}")));
+        let (Ok(pack), Ok(ends)) = (note("pack"), note("shallow")) else { return Ok(false) };
+        // A pack without the first commits may have fewer than are wanted.
+        let enough = ends.is_empty() || *depth == Depth::Commits(1);
+        if !enough {
+            return Ok(false);
         }
-        Ok(())
+        if link_pack(mirror, git_dir, &pack).is_err() {
+            // The mirror was repacked.
+            unlink_pack(git_dir, &pack);
+            return Ok(false);
+        }
+        if !ends.is_empty() {
+            write(&git_dir.join("shallow"), &ends)?;
+        }
+        Ok(true)
     }
 
     /// The commit's own time, kept in the past: two people who check out one commit get the same times.

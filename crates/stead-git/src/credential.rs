@@ -71,6 +71,37 @@ impl Credential {
     }
 }
 
+/// Identifies one credential by its content, or the lack of one. A new secret is a new identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Identity(Option<blake3::Hash>);
+
+impl Identity {
+    pub(crate) fn of(host: &str, credential: Option<&Credential>) -> Result<Self, GitError> {
+        let failed = |reason| GitError::Credential { host: host.to_owned(), reason };
+        let hashed = |kind: &str, name: &str, secret: &[u8]| {
+            let mut hasher = blake3::Hasher::new();
+            for part in [kind.as_bytes(), name.as_bytes(), secret] {
+                hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+            }
+            Self(Some(hasher.finalize()))
+        };
+        match credential {
+            None => Ok(Self(None)),
+            Some(Credential::Password { username, secret, .. }) => {
+                Ok(hashed("password", username, secret.read().map_err(failed)?.as_bytes()))
+            }
+            Some(Credential::Key { key_file, .. }) => {
+                let unreadable = |error| failed(format!("cannot read {}: {error}", key_file.display()));
+                Ok(hashed("key", "", &std::fs::read(key_file).map_err(unreadable)?))
+            }
+        }
+    }
+
+    pub(crate) fn is_anonymous(self) -> bool {
+        self.0.is_none()
+    }
+}
+
 /// What was taken from the server's settings for one fetch.
 pub(crate) struct Password {
     pub(crate) username: String,

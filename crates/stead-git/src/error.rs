@@ -13,6 +13,18 @@ pub enum GitError {
         "{host} resolves to {address}, a loopback or private address: it is only used if the platform's allowed_git_hosts names it"
     )]
     PrivateAddress { host: String, address: String },
+    #[error("the repository {path} cannot be used: {reason}")]
+    LocalRepository { path: String, reason: String },
+    #[error(
+        "Stead does not push to a repository on this machine, because git would run that repository's hooks as the server's user: \
+         push to an https:// or ssh:// URL, or take the changes with stead apply or stead export"
+    )]
+    LocalPush,
+    #[error(
+        "{host} answers with something other than git, such as a login page: check the URL, \
+         and configure a credential for the host if the repository is private ({reason})"
+    )]
+    NotGit { host: String, reason: String },
     #[error("cannot reach {host}: {reason}")]
     Unreachable { host: String, reason: String },
     #[error("{host} does not let this server in: {reason}")]
@@ -21,6 +33,11 @@ pub enum GitError {
     NotFound { reason: String },
     #[error("the repository has no branch, tag or commit '{reference}'")]
     MissingRef { reference: String },
+    #[error(
+        "the repository has no pull request {number}: it has neither refs/pull/{number}/head nor \
+         refs/merge-requests/{number}/head; give the branch of the pull request"
+    )]
+    MissingPullRequest { number: u64 },
     #[error("the submodule {path} cannot be had: {reason}")]
     Submodule { path: String, reason: String },
     #[error("the repository has no branches yet")]
@@ -75,11 +92,14 @@ impl GitError {
     /// Stable, for machines.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Refused(_) | Self::PrivateAddress { .. } => "repository_refused",
+            Self::Refused(_) | Self::PrivateAddress { .. } | Self::LocalRepository { .. } => "repository_refused",
+            Self::NotGit { .. } => "git_not_git",
             Self::Unreachable { .. } => "git_unreachable",
             Self::Unauthorised { .. } | Self::Credential { .. } => "git_unauthorised",
             Self::NotFound { .. } => "git_not_found",
-            Self::MissingRef { .. } | Self::Empty | Self::ShortCommit { .. } => "git_ref_missing",
+            Self::MissingRef { .. } | Self::MissingPullRequest { .. } | Self::Empty | Self::ShortCommit { .. } => {
+                "git_ref_missing"
+            }
             Self::Submodule { .. } => "git_submodule_failed",
             Self::Redirected { .. } => "git_redirected",
             Self::Timeout { .. } => "git_timeout",
@@ -89,7 +109,7 @@ impl GitError {
             Self::LfsCorrupt { .. } => "git_lfs_corrupt",
             Self::LfsElsewhere { .. } => "git_lfs_refused",
             Self::NoSpace { .. } => "insufficient_storage",
-            Self::PushRefused { .. } => "git_push_refused",
+            Self::PushRefused { .. } | Self::LocalPush => "git_push_refused",
             Self::BadPack { .. } => "git_bad_pack",
             Self::Failed { .. } | Self::Spawn(_) | Self::Disk { .. } | Self::Unrecorded { .. } => "git_failed",
         }

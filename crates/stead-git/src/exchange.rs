@@ -7,9 +7,10 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Seek;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use stead_core::remote::Address;
 use stead_core::repository::GitRef;
 
 use crate::checkout::config;
@@ -26,6 +27,9 @@ pub struct Pack {
     pub file: Option<File>,
     /// Commits whose parents are left out on purpose.
     pub shallow: Vec<String>,
+    /// Every commit that the repository then has with its parents, or that is in `shallow`.
+    /// Empty if history was not asked for.
+    pub deepened: HashSet<String>,
 }
 
 /// Commits of an agent's, judged.
@@ -67,7 +71,7 @@ impl Mirrors {
         let mirror = &resolved.mirror;
         let haves: Vec<&String> = haves.iter().filter(|have| is_commit(have)).take(256).collect();
         if haves.iter().any(|have| **have == resolved.commit) {
-            return Ok(Pack { file: None, shallow: Vec::new() });
+            return Ok(Pack { file: None, shallow: Vec::new(), deepened: HashSet::new() });
         }
         let asked: String = haves.iter().map(|have| format!("{have}\n")).collect();
         let check = self.git().on(mirror).args(["cat-file", "--batch-check"]).input(asked);
@@ -76,17 +80,35 @@ impl Mirrors {
         let common = known.lines().filter_map(|line| line.split_once(" commit ")).map(|(commit, _)| commit);
         let mut revisions = format!("{}\n", resolved.commit);
         revisions.extend(common.map(|commit| format!("^{commit}\n")));
+        let (file, shallow, _) = self.pack_of(mirror, revisions).await?;
+        Ok(Pack { file: Some(file), shallow, deepened: HashSet::new() })
+    }
+
+    /// A commit and its base with all the history that the mirror has of them, whatever the repository has already.
+    pub async fn history(&self, resolved: &Resolved) -> Result<Pack, GitError> {
+        let commits = std::iter::once(resolved.commit.as_str()).chain(resolved.base().map(|(_, commit)| commit));
+        let revisions = commits.map(|commit| format!("{commit}\n")).collect();
+        let (file, shallow, deepened) = self.pack_of(&resolved.mirror, revisions).await?;
+        Ok(Pack { file: Some(file), shallow, deepened })
+    }
+
+    /// A pack of these revisions, the commits in it whose parents the mirror lacks, and all its commits.
+    async fn pack_of(
+        &self,
+        mirror: &Path,
+        revisions: String,
+    ) -> Result<(File, Vec<String>, HashSet<String>), GitError> {
         let listed = self.git().on(mirror).args(["rev-list", "--stdin"]).input(revisions.clone());
         let listed = listed.local("list the new commits", SHORT).await?;
-        let listed: HashSet<&str> = std::str::from_utf8(&listed).unwrap_or_default().lines().collect();
+        let listed: HashSet<String> = String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect();
         let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
-        let shallow = ends.lines().filter(|commit| listed.contains(commit)).map(str::to_owned).collect();
+        let shallow = ends.lines().filter(|commit| listed.contains(*commit)).map(str::to_owned).collect();
         let mut file = tempfile::tempfile_in(self.home()).map_err(disk(self.home()))?;
         let out = file.try_clone().map_err(disk(self.home()))?;
         let pack = self.git().on(mirror).args(["pack-objects", "--revs", "--stdout", "--delta-base-offset", "-q"]);
         pack.input(revisions).output(out).local("pack the new commits", self.settings().timeout).await?;
         file.rewind().map_err(disk(self.home()))?;
-        Ok(Pack { file: Some(file), shallow })
+        Ok((file, shallow, listed))
     }
 
     /// The settings of a repository that is begun in a workspace, with or without those for [`FILTER`](crate::FILTER).
@@ -122,6 +144,14 @@ impl Mirrors {
         Ok(accepted)
     }
 
+    /// Refuses repositories on this machine: a push would run their hooks as the server's user.
+    pub fn may_push_to(&self, source: &Source) -> Result<(), GitError> {
+        match source.gate.judge(&source.url)? {
+            Address::Local { .. } => Err(GitError::LocalPush),
+            Address::Http { .. } | Address::Ssh { .. } => Ok(()),
+        }
+    }
+
     /// Gives judged commits to the remote.
     pub async fn push(
         &self,
@@ -130,6 +160,7 @@ impl Mirrors {
         order: &ForPush,
         watch: &dyn Watch,
     ) -> Result<String, GitError> {
+        self.may_push_to(source)?;
         let mut turn = self.turn(&accepted.mirror).await?;
         let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
         let force = if order.force { "+" } else { "" };

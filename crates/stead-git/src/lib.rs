@@ -8,6 +8,8 @@
 //! A credential reaches the one git that talks to its host, over a socket, and nothing else: not an argument list, an environment, a
 //! file of ours, a log or an error ([`credential`]).
 
+mod base;
+mod blocking;
 mod checkout;
 mod collect;
 mod command;
@@ -15,8 +17,10 @@ mod credential;
 mod error;
 mod exchange;
 mod index;
+mod known;
 mod left_out;
 mod lfs;
+mod local;
 mod mirror;
 mod network;
 mod progress;

@@ -1,8 +1,8 @@
 //! One bare mirror per repository, written by the server alone.
 //!
 //! Whoever asks while another asks for the same repository waits and then finds it done. Processes that share a home are kept apart by a
-//! lock on a file. When a mirror is refreshed: a commit that is there needs no network; a branch is asked for unless it was within
-//! the last [`Settings::fresh`]; and what it stands for is fetched only if it is not there.
+//! lock on a file. What a branch stands for is asked of the remote, and fetched only if it is not in the mirror. Before a mirror
+//! serves a commit without a fetch, the remote must accept this server's credential for it: see [`crate::known`].
 //!
 //! A mirror begins with as little history as was asked for and only ever gains: `depth` beside it says how much every fetch since has
 //! brought at least.
@@ -11,17 +11,19 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use stead_core::remote::{GitGate, Host};
+use stead_core::remote::{Address, GitGate, Host};
 use stead_core::repository::{GitRef, RepositoryUrl};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::checkout::{Author, Checkout};
 use crate::command::Git;
-use crate::credential::Credential;
+use crate::credential::{Credential, Identity};
 use crate::error::{GitError, disk};
+use crate::known::Known;
+use crate::local::Snapshot;
 use crate::network::{Purpose, Remote, Watch};
 use crate::refs::Target;
 use crate::tidy::clear_left;
@@ -88,7 +90,21 @@ impl Settings {
         self.credentials.iter().find(matches).cloned()
     }
 
-    pub(crate) fn key_for(&self, host: &Host) -> Option<Credential> {
+    /// The credential for a repository, and what identifies it now.
+    pub(crate) fn identity(&self, address: &Address) -> Result<Identity, GitError> {
+        let Some(host) = address.host() else { return Identity::of("this machine", None) };
+        Identity::of(&host.to_string(), self.credential_for(address).as_ref())
+    }
+
+    pub(crate) fn credential_for(&self, address: &Address) -> Option<Credential> {
+        match address {
+            Address::Http { scheme, host } => self.password_for(scheme, host),
+            Address::Ssh { host, .. } => self.key_for(host),
+            Address::Local { .. } => None,
+        }
+    }
+
+    fn key_for(&self, host: &Host) -> Option<Credential> {
         let matches = |credential: &&Credential| {
             matches!(credential, Credential::Key { .. }) && is_host(credential.host(), host, 22)
         };
@@ -109,6 +125,8 @@ fn is_host(credential: &str, host: &Host, usual: u16) -> bool {
 pub struct Source {
     pub url: RepositoryUrl,
     pub reference: Option<GitRef>,
+    /// The pull request whose commits are wanted if there is no `reference`.
+    pub pull_request: Option<u64>,
     pub depth: Option<u64>,
     pub gate: GitGate,
 }
@@ -122,8 +140,17 @@ pub struct Resolved {
     pub default_branch: Option<String>,
     /// Whether this took a transfer.
     pub fetched: bool,
+    /// The branch that a pull request goes to, with its commit.
+    pub(crate) base: Option<Base>,
     pub(crate) mirror: PathBuf,
     pub(crate) depth: Depth,
+}
+
+/// A branch to compare the checked out commits with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) branch: String,
+    pub(crate) commit: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,6 +180,11 @@ impl Depth {
     }
 }
 
+/// The configuration of a git that another git starts, such as the `upload-pack` of a fetch from a
+/// mirror: settings of the command line do not reach it. It opens only repositories of the server's.
+const GLOBAL_CONFIG: &str = "[core]\n\thooksPath = /dev/null\n\tfsmonitor = false\n\
+    [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
+
 /// The mirrors of one server. Cloning gives another handle to the same ones.
 #[derive(Clone)]
 pub struct Mirrors(Arc<Inner>);
@@ -168,34 +200,17 @@ struct Inner {
     busy: Mutex<HashMap<PathBuf, Arc<AsyncMutex<Known>>>>,
 }
 
-/// What was learned of a mirror's remote, and when.
-#[derive(Default)]
-pub(crate) struct Known(HashMap<Option<String>, (Instant, Target)>);
-
-impl Known {
-    /// What a reference stood for a moment ago, or at any time since somebody asked.
-    pub(crate) fn get(&self, reference: Option<&GitRef>, asked: Instant, fresh: Duration) -> Option<Target> {
-        let (at, target) = self.0.get(&reference.map(ToString::to_string))?;
-        (*at >= asked || at.elapsed() < fresh).then(|| target.clone())
-    }
-
-    pub(crate) fn learn(&mut self, reference: Option<&GitRef>, target: Target) {
-        self.0.insert(reference.map(ToString::to_string), (Instant::now(), target));
-    }
-}
-
 impl Mirrors {
     /// Makes the directory if it is not there.
     pub fn open(settings: Settings) -> Result<Self, GitError> {
         let home = &settings.directory;
         fs::create_dir_all(home).map_err(disk(home))?;
-        // Read by a git that serves one of our own mirrors, or a repository of the host's, to another.
         let gitconfig = home.join("gitconfig");
-        fs::write(&gitconfig, "[safe]\n\tdirectory = *\n").map_err(disk(&gitconfig))?;
+        fs::write(&gitconfig, GLOBAL_CONFIG).map_err(disk(&gitconfig))?;
         // Of a run that was killed.
         for left in fs::read_dir(home).map_err(disk(home))?.flatten() {
             let name = left.file_name().to_string_lossy().into_owned();
-            if ["lend", "quarantine", "gone"].iter().any(|left| name.starts_with(left)) {
+            if ["lend", "quarantine", "gone", Snapshot::PREFIX].iter().any(|left| name.starts_with(left)) {
                 let _ = fs::remove_dir_all(left.path());
             }
         }
@@ -319,8 +334,12 @@ impl Mirrors {
         let packs = packs(mirror);
         if let (true, [pack]) = (packs_before.is_empty(), packs.as_slice()) {
             // The only pack there is holds this commit and nothing else: a checkout can have it as it is.
-            let note = mirror.join("notes").join(format!("{}.pack", target.commit));
-            fs::write(&note, pack).map_err(disk(&note))?;
+            // Where its history ends is kept beside it: the mirror may know more of it later.
+            let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
+            for (ending, text) in [("shallow", &ends), ("pack", pack)] {
+                let note = mirror.join("notes").join(format!("{}.{ending}", target.commit));
+                fs::write(&note, text).map_err(disk(&note))?;
+            }
         }
         Ok(depth)
     }
@@ -365,6 +384,6 @@ pub(crate) struct Turn {
 impl Turn {
     /// What was known of a branch is no longer so.
     pub(crate) fn forget(&mut self) {
-        self.known.0.clear();
+        self.known.forget();
     }
 }

@@ -8,9 +8,11 @@ use async_trait::async_trait;
 use stead_core::remote::{Address, GitGate, Host, is_public};
 use stead_core::repository::RepositoryUrl;
 
+use crate::blocking::blocking;
 use crate::command::{Ended, Git, reason};
 use crate::credential::{Credential, Lender, Password};
-use crate::error::{GitError, disk};
+use crate::error::GitError;
+use crate::local::{LocalRepository, Snapshot};
 use crate::mirror::Settings;
 use crate::progress::{Progress, Teller};
 
@@ -57,10 +59,13 @@ pub(crate) struct Remote<'a> {
     pinned: Option<IpAddr>,
     credential: Option<Credential>,
     host: String,
+    /// What git reads in place of a repository on this machine.
+    _snapshot: Option<Snapshot>,
 }
 
 impl<'a> Remote<'a> {
-    /// Judges the URL, resolves its name once, and judges what came of that. Whoever connects later connects to what was judged.
+    /// Checks the URL, resolves its host name once and checks the addresses. Git then connects to
+    /// the address that was checked. Of a repository on this machine git gets a snapshot.
     pub(crate) async fn find(
         settings: &'a Settings,
         home: &'a Path,
@@ -69,18 +74,19 @@ impl<'a> Remote<'a> {
     ) -> Result<Self, GitError> {
         let address = gate.judge(url)?;
         if let Address::Local { path } = &address {
-            let url = format!("file://{}", local(path, &gate.roots)?);
-            let host = "this machine".to_owned();
-            return Ok(Self { settings, home, url, address, protocol: "file", pinned: None, credential: None, host });
+            let (path, roots, below, most) = (path.clone(), gate.roots.clone(), home.to_owned(), settings.most_bytes);
+            let snapshot = blocking(move || LocalRepository::open(&path, &roots)?.snapshot(&below, most)).await??;
+            let url = format!("file://{}", snapshot.path().display());
+            let (host, protocol) = ("this machine".to_owned(), "file");
+            let (pinned, credential, snapshot) = (None, None, Some(snapshot));
+            return Ok(Self { settings, home, url, address, protocol, pinned, credential, host, _snapshot: snapshot });
         }
         let Some(host) = address.host().cloned() else {
             return Err(GitError::NotFound { reason: "the URL names no host".to_owned() });
         };
         let pinned = resolve(&host, address.usual_port(), gate).await?;
-        let (protocol, credential) = match &address {
-            Address::Http { scheme, .. } => (*scheme, settings.password_for(scheme, &host)),
-            _ => ("ssh", settings.key_for(&host)),
-        };
+        let credential = settings.credential_for(&address);
+        let protocol = if let Address::Http { scheme, .. } = &address { *scheme } else { "ssh" };
         Ok(Self {
             settings,
             home,
@@ -90,11 +96,21 @@ impl<'a> Remote<'a> {
             host: host.to_string(),
             protocol,
             address,
+            _snapshot: None,
         })
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    pub(crate) fn is_http(&self) -> bool {
+        matches!(self.address, Address::Http { .. })
+    }
+
+    /// The host answers, and not with git.
+    pub(crate) fn not_git(&self) -> GitError {
+        GitError::NotGit { host: self.host.clone(), reason: "its answer has no references".to_owned() }
     }
 
     /// Runs a git that talks to this remote; `build` gives it its words. Tries again where that can help.
@@ -219,6 +235,9 @@ impl<'a> Remote<'a> {
         ]) {
             return GitError::Redirected { reason };
         }
+        if any(&["not valid: is this a git repository?", "text/html", "invalid content-type"]) {
+            return GitError::NotGit { host, reason };
+        }
         let wrong_key = any(&["Host key verification failed", "host key is known", "REMOTE HOST IDENTIFICATION"]);
         if wrong_key {
             let reason = format!("{reason}; put its key into {}", self.settings.known_hosts.display());
@@ -295,18 +314,6 @@ pub(crate) async fn resolve(host: &Host, usual_port: u16, gate: &GitGate) -> Res
     // IPv4 first: a host without IPv6 of its own still gets IPv6 addresses from its resolver.
     let first = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
     first.copied().ok_or_else(|| unreachable("its name has no address".to_owned()))
-}
-
-/// A local repository, by the path the kernel knows it under, inside the allowed roots.
-fn local(path: &str, roots: &[String]) -> Result<String, GitError> {
-    let refused = || GitError::Refused(stead_core::remote::RepositoryRefused::Local { path: path.to_owned() });
-    let absent = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => GitError::NotFound { reason: format!("{path} is not there") },
-        _ => disk(Path::new(path))(error),
-    };
-    let real = std::fs::canonicalize(path).map_err(absent)?;
-    let inside = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok()).any(|root| real.starts_with(root));
-    real.to_str().filter(|text| inside && !text.contains(['%', '?', '#'])).map(str::to_owned).ok_or_else(refused)
 }
 
 /// A word for a shell.

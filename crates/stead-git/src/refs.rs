@@ -3,6 +3,7 @@
 use stead_core::repository::GitRef;
 
 use crate::error::GitError;
+use crate::mirror::Source;
 
 /// A commit, by its whole name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,22 +22,50 @@ fn is_short_commit(text: &str) -> bool {
     (7..40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// What of a repository is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Wanted {
+    /// The remote's default branch.
+    Default,
+    Reference(String),
+    PullRequest(u64),
+}
+
+impl Wanted {
+    pub(crate) fn of(source: &Source) -> Self {
+        match (&source.reference, source.pull_request) {
+            (Some(reference), _) => Self::Reference(reference.to_string()),
+            (None, Some(number)) => Self::PullRequest(number),
+            (None, None) => Self::Default,
+        }
+    }
+}
+
+/// The names of a pull request at GitHub, Gitea and Forgejo, and at GitLab.
+fn pull_request_names(number: u64) -> [String; 2] {
+    [format!("refs/pull/{number}/head"), format!("refs/merge-requests/{number}/head")]
+}
+
 /// What to ask a remote to list.
-pub(crate) fn patterns(reference: Option<&GitRef>) -> Vec<String> {
+pub(crate) fn patterns(wanted: &Wanted) -> Vec<String> {
     let mut patterns = vec!["HEAD".to_owned()];
-    if let Some(reference) = reference {
-        patterns.push(format!("refs/heads/{reference}"));
-        patterns.push(format!("refs/tags/{reference}"));
-        patterns.push(format!("refs/tags/{reference}^{{}}"));
-        if reference.as_str().starts_with("refs/") {
-            patterns.push(reference.to_string());
+    match wanted {
+        Wanted::Default => {}
+        Wanted::PullRequest(number) => patterns.extend(pull_request_names(*number)),
+        Wanted::Reference(reference) => {
+            patterns.push(format!("refs/heads/{reference}"));
+            patterns.push(format!("refs/tags/{reference}"));
+            patterns.push(format!("refs/tags/{reference}^{{}}"));
+            if reference.starts_with("refs/") {
+                patterns.push(reference.clone());
+            }
         }
     }
     patterns
 }
 
 /// Reads the answer of `ls-remote --symref`: a branch before a tag before any other name.
-pub(crate) fn choose(listing: &str, reference: Option<&GitRef>) -> Result<Target, GitError> {
+pub(crate) fn choose(listing: &str, wanted: &Wanted) -> Result<Target, GitError> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut default_branch = None;
     for line in listing.lines() {
@@ -49,13 +78,20 @@ pub(crate) fn choose(listing: &str, reference: Option<&GitRef>) -> Result<Target
         }
     }
     let named = |name: &str| found.iter().find(|(_, known)| *known == name).map(|(commit, _)| (*commit).to_owned());
-    let Some(reference) = reference else {
-        let commit = named("HEAD").ok_or(GitError::Empty)?;
-        // A default branch is a name from outside: one that is none of ours is treated as no name.
-        let branch = default_branch.filter(|name| name.parse::<GitRef>().is_ok());
-        return Ok(Target { commit, default_branch: branch.clone(), branch });
+    let text = match wanted {
+        Wanted::Default => {
+            let commit = named("HEAD").ok_or(GitError::Empty)?;
+            // The remote chose this name. One that is not valid counts as no name.
+            let branch = default_branch.filter(|name| name.parse::<GitRef>().is_ok());
+            return Ok(Target { commit, default_branch: branch.clone(), branch });
+        }
+        Wanted::PullRequest(number) => {
+            let commit = pull_request_names(*number).iter().find_map(|name| named(name));
+            let commit = commit.ok_or(GitError::MissingPullRequest { number: *number })?;
+            return Ok(Target { commit, branch: None, default_branch });
+        }
+        Wanted::Reference(reference) => reference.as_str(),
     };
-    let text = reference.as_str();
     let (branch, tag) = (named(&format!("refs/heads/{text}")), format!("refs/tags/{text}"));
     if let Some(commit) = branch {
         return Ok(Target { commit, branch: Some(text.to_owned()), default_branch });
@@ -80,16 +116,29 @@ mod tests {
         let listing = format!(
             "ref: refs/heads/trunk\tHEAD\n{a}\tHEAD\n{a}\trefs/heads/x\n{b}\trefs/tags/x\n{b}\trefs/tags/v1\n{c}\trefs/tags/v1^{{}}\n{b}\tother/refs/heads/x\n"
         );
-        let chosen =
-            |name: &str| choose(&listing, Some(&name.parse().unwrap())).map(|target| (target.commit, target.branch));
+        let chosen = |name: &str| {
+            choose(&listing, &Wanted::Reference(name.to_owned())).map(|target| (target.commit, target.branch))
+        };
         assert_eq!(chosen("x").unwrap(), (a.clone(), Some("x".to_owned())));
         assert_eq!(chosen("v1").unwrap(), (c, None));
         assert_eq!(chosen("nope").unwrap_err().code(), "git_ref_missing");
         assert!(matches!(chosen("abcdef1"), Err(GitError::ShortCommit { .. })));
-        let default = choose(&listing, None).unwrap();
+        let default = choose(&listing, &Wanted::Default).unwrap();
         assert_eq!((default.commit, default.branch.as_deref()), (a, Some("trunk")));
-        assert!(matches!(choose("", None), Err(GitError::Empty)));
-        let hostile = choose(&format!("ref: refs/heads/--x\tHEAD\n{b}\tHEAD\n"), None).unwrap();
+        assert!(matches!(choose("", &Wanted::Default), Err(GitError::Empty)));
+        let hostile = choose(&format!("ref: refs/heads/--x\tHEAD\n{b}\tHEAD\n"), &Wanted::Default).unwrap();
         assert_eq!(hostile.branch, None);
+    }
+
+    #[test]
+    fn a_pull_request_is_found_under_the_names_of_either_kind_of_host() {
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        for name in ["refs/pull/7/head", "refs/merge-requests/7/head"] {
+            assert!(patterns(&Wanted::PullRequest(7)).contains(&name.to_owned()));
+            let listing = format!("ref: refs/heads/main\tHEAD\n{a}\tHEAD\n{b}\t{name}\n");
+            let target = choose(&listing, &Wanted::PullRequest(7)).unwrap();
+            assert_eq!((target.commit, target.branch), (b.clone(), None), "{name}");
+            assert_eq!(choose(&listing, &Wanted::PullRequest(8)).unwrap_err().code(), "git_ref_missing");
+        }
     }
 }

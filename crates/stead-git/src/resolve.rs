@@ -1,17 +1,22 @@
 //! From a branch, a tag or nothing in particular to a commit that is in the mirror.
 //!
 //! Two steps, so that whoever asks can write down which commit it is before anything of it is fetched: [`Mirrors::name`], then
-//! [`Mirrors::bring`], which needs the remote's opinion no more.
+//! [`Mirrors::bring`], which fetches the commit, or asks the remote whether the mirror may serve it.
 
-use std::time::Instant;
+use std::path::Path;
 
+use stead_core::remote::Address;
 use stead_core::repository::GitRef;
 
-use crate::error::GitError;
+use crate::blocking::blocking;
+use crate::credential::Identity;
+use crate::error::{GitError, disk};
+use crate::known::Ask;
+use crate::local::LocalRepository;
 use crate::mirror::{Depth, Mirrors, Resolved, Source, Turn, has};
 use crate::network::{Purpose, Remote, Watch};
 use crate::progress::Progress;
-use crate::refs::{self, Target};
+use crate::refs::{self, Target, Wanted};
 
 impl Mirrors {
     /// Names the commit that is wanted, and makes sure that the mirror has it.
@@ -27,13 +32,14 @@ impl Mirrors {
         if let Some(commit) = source.reference.as_ref().map(GitRef::as_str).filter(|text| refs::is_commit(text)) {
             return Ok(Target { commit: commit.to_owned(), branch: None, default_branch: None });
         }
-        let asked = Instant::now();
+        let ask = Ask::now(self.settings().fresh);
         let mut turn = self.watched_turn(source, watch).await?;
-        if let Some(target) = turn.known.get(source.reference.as_ref(), asked, self.settings().fresh) {
+        let (who, wanted) = (self.identity(source)?, Wanted::of(source));
+        if let Some(target) = turn.known.get(who, &wanted, &ask) {
             return Ok(target);
         }
-        let target = self.ask(source, watch).await?;
-        turn.known.learn(source.reference.as_ref(), target.clone());
+        let target = refs::choose(&self.list(source, &refs::patterns(&wanted), watch).await?, &wanted)?;
+        turn.known.learn(who, wanted, target.clone());
         Ok(target)
     }
 
@@ -42,17 +48,27 @@ impl Mirrors {
         source.gate.judge(&source.url)?;
         let mirror = self.place(&source.url);
         let wanted = Depth::of(source.depth.or(self.settings().depth));
-        let turn = self.watched_turn(source, watch).await?;
+        let ask = Ask::now(self.settings().fresh);
+        let mut turn = self.watched_turn(source, watch).await?;
+        let who = self.identity(source)?;
         self.prepare(&mirror, &source.url).await?;
         self.touch(&mirror);
         let fetched = !has(&mirror, &target.commit, wanted);
-        let depth = if fetched { self.fetch(&mirror, source, &target, wanted, watch).await? } else { wanted };
+        let depth = if fetched {
+            self.fetch(&mirror, source, &target, wanted, watch).await?
+        } else {
+            if !turn.known.is_admitted(who, &ask) {
+                self.check_access(source, watch).await?;
+            }
+            wanted
+        };
+        turn.known.admit(who);
         drop(turn);
         if fetched {
             self.tidy_soon(&mirror);
         }
         let Target { commit, branch, default_branch } = target;
-        Ok(Resolved { commit, branch, default_branch, fetched, mirror, depth })
+        Ok(Resolved { commit, branch, default_branch, fetched, base: None, mirror, depth })
     }
 
     /// Whether the remote has a branch now; asked each time.
@@ -62,17 +78,35 @@ impl Mirrors {
         Ok(listing.lines().any(|line| line.split_once('\t').is_some_and(|(_, listed)| listed == name)))
     }
 
-    async fn ask(&self, source: &Source, watch: &dyn Watch) -> Result<Target, GitError> {
-        let reference = source.reference.as_ref();
-        refs::choose(&self.list(source, &refs::patterns(reference), watch).await?, reference)
+    fn identity(&self, source: &Source) -> Result<Identity, GitError> {
+        self.settings().identity(&source.gate.judge(&source.url)?)
+    }
+
+    /// Asks the remote whether this server may still read the repository, before the mirror serves
+    /// what it already has.
+    async fn check_access(&self, source: &Source, watch: &dyn Watch) -> Result<(), GitError> {
+        self.list(source, &["HEAD".to_owned()], watch).await.map(drop)
     }
 
     async fn list(&self, source: &Source, patterns: &[String], watch: &dyn Watch) -> Result<String, GitError> {
+        if let Address::Local { path } = source.gate.judge(&source.url)? {
+            let roots = source.gate.roots.clone();
+            let refs = blocking(move || LocalRepository::open(&path, &roots)?.refs()).await??;
+            if let Some(listing) = refs.listing(patterns) {
+                return Ok(listing);
+            }
+        }
         let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
-        let listing = remote.talk("list the repository's branches", Purpose::Fetch, watch, |git| {
-            git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(patterns)
-        });
-        Ok(String::from_utf8_lossy(&listing.await?).into_owned())
+        let listing = list_refs(&remote, patterns, None, watch).await?;
+        if listing.is_empty() && remote.is_http() {
+            // Git takes a web page for an empty repository. One that is a repository speaks git's protocol.
+            let trace = tempfile::NamedTempFile::new_in(self.home()).map_err(disk(self.home()))?;
+            list_refs(&remote, patterns, Some(trace.path()), watch).await?;
+            if trace.as_file().metadata().map_err(disk(trace.path()))?.len() == 0 {
+                return Err(remote.not_git());
+            }
+        }
+        Ok(String::from_utf8_lossy(&listing).into_owned())
     }
 
     /// The turn; that it is another's is told.
@@ -84,4 +118,21 @@ impl Mirrors {
         }
         self.turn(&mirror).await
     }
+}
+
+/// Asks a remote for these references. What the two said to each other is written to `trace`.
+async fn list_refs(
+    remote: &Remote<'_>,
+    patterns: &[String],
+    trace: Option<&Path>,
+    watch: &dyn Watch,
+) -> Result<Vec<u8>, GitError> {
+    let listing = remote.talk("list the repository's branches", Purpose::Fetch, watch, |git| {
+        let git = match trace {
+            Some(trace) => git.env("GIT_TRACE_PACKET", trace),
+            None => git,
+        };
+        git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(patterns)
+    });
+    listing.await
 }

@@ -63,7 +63,7 @@ impl Mirrors {
             *left = left.checked_sub(1).ok_or_else(|| failed(format!("there are more than {MOST}")))?;
             let deeper = deep.checked_sub(1).ok_or_else(|| failed(format!("they are more than {MOST_DEEP} deep")))?;
             let url = lead(&source.url, &url).map_err(failed)?;
-            let inner = Source { url, reference: None, ..source.clone() };
+            let inner = Source { url, reference: None, pull_request: None, ..source.clone() };
             let target = Target { commit, branch: None, default_branch: None };
             let brought = match self.bring(&inner, target, watch).await {
                 Ok(resolved) => Box::pin(self.gather(&inner, &resolved, watch, deeper, left)).await,

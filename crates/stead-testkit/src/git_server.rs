@@ -21,6 +21,8 @@ pub enum Fault {
     /// Sends everybody to this base URL.
     Redirect(String),
     Status(u16),
+    /// Answers everything with this web page.
+    Page(String),
     /// Takes the request and never answers.
     Silent,
     /// Ends each answer after so many bytes.
@@ -238,6 +240,10 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
         }
         Fault::Status(code) => {
             return write!(stream, "HTTP/1.1 {code} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+        Fault::Page(page) => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close";
+            return write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{page}", page.len());
         }
         Fault::Busy(1..) => {
             return write!(stream, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

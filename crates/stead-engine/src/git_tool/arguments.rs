@@ -20,9 +20,11 @@ pub(super) enum Ask {
     Clone,
     Fetch {
         branch: Option<GitRef>,
+        history: History,
     },
     Pull {
         branch: Option<GitRef>,
+        history: History,
     },
     Push {
         from: Option<GitRef>,
@@ -30,6 +32,21 @@ pub(super) enum Ask {
         force: bool,
     },
 }
+
+/// How much history a fetch brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum History {
+    /// What is new.
+    New,
+    /// This many commits of each line of history.
+    Depth(u64),
+    /// This many more than the workspace has.
+    Deepen(u64),
+    All,
+}
+
+/// The largest depth that git accepts.
+const MOST_DEPTH: u64 = 0x7fff_ffff;
 
 /// Commands that stay in the workspace.
 const LOCAL: &[&str] = &[
@@ -152,16 +169,35 @@ fn local(
 }
 
 fn remote(command: &str, args: Vec<String>, branch: Option<String>) -> Result<Ask, String> {
-    let (mut force, mut names) = (false, Vec::new());
-    for word in args.iter().chain(&branch) {
+    let (mut force, mut names, mut history) = (false, Vec::new(), History::New);
+    let mut words = args.iter().chain(&branch);
+    while let Some(word) = words.next() {
         match (command, word.as_str()) {
             ("push", "--force" | "-f") => force = true,
+            ("fetch" | "pull", "--unshallow") => history = History::All,
+            ("fetch" | "pull", option) if option.starts_with("--depth") || option.starts_with("--deepen") => {
+                let (name, value) = match option.split_once('=') {
+                    Some((name, value)) => (name, Some(value)),
+                    None => (option, words.next().map(String::as_str)),
+                };
+                history = read_history(name, value)?;
+            }
             ("push", "-u" | "--set-upstream") | ("pull", "--ff-only") | (_, "origin" | "--") => {}
             (_, option) if option.starts_with('-') => return Err(format!("{command} does not take '{option}' here.")),
             (_, name) => names.push(name.to_owned()),
         }
     }
-    let parse = |name: &str| name.parse::<GitRef>().map_err(|error| format!("{error}."));
+    // A branch by its full name is the same branch.
+    let parse = |name: &str| {
+        let name = name.strip_prefix("refs/heads/").unwrap_or(name);
+        name.parse::<GitRef>().map_err(|error| format!("{error}."))
+    };
+    let target = |name: &str| match parse(name)? {
+        branch if branch.as_str() == "HEAD" || branch.as_str().starts_with("refs/") => Err(format!(
+            "push goes to a branch of 'origin': '{branch}' is not one. Name it, as in HEAD:refs/heads/fix."
+        )),
+        branch => Ok(branch),
+    };
     let name = match names.as_slice() {
         [] => None,
         [name] => Some(name.as_str()),
@@ -173,19 +209,30 @@ fn remote(command: &str, args: Vec<String>, branch: Option<String>) -> Result<As
         }
         "clone" => Ask::Clone,
         "push" => {
-            let (from, to) = match name.map(|name| name.split_once(':').unwrap_or((name, name))) {
-                None => (None, None),
-                Some(("" | "+", _)) => return Err("push does not delete branches.".to_owned()),
-                Some((from, to)) => {
-                    force |= from.starts_with('+');
-                    (Some(parse(from.trim_start_matches('+'))?), Some(parse(to.trim_start_matches('+'))?))
-                }
+            force |= name.is_some_and(|name| name.starts_with('+'));
+            let (from, to) = match name.map(|name| name.trim_start_matches('+')) {
+                // The branch that is checked out.
+                None | Some("HEAD") => (None, None),
+                Some(name) => match name.split_once(':').unwrap_or((name, name)) {
+                    ("", _) => return Err("push does not delete branches.".to_owned()),
+                    (from, to) => (Some(parse(from)?), Some(target(to)?)),
+                },
             };
             Ask::Push { from, to, force }
         }
-        "pull" => Ask::Pull { branch: name.map(parse).transpose()? },
-        _ => Ask::Fetch { branch: name.map(parse).transpose()? },
+        "pull" => Ask::Pull { branch: name.map(parse).transpose()?, history },
+        _ => Ask::Fetch { branch: name.map(parse).transpose()?, history },
     })
+}
+
+fn read_history(name: &str, value: Option<&str>) -> Result<History, String> {
+    let count = value.and_then(|value| value.parse().ok()).filter(|count| (1..=MOST_DEPTH).contains(count));
+    let wrong = || format!("{name} takes a number of commits from 1 to {MOST_DEPTH}.");
+    match name {
+        "--depth" => count.map(History::Depth).ok_or_else(wrong),
+        "--deepen" => count.map(History::Deepen).ok_or_else(wrong),
+        other => Err(format!("fetch and pull take --depth, --deepen and --unshallow, not '{other}'.")),
+    }
 }
 
 fn text(values: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
@@ -255,5 +302,39 @@ mod tests {
             Ask::Push { from: main.clone(), to: main.clone(), force: false }
         );
         assert_eq!(ask(json!(["origin", "+main:main"])), Ask::Push { from: main.clone(), to: main, force: true });
+    }
+
+    #[test]
+    fn a_branch_by_its_full_name_is_that_branch() {
+        let read = |args: Value| Request::read(&json!({"command": "push", "args": args}));
+        let named = |name: &str| Some(name.parse::<GitRef>().unwrap());
+        for (args, from, to) in [
+            (json!(["origin", "HEAD:refs/heads/x"]), named("HEAD"), named("x")),
+            (json!(["origin", "refs/heads/a:refs/heads/b"]), named("a"), named("b")),
+            (json!(["origin", "refs/heads/a"]), named("a"), named("a")),
+            (json!(["origin", "HEAD"]), None, None),
+        ] {
+            assert_eq!(read(args.clone()).unwrap().ask, Ask::Push { from, to, force: false }, "{args}");
+        }
+        for wrong in ["HEAD:refs/tags/v1", "x:HEAD", "HEAD:refs/pull/1/head"] {
+            assert!(read(json!(["origin", wrong])).unwrap_err().contains("is not one"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn history_is_asked_for_in_numbers_that_git_takes() {
+        let read = |args: Value| match Request::read(&json!({"command": "fetch", "args": args})) {
+            Ok(Request { ask: Ask::Fetch { history, .. }, .. }) => Ok(history),
+            Ok(other) => panic!("{other:?}"),
+            Err(refusal) => Err(refusal),
+        };
+        assert_eq!(read(json!(["--unshallow"])), Ok(History::All));
+        assert_eq!(read(json!(["--depth=5", "origin", "main"])), Ok(History::Depth(5)));
+        assert_eq!(read(json!(["--deepen", "7"])), Ok(History::Deepen(7)));
+        for wrong in [json!(["--depth=0"]), json!(["--depth"]), json!(["--deepen=-1"]), json!(["--depth=99999999999"])]
+        {
+            assert!(read(wrong.clone()).unwrap_err().contains("takes a number"), "{wrong}");
+        }
+        assert!(read(json!(["--depth-of=1"])).unwrap_err().contains("not '--depth-of'"));
     }
 }

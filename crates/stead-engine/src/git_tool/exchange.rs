@@ -10,13 +10,18 @@ use stead_core::git_push::AtRemote;
 use stead_core::repository::GitRef;
 use stead_core::settled::{PushedBranch, ResolvedCommit};
 use stead_core::spec::RepositorySpec;
-use stead_git::{Accepted, FILTER, FILTER_PATH, ForPush, Lfs, Mirrors, Onto, Resolved, Source};
+use stead_git::{Accepted, FILTER, FILTER_PATH, ForPush, GitError, Lfs, Mirrors, Onto, Pack, Resolved, Source};
 
 use super::Said;
+use super::arguments::History;
 use super::inside::Inside;
 use crate::engine::Engine;
 use crate::open_session::OpenSession;
 use crate::repository::{Watcher, failure, mirrors, source};
+
+/// Where a repository lists the commits without their parents.
+const SHALLOW: &str = ".git/shallow";
+const MOST_SHALLOW_BYTES: u64 = 4 << 20;
 
 pub(super) struct Exchange<'a> {
     inside: &'a Inside<'a>,
@@ -61,6 +66,20 @@ impl<'a> Exchange<'a> {
         source
     }
 
+    /// The depth to ask the remote for; `None` for the session's usual one.
+    async fn depth(&self, history: History) -> Result<Option<u64>, Failure> {
+        Ok(match history {
+            History::New => None,
+            History::Depth(depth) => Some(depth),
+            History::All => Some(u64::MAX),
+            History::Deepen(more) => {
+                let counted = self.inside.ask(&["rev-list", "--count", "--first-parent", "HEAD"], "").await?;
+                let now: u64 = counted.and_then(|count| count.parse().ok()).unwrap_or(0);
+                Some(now.saturating_add(more))
+            }
+        })
+    }
+
     async fn resolve(&self, source: &Source) -> Result<Resolved, Failure> {
         self.mirrors.resolve(source, &self.watcher).await.map_err(|error| failure(&error))
     }
@@ -91,19 +110,55 @@ impl<'a> Exchange<'a> {
         let haves: Vec<String> =
             known.unwrap_or_default().lines().map(str::to_owned).chain(self.base.clone()).collect();
         let pack = self.mirrors.pack(resolved, &haves).await.map_err(|error| failure(&error))?;
-        if let Some(file) = pack.file {
-            let path = format!(".git/objects/pack/pack-{}.pack", resolved.commit);
-            self.inside.put(&path, file).await?;
-            self.add_shallow(&pack.shallow).await?;
-            if let Err(failure) = self.inside.tell(&["index-pack", "--strict", &path], "").await {
-                self.inside.remove(&path).await;
-                return Err(failure);
-            }
-        }
+        self.put_pack(pack, &resolved.commit).await?;
         self.bring_lfs(source, resolved).await?;
         if let Some(branch) = &resolved.branch {
             let name = format!("refs/remotes/origin/{branch}");
             self.inside.tell(&["update-ref", "-m", "fetch", &name, &resolved.commit], "").await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a pack into the repository under a name, and writes where history now ends.
+    async fn put_pack(&self, pack: Pack, name: &str) -> Result<(), Failure> {
+        let Some(file) = pack.file else { return Ok(()) };
+        let path = format!(".git/objects/pack/pack-{name}.pack");
+        self.inside.put(&path, file).await?;
+        let known = self.shallow().await?;
+        // Ends are only added before the objects are checked: a commit whose parents are missing is no error then.
+        let all: BTreeSet<String> = known.iter().chain(&pack.shallow).cloned().collect();
+        self.write_shallow(&known, &all).await?;
+        if let Err(failure) = self.inside.tell(&["index-pack", "--strict", &path], "").await {
+            self.inside.remove(&path).await;
+            return Err(failure);
+        }
+        let ends = all.iter().filter(|end| !pack.deepened.contains(*end) || pack.shallow.contains(end));
+        self.write_shallow(&all, &ends.cloned().collect()).await
+    }
+
+    /// Brings more of the history of a commit that the repository may have already.
+    async fn deepen(&self, resolved: &Resolved, history: History) -> Result<(), Failure> {
+        if history == History::New {
+            return Ok(());
+        }
+        let pack = self.mirrors.history(resolved).await.map_err(|error| failure(&error))?;
+        // Another name than that of the commit's first pack, and git's own form of one.
+        let name = format!("{}{:08x}", &resolved.commit[..32], pack.deepened.len());
+        self.put_pack(pack, &name).await
+    }
+
+    /// Brings the base branch of the pull request, if the task names one and the remote has it.
+    async fn bring_base(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
+        let Some(base) = &self.spec.base else { return Ok(()) };
+        let resolved = match self.mirrors.with_base(source, resolved.clone(), base, &self.watcher).await {
+            Ok(resolved) => resolved,
+            Err(GitError::MissingRef { .. }) => return Ok(()),
+            Err(error) => return Err(failure(&error)),
+        };
+        let Some((branch, commit)) = resolved.base() else { return Ok(()) };
+        self.deepen(&resolved, History::All).await?;
+        for name in [format!("refs/remotes/origin/{branch}"), format!("refs/heads/{branch}")] {
+            self.inside.tell(&["update-ref", "-m", "fetch", &name, commit], "").await?;
         }
         Ok(())
     }
@@ -148,19 +203,26 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    async fn add_shallow(&self, more: &[String]) -> Result<(), Failure> {
-        if more.is_empty() {
+    /// The commits whose parents the repository does not have on purpose.
+    async fn shallow(&self) -> Result<BTreeSet<String>, Failure> {
+        let mut known = String::new();
+        if let Some(file) = self.inside.take(SHALLOW, MOST_SHALLOW_BYTES).await? {
+            // A file that is not text was not written by git.
+            let _ = file.take(MOST_SHALLOW_BYTES).read_to_string(&mut known);
+        }
+        Ok(known.lines().filter(|line| is_commit(line)).map(str::to_owned).collect())
+    }
+
+    async fn write_shallow(&self, before: &BTreeSet<String>, after: &BTreeSet<String>) -> Result<(), Failure> {
+        if before == after {
             return Ok(());
         }
-        let mut known = String::new();
-        if let Some(file) = self.inside.take(".git/shallow", 1 << 20).await? {
-            // Whatever is not text is not what git wrote there.
-            let _ = file.take(1 << 20).read_to_string(&mut known);
+        if after.is_empty() {
+            self.inside.remove(SHALLOW).await;
+            return Ok(());
         }
-        let mut lines: Vec<&str> = known.lines().chain(more.iter().map(String::as_str)).collect();
-        lines.sort_unstable();
-        lines.dedup();
-        self.inside.put_text(".git/shallow", &format!("{}\n", lines.join("\n"))).await
+        let lines: String = after.iter().flat_map(|commit| [commit.as_str(), "\n"]).collect();
+        self.inside.put_text(SHALLOW, &lines).await
     }
 
     /// Makes a branch that a checkout names known, if the workspace does not know it and the remote does.
@@ -193,6 +255,7 @@ impl<'a> Exchange<'a> {
         let recorded = self.session.record(settled).await;
         recorded.map_err(|error| Failure::new("git_failed", format!("the commit could not be recorded: {error}")))?;
         self.bring(&source, &resolved).await?;
+        self.bring_base(&source, &resolved).await?;
         let checkout = match &resolved.branch {
             Some(branch) => {
                 vec!["checkout".to_owned(), "-B".to_owned(), branch.clone(), format!("refs/remotes/origin/{branch}")]
@@ -213,24 +276,34 @@ impl<'a> Exchange<'a> {
         current.and_then(|name| name.parse().ok()).ok_or_else(none)
     }
 
-    pub(super) async fn fetch(&self, named: Option<GitRef>) -> Result<Said, Failure> {
-        let branch = self.branch(named).await?;
-        let source = self.source(Some(branch.clone()));
+    pub(super) async fn fetch(&self, named: Option<GitRef>, history: History) -> Result<Said, Failure> {
+        // A pull request that is checked out has no branch, and is fetched by its number.
+        let branch = match (self.branch(named).await, self.spec.pull_request) {
+            (Ok(branch), _) => Some(branch),
+            (Err(_), Some(_)) => None,
+            (Err(none), None) => return Err(none),
+        };
+        let mut source = self.source(branch.clone());
+        source.depth = self.depth(history).await?.or(source.depth);
         let resolved = self.resolve(&source).await?;
         self.bring(&source, &resolved).await?;
-        let output = format!("origin/{branch} is {}\n", resolved.commit);
+        self.deepen(&resolved, history).await?;
+        let name = branch.map_or_else(|| "the pull request".to_owned(), |branch| format!("origin/{branch}"));
+        let output = format!("{name} is {}\n", resolved.commit);
         Ok(Said { exit_code: 0, output, truncated: false, timed_out: false, more: json!({"commit": resolved.commit}) })
     }
 
     /// Fetch, and go forward if that is all it takes.
-    pub(super) async fn pull(&self, named: Option<GitRef>) -> Result<Said, Failure> {
-        let fetched = self.fetch(named).await?;
+    pub(super) async fn pull(&self, named: Option<GitRef>, history: History) -> Result<Said, Failure> {
+        let fetched = self.fetch(named, history).await?;
         let commit = fetched.more["commit"].as_str().unwrap_or_default().to_owned();
         let merged = self.inside.say(["merge", "--ff-only", &commit].map(str::to_owned).into()).await?;
         Ok(Said { output: format!("{}{}", fetched.output, merged.output), more: fetched.more, ..merged })
     }
 
     pub(super) async fn push(&self, from: Option<GitRef>, to: Option<GitRef>, force: bool) -> Result<Said, Failure> {
+        let source = self.source(None);
+        self.mirrors.may_push_to(&source).map_err(|error| failure(&error))?;
         let from = self.branch(from).await?;
         let to = to.unwrap_or_else(|| from.clone());
         let onto = self.may_push(&to, force).await?;
@@ -239,7 +312,6 @@ impl<'a> Exchange<'a> {
         let none = || Failure::new("git_ref_missing", format!("the workspace has no branch '{from}'"));
         let commit = commit.filter(|commit| is_commit(commit)).ok_or_else(none)?;
         let pack = self.pack(&commit).await?;
-        let source = self.source(None);
         let accepted = self.mirrors.accept(&source, &commit, pack).await.map_err(|error| failure(&error))?;
         self.push_lfs(&source, &accepted, &to).await?;
         let order = ForPush { branch: to.clone(), force, onto };

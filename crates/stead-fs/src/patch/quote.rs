@@ -25,3 +25,28 @@ pub(super) fn quoted(prefix: &str, path: &WorkspacePath) -> String {
     out.push('"');
     out
 }
+
+/// The name behind what [`quoted`] wrote; `None` if that is not a form it writes.
+pub(super) fn unquoted(text: &str) -> Option<Vec<u8>> {
+    let Some(inner) = text.strip_prefix('"') else { return Some(text.as_bytes().to_vec()) };
+    let mut bytes = inner.strip_suffix('"')?.bytes();
+    let mut name = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            name.push(byte);
+            continue;
+        }
+        name.push(match bytes.next()? {
+            b'n' => b'\n',
+            b't' => b'\t',
+            plain @ (b'"' | b'\\') => plain,
+            first @ b'0'..=b'3' => {
+                let digit = |byte: u8| (b'0'..=b'7').contains(&byte).then(|| byte - b'0');
+                let (second, third) = (digit(bytes.next()?)?, digit(bytes.next()?)?);
+                (first - b'0') << 6 | second << 3 | third
+            }
+            _ => return None,
+        });
+    }
+    Some(name)
+}

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use stead_fs::{Digest, DiskFs, Filesystem, Permission, Recursion, WriteMode, patch};
+use stead_fs::{Digest, DiskFs, Filesystem, MemoryFs, Permission, Recursion, WriteMode, patch};
 
 use crate::harness::{NOW, fill, path};
 
@@ -15,6 +15,7 @@ fn check(before: impl Fn(&mut dyn Filesystem), change: impl Fn(&mut dyn Filesyst
     change(&mut second);
     let patch = patch::between(&first, &second).unwrap();
     if patch.unshown.is_empty() && !patch.text.is_empty() {
+        applies(&before, &second, &patch.text);
         let mut git = Command::new("git")
             .args(["apply", "--whitespace=nowarn", "-"])
             .current_dir(old.path())
@@ -27,6 +28,96 @@ fn check(before: impl Fn(&mut dyn Filesystem), change: impl Fn(&mut dyn Filesyst
         assert_eq!(first.tree_hash().unwrap(), second.tree_hash().unwrap(), "{}", patch.text);
     }
     patch
+}
+
+/// Applies the patch without git to trees of either kind; both must become the second tree.
+fn applies(before: &impl Fn(&mut dyn Filesystem), after: &dyn Filesystem, text: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut memory, mut disk) = (MemoryFs::new(), DiskFs::open(folder.path()).unwrap());
+    let trees: [&mut dyn Filesystem; 2] = [&mut memory, &mut disk];
+    for tree in trees {
+        before(tree);
+        apply(tree, text).unwrap_or_else(|error| panic!("{error}:\n{text}"));
+        assert_eq!(tree.tree_hash().unwrap(), after.tree_hash().unwrap(), "{text}");
+    }
+}
+
+fn apply(tree: &mut dyn Filesystem, text: &str) -> Result<(), patch::ApplyError> {
+    let stage = path(".stage");
+    tree.mkdir(&stage, NOW).unwrap();
+    let mut applying = patch::Applying::new(tree, stage.clone(), NOW);
+    let applied = applying.add_patch(text, |_| true).and_then(|()| applying.perform());
+    tree.delete(&stage, Recursion::Recursive).unwrap();
+    applied
+}
+
+/// A tree, a patch that does not fit it, and what the refusal says.
+#[track_caller]
+fn refuses(fill_tree: impl Fn(&mut dyn Filesystem), text: &str, why: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = DiskFs::open(folder.path()).unwrap();
+    fill_tree(&mut tree);
+    let before = tree.tree_hash().unwrap();
+    let refused = apply(&mut tree, text).unwrap_err().to_string();
+    assert!(refused.contains(why), "{refused}");
+    assert_eq!(tree.tree_hash().unwrap(), before, "something was applied: {text}");
+}
+
+const CHANGE: &str = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,1 +1,1 @@\n-one\n+two\n";
+
+fn new_link(path: &str, target: &str) -> String {
+    format!(
+        "diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,1 @@\n+{target}\n\\ No newline at end of file\n"
+    )
+}
+
+#[test]
+fn what_does_not_fit_changes_nothing() {
+    let plain = |fs: &mut dyn Filesystem| fill(fs, &[("a", "one\n"), ("d/b", "x\n")]);
+    for (second, why) in [
+        ("diff --git a/d/b b/d/b\n--- a/d/b\n+++ b/d/b\n@@ -1,1 +1,1 @@\n-other\n+y\n", "d/b is not what"),
+        ("diff --git a/d/b b/d/b\nnew file mode 100644\n", "d/b exists already"),
+        ("diff --git a/gone b/gone\ndeleted file mode 100644\n", "gone does not exist"),
+        ("diff --git a/d b/d\nnew file mode 100644\n", "d exists already"),
+        ("diff --git a/a/x b/a/x\nnew file mode 100644\n", "a/x would be written through"),
+        ("diff --git a/d/b b/d/b\ndeleted file mode 100644\n", "d/b is not what"),
+        (&new_link("l", "/etc"), "l would be a link"),
+        (&new_link("l", "../x"), "l would be a link"),
+        (&new_link("d/l", "../../x"), "d/l would be a link"),
+        ("diff --git a/../x b/../x\nnew file mode 100644\n", "cannot be read"),
+        ("diff --git a/x b/y\nnew file mode 100644\n", "cannot be read"),
+        ("diff --git a/x b/x\nnew file mode 104755\n", "cannot be read"),
+        ("diff --git a/x b/x\nnew file mode 100644\n@@ -0,0 +1,9 @@\n+x\n", "cannot be read"),
+        ("something else\n", "cannot be read"),
+    ] {
+        refuses(plain, &format!("{CHANGE}{second}"), why);
+    }
+    // Control: the first part alone fits.
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = DiskFs::open(folder.path()).unwrap();
+    plain(&mut tree);
+    apply(&mut tree, CHANGE).unwrap();
+    assert_eq!(tree.read_bytes(&path("a")).unwrap(), "two\n".as_bytes());
+}
+
+#[test]
+fn a_step_that_fails_undoes_those_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = DiskFs::open(folder.path()).unwrap();
+    fill(&mut tree, &[("a", "one\n"), ("d/gone", "x\n"), ("d/e/f", "x\n")]);
+    // A folder is to become a file, and an empty folder in it that no patch knows is in the way.
+    tree.mkdir(&path("z/empty"), NOW).unwrap();
+    fill(&mut tree, &[("z/f", "x\n")]);
+    let before = tree.tree_hash().unwrap();
+    let gone = |path: &str| {
+        format!(
+            "diff --git a/{path} b/{path}\ndeleted file mode 100644\n--- a/{path}\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"
+        )
+    };
+    let text = [CHANGE, &gone("d/gone"), &gone("d/e/f"), &new_link("new/link", "../a"), &gone("z/f")].concat();
+    let text = format!("{text}diff --git a/z b/z\nnew file mode 100644\n");
+    apply(&mut tree, &text).unwrap_err();
+    assert_eq!(tree.tree_hash().unwrap(), before);
 }
 
 #[test]

@@ -9,18 +9,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use stead_core::remote::{Address, GitGate};
 use tokio::task::JoinSet;
 use ureq::http::StatusCode;
 
 use super::batch::{Action, Actions, Answer, Due, MOST_OBJECTS, Operation, Question, Refusal};
-use super::files::{Files, LfsFile, beneath};
+use super::files::{Files, LfsFile};
 use super::objects::{Objects, Tally, Untrue};
 use super::pointer::Pointer;
-use super::way::{Way, blocking};
+use super::way::Way;
+use crate::blocking::blocking;
 use crate::checkout::Checkout;
 use crate::error::{GitError, disk};
+use crate::local::LocalRepository;
 use crate::mirror::{Mirrors, Resolved, Source, Turn};
 use crate::network::{Purpose, Watch};
 use crate::progress::Progress;
@@ -66,10 +67,11 @@ impl Mirrors {
         gate: &GitGate,
         watch: &dyn Watch,
     ) -> Result<Checkout, GitError> {
-        let source = Source { url: checkout.url.clone(), reference: None, depth: None, gate: gate.clone() };
+        let (url, gate) = (checkout.url.clone(), gate.clone());
+        let source = Source { url, reference: None, pull_request: None, depth: None, gate: gate.clone() };
         checkout.lfs = Some(self.bring_lfs(&source, &checkout.resolved, watch).await?);
         for submodule in &mut checkout.submodules {
-            let inner = Box::pin(self.with_lfs(submodule.checkout.clone(), gate, watch)).await?;
+            let inner = Box::pin(self.with_lfs(submodule.checkout.clone(), &gate, watch)).await?;
             submodule.checkout = inner;
         }
         Ok(checkout)
@@ -97,7 +99,11 @@ impl Mirrors {
         let _waiting = Waiting(tally.clone());
         let work = async {
             match source.gate.judge(&source.url)? {
-                Address::Local { path } => copy_local(&path, &missing, &files.objects, &tally).await,
+                Address::Local { path } => {
+                    let roots = source.gate.roots.clone();
+                    let repository = blocking(move || LocalRepository::open(&path, &roots)).await??;
+                    copy_local(Arc::new(repository), &missing, &files.objects, &tally).await
+                }
                 _ => self.download(source, resolved, &missing, &files.objects, &tally, watch).await,
             }
         };
@@ -244,30 +250,23 @@ pub(super) fn why(untrue: Untrue, file: &LfsFile, from: Option<String>) -> GitEr
 }
 
 /// From a repository on this machine: where git-lfs itself keeps them.
-async fn copy_local(path: &str, missing: &[LfsFile], objects: &Objects, tally: &Arc<Tally>) -> Result<(), GitError> {
+async fn copy_local(
+    repository: Arc<LocalRepository>,
+    missing: &[LfsFile],
+    objects: &Objects,
+    tally: &Arc<Tally>,
+) -> Result<(), GitError> {
     for file in missing {
-        let (root, objects, wanted, counted) = (path.to_owned(), objects.clone(), file.clone(), tally.clone());
+        let (repository, objects, wanted, counted) = (repository.clone(), objects.clone(), file.clone(), tally.clone());
         let copied = blocking(move || {
-            let absent =
-                || wanted.missing("the repository on this machine has it in neither lfs/objects nor .git/lfs/objects");
-            let places = ["lfs/objects", ".git/lfs/objects"];
-            let found = places.iter().find_map(|place| {
-                let below = PathBuf::from(place).join(wanted.pointer.oid.path());
-                open_plain(Path::new(&root), &below).ok()
-            });
-            let found = found.ok_or_else(absent)?;
+            let absent = |_| wanted.missing("the repository on this machine does not have it in its lfs/objects");
+            let found = repository.lfs_object(&PathBuf::from(wanted.pointer.oid.path())).map_err(absent)?;
             objects.take(&wanted.pointer, found, &counted).map_err(|untrue| why(untrue, &wanted, None))
         });
         copied.await??;
         tally.objects.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
-}
-
-/// A plain file of a directory that others may write: by no link, and no device.
-fn open_plain(root: &Path, path: &Path) -> std::io::Result<File> {
-    let file = File::from(beneath(root, path, OFlags::NONBLOCK)?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::ErrorKind::InvalidInput.into()) }
 }
 
 /// Tells how far it is, now and then.

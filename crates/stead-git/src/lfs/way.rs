@@ -15,6 +15,7 @@ use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
 use super::batch::{Action, Answer, MEDIA_TYPE, Question};
 use super::http::{MOST_ANSWER, Origin, agent, failed, said, words};
+use crate::blocking::blocking;
 use crate::credential::{Credential, Password};
 use crate::error::GitError;
 use crate::mirror::{Settings, Source};
@@ -246,10 +247,4 @@ impl Way {
     pub(super) fn patience(&self) -> Patience {
         Patience::new(&self.settings, self.host())
     }
-}
-
-/// On a thread that may wait.
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, GitError> {
-    let interrupted = |_| GitError::Lfs { reason: "the work was interrupted".to_owned() };
-    tokio::task::spawn_blocking(work).await.map_err(interrupted)
 }

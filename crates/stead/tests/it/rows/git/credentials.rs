@@ -10,10 +10,10 @@ use stead_testkit::{Fault, GitServer, TestServer};
 use super::{active, agent, failed, git, git_ok, sh, start};
 use crate::rows::server;
 
-const CANARY: &str = "kanari3nvogel-t0ken";
+pub(in crate::rows) const CANARY: &str = "kanari3nvogel-t0ken";
 
 /// A server that has a token for this git server, which wants it.
-pub(super) fn with_token(git: &GitServer) -> TestServer {
+pub(in crate::rows) fn with_token(git: &GitServer) -> TestServer {
     let mut server = server();
     let token = server.home().join("git-token");
     std::fs::write(&token, format!("{CANARY}\n")).unwrap();

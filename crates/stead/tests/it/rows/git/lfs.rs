@@ -9,7 +9,7 @@ use super::{active, agent, change, failed, git_server, sh, start, with_settings}
 const ATTRIBUTES: &str = "*.bin filter=lfs diff=lfs merge=lfs -text\n";
 
 /// A repository whose `*.bin` files are pointers to these contents.
-fn repository(git: &GitServer, name: &str, contents: &[(&str, &[u8])]) -> Repository {
+pub(in crate::rows) fn repository(git: &GitServer, name: &str, contents: &[(&str, &[u8])]) -> Repository {
     let pointers: Vec<(&str, String)> =
         contents.iter().map(|(path, content)| (*path, git.keep(name, content))).collect();
     with_pointers(git, name, &pointers)

@@ -1,10 +1,10 @@
 //! Repositories: rows G1 to G9, against git's own server over HTTP and ssh.
 
 mod clone;
-mod credentials;
+pub(in crate::rows) mod credentials;
 mod crowd;
 mod hostile;
-mod lfs;
+pub(in crate::rows) mod lfs;
 mod lfs_push;
 mod mirror;
 mod recovery;
@@ -19,14 +19,14 @@ use stead_testkit::{GitServer, TestServer};
 use super::{native, server};
 
 /// A server that may go to this git server, and an agent type `g` with boxes.
-fn git_server() -> (TestServer, GitServer) {
+pub(in crate::rows) fn git_server() -> (TestServer, GitServer) {
     let (server, git) = (server(), GitServer::start());
     allow(&server, &git);
     (server, git)
 }
 
 /// A server with these settings of `[git]`.
-fn with_settings(git: &GitServer, settings: &str) -> TestServer {
+pub(in crate::rows) fn with_settings(git: &GitServer, settings: &str) -> TestServer {
     let mut server = server();
     std::fs::write(server.home().join("stead.toml"), format!("[git]\n{settings}")).unwrap();
     server.restart(None);
@@ -34,18 +34,18 @@ fn with_settings(git: &GitServer, settings: &str) -> TestServer {
     server
 }
 
-fn allow(server: &TestServer, git: &GitServer) {
+pub(in crate::rows) fn allow(server: &TestServer, git: &GitServer) {
     server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
 }
 
 /// Declares the agent type `g`: native boxes, a workspace required.
-fn agent(server: &TestServer, more: Value) {
+pub(in crate::rows) fn agent(server: &TestServer, more: Value) {
     native::build_init();
     server.agent_type("g", boxed(more));
 }
 
 /// Gives the agent type `g` another workspace config.
-fn change(server: &TestServer, more: Value) {
+pub(in crate::rows) fn change(server: &TestServer, more: Value) {
     server.client().put("/agent-types/g/workspace-config", boxed(more)).expect(200);
 }
 
@@ -56,13 +56,13 @@ fn boxed(more: Value) -> Value {
 }
 
 /// A session of `g` whose task has this context.
-fn start(server: &TestServer, context: Value) -> Value {
+pub(in crate::rows) fn start(server: &TestServer, context: Value) -> Value {
     server.session(json!({"agent_type": "g", "task": {"context": context}}))
 }
 
 /// The same, which must come to be active.
 #[track_caller]
-fn active(server: &TestServer, context: Value) -> Value {
+pub(in crate::rows) fn active(server: &TestServer, context: Value) -> Value {
     let session = start(server, context);
     assert_eq!((&session["status"], &session["degraded"]), (&json!("active"), &json!(false)), "{session}");
     session
@@ -70,7 +70,7 @@ fn active(server: &TestServer, context: Value) -> Value {
 
 /// What a command in the box says on its output.
 #[track_caller]
-fn sh(server: &TestServer, session: &Value, command: &str) -> String {
+pub(in crate::rows) fn sh(server: &TestServer, session: &Value, command: &str) -> String {
     let answer = server.tool(session, "bash", json!({"command": command}));
     let result = &answer["result"];
     assert_eq!((&answer["ok"], &result["exit_code"]), (&json!(true), &json!(0)), "{answer}");
@@ -79,7 +79,7 @@ fn sh(server: &TestServer, session: &Value, command: &str) -> String {
 
 /// The failure of the only provider that was asked, by its code, and the session's own sentence.
 #[track_caller]
-fn failed(session: &Value) -> (String, String) {
+pub(in crate::rows) fn failed(session: &Value) -> (String, String) {
     assert_eq!(session["status"], "failed", "{session}");
     let failure = &session["workspace"]["failures"][0];
     (failure["code"].as_str().unwrap().to_owned(), failure["message"].as_str().unwrap().to_owned())
@@ -87,13 +87,13 @@ fn failed(session: &Value) -> (String, String) {
 
 /// A call of the git tool that must be let through.
 #[track_caller]
-fn git(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> Value {
+pub(in crate::rows) fn git(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> Value {
     server.tool(session, "git", json!({"command": command, "args": args}))
 }
 
 /// The same, which must succeed; gives git's output.
 #[track_caller]
-fn git_ok(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> String {
+pub(in crate::rows) fn git_ok(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> String {
     let answer = git(server, session, command, args);
     assert_eq!((&answer["ok"], &answer["result"]["exit_code"]), (&json!(true), &json!(0)), "{answer}");
     answer["result"]["output"].as_str().unwrap().to_owned()

@@ -31,3 +31,8 @@ mod clock_steps;
 mod copied_home;
 mod home_gone;
 mod power;
+mod apply;
+mod git_hosts;
+mod local_repositories;
+mod private_mirrors;
+mod pull_requests;

@@ -1,0 +1,385 @@
+//! Applies a patch to a directory without running anything.
+//!
+//! First the whole result is worked out and written into a staging directory inside the tree. Then
+//! the files change places. Whatever fails is undone, so the patch is applied as a whole or not at
+//! all. No file is written through a symbolic link, and no link is made that leads out of the tree.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::links::leads_out;
+use super::placing::place;
+use super::sections::{self, Mode, Section, Step};
+use crate::digest::Digest;
+use crate::entry::{Kind, Permission};
+use crate::error::FsError;
+use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Walk, WriteMode};
+use crate::path::WorkspacePath;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    #[error("line {line} of the patch cannot be read")]
+    Malformed { line: usize },
+    #[error("{path} {conflict}")]
+    Conflict { path: WorkspacePath, conflict: Conflict },
+    #[error(transparent)]
+    Fs(#[from] FsError),
+}
+
+/// Why a path cannot become what the patch says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    #[error("exists already")]
+    Exists,
+    #[error("does not exist")]
+    Missing,
+    #[error("is not what the session began with")]
+    Differs,
+    #[error("is neither a plain file nor a link in the directory")]
+    NotPlain,
+    #[error("would be written through a link or a file")]
+    Parent,
+    #[error("would be a link that leads out of the directory")]
+    LinkOut,
+    #[error("is larger than a patch can change")]
+    TooLarge,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    Nothing,
+    Directory,
+    File,
+    Link(Vec<u8>),
+    Other,
+}
+
+/// What a path becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Becomes {
+    Nothing,
+    /// The content is at this path of the staging directory.
+    File {
+        staged: WorkspacePath,
+        permission: Option<Permission>,
+    },
+    Link(Vec<u8>),
+}
+
+/// A tree as it will be.
+pub(super) struct View<'a> {
+    fs: &'a dyn Filesystem,
+    changes: &'a BTreeMap<WorkspacePath, Becomes>,
+}
+
+impl View<'_> {
+    pub(super) fn entry(&self, path: &WorkspacePath) -> Result<Entry, FsError> {
+        match self.changes.get(path) {
+            Some(Becomes::Nothing) => Ok(Entry::Nothing),
+            Some(Becomes::File { .. }) => Ok(Entry::File),
+            Some(Becomes::Link(target)) => Ok(Entry::Link(target.clone())),
+            None => entry(self.fs, path),
+        }
+    }
+}
+
+fn entry(fs: &dyn Filesystem, path: &WorkspacePath) -> Result<Entry, FsError> {
+    match fs.stat_entry(path) {
+        Ok(found) => Ok(match found.kind {
+            Kind::Directory => Entry::Directory,
+            Kind::File => Entry::File,
+            Kind::Symlink => Entry::Link(fs.read_link(path)?),
+            Kind::Special => Entry::Other,
+        }),
+        Err(FsError::NotFound { .. } | FsError::NotDirectory { .. }) => Ok(Entry::Nothing),
+        Err(error) => Err(error),
+    }
+}
+
+/// A patch on its way into a tree.
+pub struct Applying<'a> {
+    fs: &'a mut dyn Filesystem,
+    /// An empty directory of the tree that nobody else uses; its owner removes it.
+    stage: WorkspacePath,
+    staged: usize,
+    at_millis: i64,
+    changes: BTreeMap<WorkspacePath, Becomes>,
+}
+
+impl<'a> Applying<'a> {
+    pub fn new(fs: &'a mut dyn Filesystem, stage: WorkspacePath, at_millis: i64) -> Self {
+        Self { fs, stage, staged: 0, at_millis, changes: BTreeMap::new() }
+    }
+
+    /// Works out what a patch makes of the tree. Sections of files without a text are left out, and
+    /// so are paths that are not `wanted`.
+    pub fn add_patch(&mut self, text: &str, wanted: impl Fn(&WorkspacePath) -> bool) -> Result<(), ApplyError> {
+        let mut sections = sections::read(text)?;
+        sections.retain(|section| !section.is_binary && wanted(&section.path));
+        // Deletions first: a file can take the place of a folder that they empty.
+        sections.sort_by_key(|section| section.step != Step::Delete);
+        for section in &sections {
+            self.check_parents(&section.path)?;
+            self.add_section(section)?;
+        }
+        Ok(())
+    }
+
+    /// Stages a file that no patch can hold. The file there now must have the content `before`.
+    /// Gives the stream to write the new content to; [`Applying::finish_file`] ends it.
+    pub fn begin_file(
+        &mut self,
+        path: &WorkspacePath,
+        before: Option<Digest>,
+    ) -> Result<(WorkspacePath, Box<dyn FileWriter + '_>), ApplyError> {
+        self.check_before(path, before)?;
+        let staged = self.next_staged()?;
+        let writer = self.fs.open_write(&staged, WriteMode::Create, self.at_millis)?;
+        Ok((staged, writer))
+    }
+
+    pub fn finish_file(&mut self, path: &WorkspacePath, staged: WorkspacePath, permission: Permission) {
+        self.changes.insert(path.clone(), Becomes::File { staged, permission: Some(permission) });
+    }
+
+    /// Removes a file that no patch can hold, if it has the content `before`.
+    pub fn remove_file(&mut self, path: &WorkspacePath, before: Option<Digest>) -> Result<(), ApplyError> {
+        self.check_before(path, before)?;
+        self.changes.insert(path.clone(), Becomes::Nothing);
+        Ok(())
+    }
+
+    fn check_before(&self, path: &WorkspacePath, before: Option<Digest>) -> Result<(), ApplyError> {
+        self.check_parents(path)?;
+        let now = match self.view().entry(path)? {
+            Entry::Nothing => None,
+            Entry::File if !self.changes.contains_key(path) => Some(self.fs.hash(path)?),
+            _ => return Err(conflict(path, Conflict::NotPlain)),
+        };
+        if now == before { Ok(()) } else { Err(conflict(path, Conflict::Differs)) }
+    }
+
+    fn add_section(&mut self, section: &Section<'_>) -> Result<(), ApplyError> {
+        let path = &section.path;
+        let fail = |why| Err(conflict(path, why));
+        let now = self.view().entry(path)?;
+        let (text, was_link) = match (section.step, &now) {
+            (Step::Create(mode), Entry::Nothing) => (Vec::new(), mode == Mode::Link),
+            (Step::Create(mode), Entry::Directory) if self.is_emptied(path)? => (Vec::new(), mode == Mode::Link),
+            (Step::Create(_), _) => return fail(Conflict::Exists),
+            (_, Entry::Nothing) => return fail(Conflict::Missing),
+            (_, Entry::Link(target)) => (target.clone(), true),
+            (_, Entry::File) => (self.text(path)?, false),
+            (_, Entry::Directory | Entry::Other) => return fail(Conflict::NotPlain),
+        };
+        let Some(result) = place(&text, &section.hunks) else { return fail(Conflict::Differs) };
+        let becomes = match section.step {
+            Step::Delete if result.is_empty() => Becomes::Nothing,
+            Step::Delete => return fail(Conflict::Differs),
+            Step::Modify(Some(Mode::Link)) => return fail(Conflict::NotPlain),
+            Step::Modify(Some(_)) if was_link => return fail(Conflict::NotPlain),
+            Step::Create(_) | Step::Modify(_) if was_link => Becomes::Link(result),
+            Step::Create(mode) | Step::Modify(Some(mode)) => self.stage(&result, Some(permission(mode)))?,
+            Step::Modify(None) => self.stage(&result, None)?,
+        };
+        self.changes.insert(path.clone(), becomes);
+        Ok(())
+    }
+
+    /// The text of a file as it is by now.
+    fn text(&self, path: &WorkspacePath) -> Result<Vec<u8>, ApplyError> {
+        let at = match self.changes.get(path) {
+            Some(Becomes::File { staged, .. }) => staged,
+            _ => path,
+        };
+        match self.fs.read_bytes(at) {
+            Ok(bytes) => Ok(bytes.to_vec()),
+            Err(FsError::TooLarge { .. }) => Err(conflict(path, Conflict::TooLarge)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn stage(&mut self, content: &[u8], permission: Option<Permission>) -> Result<Becomes, ApplyError> {
+        let staged = self.next_staged()?;
+        let bytes = bytes::Bytes::copy_from_slice(content);
+        self.fs.write_bytes(&staged, bytes, WriteMode::Create, self.at_millis)?;
+        Ok(Becomes::File { staged, permission })
+    }
+
+    fn next_staged(&mut self) -> Result<WorkspacePath, FsError> {
+        self.staged += 1;
+        Ok(self.stage.join(format!("new-{}", self.staged).as_bytes())?)
+    }
+
+    fn view(&self) -> View<'_> {
+        View { fs: self.fs, changes: &self.changes }
+    }
+
+    /// Whether nothing is left of a folder but folders.
+    fn is_emptied(&self, folder: &WorkspacePath) -> Result<bool, FsError> {
+        let mut emptied = true;
+        self.fs.walk(folder, &mut |walked| {
+            emptied &= walked.kind == Kind::Directory || self.changes.get(&walked.path) == Some(&Becomes::Nothing);
+            if emptied { ControlFlow::Continue(Walk::Continue) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(emptied)
+    }
+
+    /// Every folder above a path must be a directory, or be missing.
+    fn check_parents(&self, path: &WorkspacePath) -> Result<(), ApplyError> {
+        let view = self.view();
+        let mut folder = WorkspacePath::root();
+        for name in path.segments().take(path.depth().saturating_sub(1)) {
+            folder = folder.joined(name);
+            match view.entry(&folder)? {
+                Entry::Directory => {}
+                Entry::Nothing => return Ok(()),
+                Entry::File | Entry::Link(_) | Entry::Other => return Err(conflict(path, Conflict::Parent)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the result is one that may be: called when everything is added, before [`Self::perform`].
+    pub fn check(&self) -> Result<(), ApplyError> {
+        let view = self.view();
+        for (path, becomes) in &self.changes {
+            if *becomes != Becomes::Nothing {
+                self.check_parents(path)?;
+            }
+            if let Becomes::Link(target) = becomes
+                && leads_out(path, target, &view)?
+            {
+                return Err(conflict(path, Conflict::LinkOut));
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the tree, or leaves it as it was.
+    pub fn perform(mut self) -> Result<(), ApplyError> {
+        self.check()?;
+        let mut undo = Vec::new();
+        let changed = self.change(&mut undo);
+        if changed.is_err() {
+            for step in undo.into_iter().rev() {
+                // The error that counts is the first one.
+                let _ = self.undo(step);
+            }
+        }
+        changed
+    }
+
+    fn change(&mut self, undo: &mut Vec<Undo>) -> Result<(), ApplyError> {
+        let changes = std::mem::take(&mut self.changes);
+        let mut backups = 0;
+        let mut kept = BTreeMap::new();
+        // Deepest first: a folder that becomes a file is empty by then.
+        for (path, becomes) in changes.iter().rev() {
+            backups += 1;
+            let backup = self.stage.join(format!("old-{backups}").as_bytes()).map_err(FsError::from)?;
+            match (entry(self.fs, path)?, becomes) {
+                (Entry::Nothing | Entry::Directory, _) => {}
+                (Entry::File, Becomes::File { .. }) => {
+                    copy(self.fs, path, &backup, WriteMode::Create, self.at_millis)?;
+                    kept.insert(path, backup);
+                }
+                _ => {
+                    self.fs.rename(path, &backup, self.at_millis)?;
+                    undo.push(Undo::Move { from: backup, to: path.clone() });
+                    self.remove_empty(path, undo)?;
+                }
+            }
+        }
+        for (path, becomes) in &changes {
+            match becomes {
+                Becomes::Nothing => {}
+                Becomes::Link(target) => {
+                    self.fs.symlink(path, target, self.at_millis)?;
+                    undo.push(Undo::Delete(path.clone()));
+                }
+                Becomes::File { staged, permission } => {
+                    match kept.remove(path) {
+                        // The file keeps its owner and its mode, without set-id bits.
+                        Some(backup) => {
+                            let was = self.fs.stat_entry(path)?.permission;
+                            undo.push(Undo::Restore { path: path.clone(), backup, permission: was });
+                            copy(self.fs, staged, path, WriteMode::Overwrite, self.at_millis)?;
+                        }
+                        None => {
+                            self.fs.rename(staged, path, self.at_millis)?;
+                            undo.push(Undo::Delete(path.clone()));
+                        }
+                    }
+                    if let Some(permission) = permission {
+                        self.fs.set_permission(path, *permission, self.at_millis)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the folders above a path that nothing is left in.
+    fn remove_empty(&mut self, path: &WorkspacePath, undo: &mut Vec<Undo>) -> Result<(), FsError> {
+        let mut above = path.parent();
+        while let Some(folder) = above.filter(|folder| !folder.is_root()) {
+            match self.fs.delete(&folder, Recursion::EmptyOnly) {
+                Ok(_) => undo.push(Undo::MakeFolder(folder.clone())),
+                Err(FsError::DirectoryNotEmpty { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            above = folder.parent();
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self, step: Undo) -> Result<(), FsError> {
+        match step {
+            Undo::Move { from, to } => self.fs.rename(&from, &to, self.at_millis),
+            Undo::MakeFolder(path) => self.fs.mkdir(&path, self.at_millis),
+            Undo::Delete(path) => {
+                self.fs.delete(&path, Recursion::EmptyOnly)?;
+                self.remove_empty(&path, &mut Vec::new())
+            }
+            Undo::Restore { path, backup, permission } => {
+                copy(self.fs, &backup, &path, WriteMode::Overwrite, self.at_millis)?;
+                self.fs.set_permission(&path, permission, self.at_millis)
+            }
+        }
+    }
+}
+
+/// How one step is undone.
+enum Undo {
+    Move { from: WorkspacePath, to: WorkspacePath },
+    MakeFolder(WorkspacePath),
+    Delete(WorkspacePath),
+    Restore { path: WorkspacePath, backup: WorkspacePath, permission: Permission },
+}
+
+fn copy(
+    fs: &mut dyn Filesystem,
+    from: &WorkspacePath,
+    to: &WorkspacePath,
+    mode: WriteMode,
+    at_millis: i64,
+) -> Result<(), FsError> {
+    let failed = |source| FsError::Io { action: "copy", path: from.clone(), source };
+    let content = fs.open_walked(from)?;
+    let mut writer = fs.open_write(to, mode, at_millis)?;
+    match content {
+        Content::Bytes(bytes) => writer.write_all(&bytes).map_err(failed)?,
+        Content::Stream { mut reader, .. } => std::io::copy(&mut reader, &mut writer).map(drop).map_err(failed)?,
+    }
+    writer.finish().map(drop)
+}
+
+fn permission(mode: Mode) -> Permission {
+    if mode == Mode::Executable { Permission::Executable } else { Permission::Plain }
+}
+
+fn conflict(path: &WorkspacePath, conflict: Conflict) -> ApplyError {
+    ApplyError::Conflict { path: path.clone(), conflict }
+}

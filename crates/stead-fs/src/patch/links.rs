@@ -1,0 +1,47 @@
+//! Whether a symbolic link of a patch stays in the directory.
+
+use super::apply::{Entry, View};
+use crate::error::FsError;
+use crate::path::WorkspacePath;
+
+/// As many links as a kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// Whether following a link leads out of the directory: by an absolute target, by `..`, or by way of
+/// another link. `view` is the directory as it will be.
+pub(super) fn leads_out(path: &WorkspacePath, target: &[u8], view: &View<'_>) -> Result<bool, FsError> {
+    let mut at: Vec<Vec<u8>> = path.segments().map(<[u8]>::to_vec).collect();
+    at.pop();
+    let mut ahead = parts(target);
+    let mut followed = 0;
+    if target.starts_with(b"/") {
+        return Ok(true);
+    }
+    while let Some(part) = ahead.pop() {
+        match part.as_slice() {
+            b"" | b"." => continue,
+            b".." => {
+                if at.pop().is_none() {
+                    return Ok(true);
+                }
+                continue;
+            }
+            _ => at.push(part),
+        }
+        let Ok(here) = WorkspacePath::from_segments(at.iter().map(Vec::as_slice)) else { return Ok(true) };
+        if let Entry::Link(next) = view.entry(&here)? {
+            followed += 1;
+            if followed > MOST_LINKS || next.starts_with(b"/") {
+                return Ok(true);
+            }
+            at.pop();
+            ahead.extend(parts(&next));
+        }
+    }
+    Ok(false)
+}
+
+/// The names of a path, the last one first.
+fn parts(path: &[u8]) -> Vec<Vec<u8>> {
+    path.split(|byte| *byte == b'/').rev().map(<[u8]>::to_vec).collect()
+}

@@ -1,0 +1,73 @@
+//! The branch that a pull request goes to, with enough history to compare it with the pull request.
+//!
+//! `git diff base...HEAD` needs the commit where the two parted. A shallow fetch does not have it,
+//! so history is fetched in growing steps until it is there.
+
+use std::time::Duration;
+
+use stead_core::repository::GitRef;
+
+use crate::command::Ended;
+use crate::error::GitError;
+use crate::mirror::{Base, Depth, Mirrors, Resolved, Source};
+use crate::network::Watch;
+use crate::refs::Target;
+
+/// Commits of history that are tried one after the other; in the end all of it.
+const STEPS: [Option<u64>; 3] = [Some(64), Some(1024), Some(u64::MAX)];
+const SHORT: Duration = Duration::from_secs(120);
+
+impl Resolved {
+    /// The base branch and its commit.
+    pub fn base(&self) -> Option<(&str, &str)> {
+        self.base.as_ref().map(|base| (base.branch.as_str(), base.commit.as_str()))
+    }
+}
+
+impl Mirrors {
+    /// Fetches the base branch of a checkout, and gives the checkout with it.
+    pub async fn with_base(
+        &self,
+        source: &Source,
+        resolved: Resolved,
+        base: &GitRef,
+        watch: &dyn Watch,
+    ) -> Result<Resolved, GitError> {
+        let mut at = Source { reference: Some(base.clone()), pull_request: None, ..source.clone() };
+        let target = self.name(&at, watch).await?;
+        let Some(branch) = target.branch.clone() else {
+            return Err(GitError::MissingRef { reference: base.to_string() });
+        };
+        let Resolved { commit, branch: own, default_branch, .. } = resolved.clone();
+        if own.as_deref() == Some(base.as_str()) {
+            return Ok(resolved);
+        }
+        let own = Target { commit, branch: own, default_branch };
+        let mut resolved = resolved;
+        for depth in std::iter::once(source.depth.or(self.settings().depth)).chain(STEPS) {
+            if Depth::of(depth) < resolved.depth {
+                continue;
+            }
+            at.depth = depth;
+            let of_own = Source { depth, ..source.clone() };
+            let brought = self.bring(&of_own, own.clone(), watch).await?;
+            resolved = Resolved { fetched: resolved.fetched || brought.fetched, ..brought };
+            self.bring(&at, target.clone(), watch).await?;
+            if self.have_common_commit(&resolved, &target.commit).await? {
+                break;
+            }
+        }
+        // Histories that have nothing in common can still be compared with `git diff base HEAD`.
+        Ok(Resolved { base: Some(Base { branch, commit: target.commit }), ..resolved })
+    }
+
+    async fn have_common_commit(&self, resolved: &Resolved, other: &str) -> Result<bool, GitError> {
+        let git = self.git().on(&resolved.mirror).args(["merge-base", "--end-of-options", &resolved.commit, other]);
+        match git.run(SHORT, |_| ()).await {
+            Ok(_) => Ok(true),
+            // Git says nothing about two commits without a common one.
+            Err(Ended::Failed { words }) if words.trim().is_empty() => Ok(false),
+            Err(ended) => Err(ended.error("compare the base branch", SHORT, self.settings().most_bytes)),
+        }
+    }
+}

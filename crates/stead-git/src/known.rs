@@ -1,0 +1,68 @@
+//! What a remote answered, to whom, and for how long that may be used.
+//!
+//! A mirror holds what some credential could fetch once. It serves a session only if the remote
+//! accepts the credential that the session would use now.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::credential::Identity;
+use crate::refs::{Target, Wanted};
+
+/// Answers are kept for this long at most, so that rotated secrets do not add up.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+
+/// What the remote of a mirror answered, when, and to which credential.
+#[derive(Default)]
+pub(crate) struct Known {
+    targets: HashMap<(Identity, Wanted), (Instant, Target)>,
+    admitted: HashMap<Identity, Instant>,
+}
+
+impl Known {
+    /// What a reference stood for when this credential last asked, if that is recent enough.
+    pub(crate) fn get(&self, who: Identity, wanted: &Wanted, ask: &Ask) -> Option<Target> {
+        let (at, target) = self.targets.get(&(who, wanted.clone()))?;
+        ask.accepts(who, *at).then(|| target.clone())
+    }
+
+    pub(crate) fn learn(&mut self, who: Identity, wanted: Wanted, target: Target) {
+        self.targets.insert((who, wanted), (Instant::now(), target));
+        self.admit(who);
+    }
+
+    /// Whether the remote let this credential read the repository recently enough.
+    pub(crate) fn is_admitted(&self, who: Identity, ask: &Ask) -> bool {
+        self.admitted.get(&who).is_some_and(|at| ask.accepts(who, *at))
+    }
+
+    /// Drops what is known of the branches.
+    pub(crate) fn forget(&mut self) {
+        self.targets.clear();
+    }
+
+    pub(crate) fn admit(&mut self, who: Identity) {
+        // Rotated secrets would stay here for ever.
+        self.admitted.retain(|_, at| at.elapsed() < FORGOTTEN_AFTER);
+        self.targets.retain(|_, (at, _)| at.elapsed() < FORGOTTEN_AFTER);
+        self.admitted.insert(who, Instant::now());
+    }
+}
+
+/// One question to a remote, and which earlier answers do for it.
+pub(crate) struct Ask {
+    asked: Instant,
+    fresh: Duration,
+}
+
+impl Ask {
+    pub(crate) fn now(fresh: Duration) -> Self {
+        Self { asked: Instant::now(), fresh }
+    }
+
+    /// An answer that came while this one waited its turn always does. An older one does only for
+    /// repositories that need no credential: a credential may have been revoked since.
+    fn accepts(&self, who: Identity, at: Instant) -> bool {
+        at >= self.asked || (who.is_anonymous() && at.elapsed() < self.fresh)
+    }
+}

@@ -1,0 +1,206 @@
+//! A repository on this machine belongs to whoever can write it. Git obeys its hooks, configuration
+//! and alternates; the server must not.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use stead_testkit::{Repository, TestServer};
+
+use crate::rows::git::{active, agent, git, git_ok, sh};
+use crate::rows::server;
+
+const SECRET: &str = "nobody inside the roots may read this";
+
+/// A git that reads no user's settings, as the owner of a repository would run it.
+fn plain_git(directory: &Path, args: &[&str]) -> Output {
+    Command::new("git")
+        .current_dir(directory)
+        .args(args)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs([("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
+        .output()
+        .unwrap()
+}
+
+/// A program that leaves a file of this name in `marks`.
+fn plant(path: &Path, marks: &Path, name: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("#!/bin/sh\ntouch '{}'\nexit 0\n", marks.join(name).display())).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.collect();
+    names.sort();
+    names
+}
+
+/// A server that may read repositories below a folder, with an agent type `m` without boxes.
+fn server_for(roots: &Path) -> TestServer {
+    let server = server();
+    server.client().put("/platform", json!({"allowed_host_roots": [roots]})).expect(200);
+    server.agent_type("m", json!({"enabled": true, "provider": "memory", "require_workspace": true}));
+    server
+}
+
+fn begin(server: &TestServer, repository: &str, branch: &str) -> Value {
+    let context = json!({"repository_url": repository, "branch": branch});
+    server.session(json!({"agent_type": "m", "task": {"context": context}}))
+}
+
+#[test]
+fn a_push_to_a_repository_on_this_machine_is_refused_and_none_of_its_hooks_runs() {
+    const HOOKS: [&str; 5] = ["post-receive", "post-update", "pre-receive", "reference-transaction", "update"];
+    let folder = tempfile::tempdir().unwrap();
+    let (roots, marks) = (folder.path().join("roots"), folder.path().join("marks"));
+    fs::create_dir_all(&marks).unwrap();
+    let lender = Repository::create(&roots.join("lender"), &[("l", "1\n")]);
+    let repository = Repository::create(&roots.join("app"), &[("a", "1\n")]);
+    let bare = repository.bare().to_owned();
+    let tools = folder.path().join("tools");
+    for name in HOOKS {
+        plant(&bare.join("hooks").join(name), &marks, name);
+    }
+    for (setting, name) in [
+        ("core.alternateRefsCommand", "alternate-refs"),
+        ("core.fsmonitor", "fsmonitor"),
+        ("core.sshCommand", "ssh"),
+        ("uploadpack.packObjectsHook", "pack-objects"),
+        ("credential.helper", "credential"),
+    ] {
+        plant(&tools.join(name), &marks, name);
+        repository.git(&["--git-dir", bare.to_str().unwrap(), "config", setting, tools.join(name).to_str().unwrap()]);
+    }
+    fs::write(bare.join("objects/info/alternates"), format!("{}\n", lender.bare().join("objects").display())).unwrap();
+
+    let server = server_for(&roots);
+    agent(&server, json!({}));
+    let session = active(&server, json!({"repository_url": bare, "branch": "main"}));
+    assert_eq!(sh(&server, &session, "cat a"), "1");
+    sh(&server, &session, "echo 2 > a");
+    git_ok(&server, &session, "commit", &["-a", "-m", "two"]);
+    let before = repository.remote("main");
+    let refused = git(&server, &session, "push", &["origin", "main"]);
+    assert_eq!(refused["error"]["code"], "git_push_refused", "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("hooks"), "{refused}");
+    git_ok(&server, &session, "fetch", &["origin", "main"]);
+    assert_eq!((names(&marks), repository.remote("main")), (Vec::new(), before), "something ran, or was pushed");
+
+    // Control: git itself, as the owner of the repository, runs each of them.
+    fs::write(repository.work().join("a"), "3\n").unwrap();
+    for args in [&["commit", "-q", "-a", "-m", "three"][..], &["push", "-q", "origin", "HEAD:main"]] {
+        let identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"];
+        let done = plain_git(repository.work(), &[&identity[..], args].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let ran = names(&marks);
+    for name in HOOKS.iter().chain(&["alternate-refs"]) {
+        assert!(ran.iter().any(|mark| mark == name), "the control did not run {name}: {ran:?}");
+    }
+}
+
+/// A repository that holds nothing and shows another one.
+struct Trap {
+    name: &'static str,
+    place: PathBuf,
+}
+
+/// Ways for a repository inside the roots to lead git to one outside of them.
+fn traps(roots: &Path, secret: &Repository) -> Vec<Trap> {
+    let (outside, commit) = (secret.bare(), secret.remote("main"));
+    let bare = |name: &'static str| {
+        let place = roots.join(name);
+        assert!(plain_git(roots, &["init", "-q", "--bare", "-b", "main", name]).status.success());
+        fs::write(place.join("refs/heads/main"), format!("{commit}\n")).unwrap();
+        Trap { name, place }
+    };
+    let alternates = bare("alternates");
+    fs::write(alternates.place.join("objects/info/alternates"), format!("{}\n", outside.join("objects").display()))
+        .unwrap();
+    let relative = bare("relative-alternates");
+    fs::write(relative.place.join("objects/info/alternates"), "../../../secret/objects\n").unwrap();
+    let objects = bare("objects-link");
+    fs::remove_dir_all(objects.place.join("objects")).unwrap();
+    symlink(outside.join("objects"), objects.place.join("objects")).unwrap();
+    let packs = bare("pack-links");
+    for name in names(&outside.join("objects/pack")) {
+        symlink(outside.join("objects/pack").join(&name), packs.place.join("objects/pack").join(&name)).unwrap();
+    }
+    let folder = bare("pack-folder-link");
+    fs::remove_dir_all(folder.place.join("objects/pack")).unwrap();
+    symlink(outside.join("objects/pack"), folder.place.join("objects/pack")).unwrap();
+    let common = bare("commondir");
+    fs::write(common.place.join("commondir"), format!("{}\n", outside.display())).unwrap();
+    let file = Trap { name: "git-file", place: roots.join("git-file") };
+    fs::create_dir_all(&file.place).unwrap();
+    fs::write(file.place.join(".git"), format!("gitdir: {}\n", outside.display())).unwrap();
+    let link = Trap { name: "git-link", place: roots.join("git-link") };
+    fs::create_dir_all(&link.place).unwrap();
+    symlink(outside, link.place.join(".git")).unwrap();
+    vec![alternates, relative, objects, packs, folder, common, file, link]
+}
+
+#[test]
+fn a_repository_on_this_machine_shows_nothing_from_outside_of_the_roots() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = folder.path().join("roots");
+    fs::create_dir_all(&roots).unwrap();
+    let secret = Repository::create(&folder.path().join("secret"), &[("secret.txt", SECRET)]);
+    assert!(plain_git(secret.bare(), &["repack", "-a", "-d", "-q"]).status.success());
+    let server = server_for(&roots);
+    for Trap { name, place } in traps(&roots, &secret) {
+        // Control: git reads the repository outside by way of the one inside.
+        let shown = plain_git(&place, &["-c", "safe.directory=*", "cat-file", "-p", "main:secret.txt"]);
+        assert_eq!(String::from_utf8_lossy(&shown.stdout), SECRET, "{name}: {shown:?}");
+        let session = begin(&server, place.to_str().unwrap(), "main");
+        assert_eq!(session["status"], "failed", "{name}: {session}");
+        let failure = &session["workspace"]["failures"][0];
+        let code = failure["code"].as_str().unwrap();
+        assert!(["repository_refused", "git_not_found", "git_failed"].contains(&code), "{name}: {failure}");
+    }
+    // The same by way of a repository inside the roots is allowed.
+    let lender = Repository::create(&roots.join("lender"), &[("lent.txt", "lent\n")]);
+    assert!(plain_git(&roots, &["clone", "-q", "--bare", "--shared", "lender", "borrower"]).status.success());
+    assert!(roots.join("borrower/objects/info/alternates").exists() && lender.bare().exists());
+    let session = begin(&server, roots.join("borrower").to_str().unwrap(), "main");
+    assert_eq!(session["status"], "active", "{session}");
+    assert!(server.tool(&session, "read", json!({"path": "lent.txt"})).to_string().contains("lent"));
+}
+
+#[test]
+fn branches_tags_and_packed_references_of_a_repository_on_this_machine_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::create(&folder.path().join("app%41"), &[("a", "first\n")]);
+    let tagged = repository.remote("main");
+    repository.git(&["tag", "-a", "-m", "one", "v1"]);
+    repository.git(&["push", "-q", "origin", "v1"]);
+    assert!(plain_git(repository.bare(), &["pack-refs", "--all"]).status.success());
+    let second = repository.commit(&[("a", "second\n")], "two");
+    repository.git(&["tag", "-a", "-m", "two", "v2"]);
+    repository.git(&["push", "-q", "origin", "v2"]);
+    let clone = folder.path().join("clone");
+    assert!(plain_git(folder.path(), &["clone", "-q", "app%41", "clone"]).status.success());
+    let server = server_for(folder.path());
+    let path = repository.bare().to_str().unwrap();
+    for (url, branch, commit) in [
+        (path.to_owned(), "main", &second),
+        (format!("file://{path}"), "main", &second),
+        (path.to_owned(), "v1", &tagged),
+        (path.to_owned(), "v2", &second),
+        (path.to_owned(), tagged.as_str(), &tagged),
+        (clone.to_str().unwrap().to_owned(), "main", &second),
+    ] {
+        let session = begin(&server, &url, branch);
+        assert_eq!(session["status"], "active", "{url} {branch}: {session}");
+        assert_eq!(session["workspace"]["base"]["commit"], json!(commit), "{url} {branch}");
+    }
+    let session = begin(&server, path, "nope");
+    assert_eq!(session["workspace"]["failures"][0]["code"], "git_ref_missing", "{session}");
+    let left = names(&server.home().join("mirrors"));
+    assert!(!left.iter().any(|name| name.starts_with("local")), "snapshots are left: {left:?}");
+}
