@@ -167,8 +167,9 @@ impl LayeredHome {
     /// with nothing at work is started again, which fills the reserve, before the refusal.
     pub(super) fn rest_with_reserve(&self, turn: &mut Turn, margin: Margin) -> Result<bool, ProviderError> {
         let reserve = turn.running.as_ref().map(|running| running.held().reserve);
-        if margin == Margin::All && reserve.is_some_and(|reserve| !margin.is_met_by(reserve)) {
-            // Every start on a full volume uses up some of the reserve.
+        // Every start on a full volume uses up some of the reserve, and a container's may fail without it.
+        let may_try = margin == Margin::Share && self.boxes.restart() == Restart::Milliseconds;
+        if !may_try && reserve.is_some_and(|reserve| !margin.is_met_by(reserve)) {
             return Err(ProviderError::VolumeFull);
         }
         if !self.rest(turn)? {
