@@ -257,6 +257,7 @@ impl Commit {
             head_hash,
             status: &head.status,
             live: i64::from(head.live),
+            holds_workspace: i64::from(head.holds_workspace),
             agent_type: &head.agent_type,
             project: head.project.as_deref(),
             due_at: head.due_at.map(Timestamp::millis),

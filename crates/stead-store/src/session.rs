@@ -14,6 +14,8 @@ pub struct SessionRow {
     pub head_hash: Hash,
     pub status: String,
     pub live: bool,
+    /// Whether the session counts against the capacity for boxes.
+    pub holds_workspace: bool,
     pub agent_type: String,
     pub project: Option<String>,
     pub due_at: Option<Timestamp>,
@@ -37,7 +39,7 @@ pub struct SessionQuery {
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
-            "SELECT id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, \
+            "SELECT id, seq, head_hash, status, live, holds_workspace, agent_type, project, due_at, final_hash, created_at, \
              updated_at FROM sessions ",
             $rest
         )
@@ -111,6 +113,7 @@ struct Row {
     head_hash: Vec<u8>,
     status: String,
     live: i64,
+    holds_workspace: i64,
     agent_type: String,
     project: Option<String>,
     due_at: Option<i64>,
@@ -131,6 +134,7 @@ impl Row {
             head_hash: read_hash(&self.head_hash)?,
             status: self.status,
             live: self.live != 0,
+            holds_workspace: self.holds_workspace != 0,
             agent_type: self.agent_type,
             project: self.project,
             due_at: self.due_at.map(Timestamp::from_millis),

@@ -31,6 +31,7 @@ pub(super) struct SessionFields {
     head_hash: Vec<u8>,
     status: String,
     live: i64,
+    holds_workspace: i64,
     agent_type: String,
     project: Option<String>,
     due_at: Option<i64>,
@@ -47,6 +48,7 @@ impl SessionFields {
             head_hash: read_hash(&self.head_hash)?,
             status: &self.status,
             live: self.live,
+            holds_workspace: self.holds_workspace,
             agent_type: &self.agent_type,
             project: self.project.as_deref(),
             due_at: self.due_at,
@@ -60,8 +62,8 @@ impl SessionFields {
 pub(super) async fn session_page(conn: &mut Conn<'_>, after: &str) -> Result<Vec<SessionFields>, StoreError> {
     conn.all(
         "read the sessions",
-        "SELECT id, seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at \
-         FROM sessions WHERE id > $1 ORDER BY id LIMIT $2",
+        "SELECT id, seq, head_hash, status, live, holds_workspace, agent_type, project, due_at, final_hash, created_at, \
+         updated_at FROM sessions WHERE id > $1 ORDER BY id LIMIT $2",
         values![after, PAGE],
     )
     .await

@@ -62,6 +62,7 @@ pub(crate) struct SessionRecord<'a> {
     pub(crate) head_hash: Hash,
     pub(crate) status: &'a str,
     pub(crate) live: i64,
+    pub(crate) holds_workspace: i64,
     pub(crate) agent_type: &'a str,
     pub(crate) project: Option<&'a str>,
     pub(crate) due_at: Option<i64>,
@@ -94,6 +95,7 @@ impl Entry {
             .bytes(record.head_hash.as_bytes())
             .text(record.status)
             .number(record.live)
+            .number(record.holds_workspace)
             .text(record.agent_type)
             .optional(record.project, Fields::text)
             .optional(record.due_at, Fields::number)

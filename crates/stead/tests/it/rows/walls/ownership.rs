@@ -276,6 +276,7 @@ fn append_behind(home: &Path, session: &str) {
         let head = Head {
             status: row.status,
             live: row.live,
+            holds_workspace: row.holds_workspace,
             agent_type: row.agent_type,
             project: row.project,
             due_at: row.due_at,
