@@ -28,7 +28,7 @@ fn read() -> Reading {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let wall = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
     let boot = clock_gettime(ClockId::Boottime);
-    let boot = boot.tv_sec.saturating_mul(1000).saturating_add(i64::from(boot.tv_nsec) / 1_000_000);
+    let boot = boot.tv_sec.saturating_mul(1000).saturating_add(boot.tv_nsec / 1_000_000);
     stepped(Reading { wall: Timestamp::from_millis(wall), boot: BootTime::from_millis(boot) })
 }
 

@@ -155,7 +155,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 Ok(performed)
             };
             let performed = tokio::select! {
-                performed = guard(performed) => performed.unwrap_or_else(|_| Err(bug().into())),
+                performed = guard(performed) => match performed {
+                    Ok(performed) => performed,
+                    Err(_) => Err(bug().into()),
+                },
                 () = closing(session) => Err(closed().into()),
             };
             return record_step(engine, session, started, performed).await;

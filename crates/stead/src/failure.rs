@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 pub(crate) struct Failure {
     kind: Kind,
     /// Stable, for machines: the server's code, or one of this program's own.
-    code: Option<String>,
+    code: Option<Box<str>>,
     /// The HTTP status of a refusal.
     status: Option<u16>,
     pub(crate) sentence: String,
@@ -101,7 +101,7 @@ impl Failure {
         self
     }
 
-    pub(crate) fn coded(mut self, code: impl Into<String>, status: Option<u16>) -> Self {
+    pub(crate) fn coded(mut self, code: impl Into<Box<str>>, status: Option<u16>) -> Self {
         (self.code, self.status) = (Some(code.into()), status);
         self
     }

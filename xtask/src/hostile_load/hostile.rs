@@ -19,8 +19,10 @@ use crate::http::Client;
 const PROGRAM: &str = include_str!("in_box.py");
 /// Attacks of the program in the box, by the names of its functions.
 const IN_BOX: &[&str] = &["inotify", "queues", "terminals", "sockets", "forks", "syncs", "full_disk", "memory"];
+/// One round of an attack, and its number.
+type Attack = fn(&Means, usize);
 /// Attacks by clients with the hostile token.
-const BY_CLIENTS: &[(&str, fn(&Means, usize))] = &[
+const BY_CLIENTS: &[(&str, Attack)] = &[
     ("sparse-export", |means, _| abandoned_export(means)),
     ("blob-churn", |means, turn| put(&means.client, &format!("{}/files/churn", means.path), turn)),
     ("memory-files", |means, turn| put(&means.memory, &format!("{}/files/f{turn}", means.memory_path), turn)),
@@ -119,7 +121,7 @@ impl Hostile {
                     count.fetch_add(1, Ordering::Relaxed);
                     open.push(stream);
                     // As fast as the server is expected to accept, and no faster.
-                    if open.len() % 50 == 0 {
+                    if open.len().is_multiple_of(50) {
                         std::thread::sleep(Duration::from_millis(20));
                     }
                 }

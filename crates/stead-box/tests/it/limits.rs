@@ -3,16 +3,17 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use stead_box::{Held, Volume};
+use stead_box::{Held, Reserve, Volume};
 
 use crate::home::{Home, is_root, text};
 
-const NONE: Held = Held { cpu: false, memory: false, pids: false, disk: false, inodes: false };
+const NONE: Held =
+    Held { cpu: false, memory: false, pids: false, disk: false, inodes: false, reserve: Reserve::Unneeded };
 
 /// What this kind of user can hold on this host: an ordinary one has no control groups here.
 fn expected() -> Held {
     if is_root() {
-        Held { cpu: true, memory: true, pids: true, disk: true, inodes: false }
+        Held { cpu: true, memory: true, pids: true, disk: true, inodes: false, reserve: Reserve::Complete }
     } else {
         Held { pids: true, ..NONE }
     }
