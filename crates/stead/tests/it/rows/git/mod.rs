@@ -1,10 +1,10 @@
 //! Repositories: rows G1 to G9, against git's own server over HTTP and ssh.
 
 mod clone;
-pub(in crate::rows) mod credentials;
+pub(crate) mod credentials;
 mod crowd;
 mod hostile;
-pub(in crate::rows) mod lfs;
+pub(crate) mod lfs;
 mod lfs_push;
 mod mirror;
 mod recovery;
