@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use stead_core::SessionId;
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::spec::ServerFacts;
@@ -295,32 +296,41 @@ impl Engine {
         self.0.tasks.spawn(work)
     }
 
-    /// The same, for an operation somebody waits for. Every operation that appends runs like this: were its future dropped with the
-    /// connection, the journal could know more than the process does.
-    pub(crate) async fn to_its_end<T: Send + 'static>(
+    /// The same for an operation that a caller waits for. Every operation that appends runs like this: if its future were dropped
+    /// with the connection, the journal could know more than the process does.
+    ///
+    /// The work is boxed at once. An operation's future has tens of kilobytes, and every `async fn` that takes it by value
+    /// would hold a copy of it on the stack.
+    pub(crate) fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, OpError>> + Send + 'static,
-    ) -> Result<T, OpError> {
-        match self.spawn(work).await {
-            Ok(done) => done,
-            Err(stopped) if stopped.is_panic() => Err(OpError::Panicked),
-            Err(_) => Err(OpError::ShuttingDown),
+    ) -> impl Future<Output = Result<T, OpError>> + Send {
+        let spawned = self.spawn(work.boxed());
+        async move {
+            match spawned.await {
+                Ok(done) => done,
+                Err(stopped) if stopped.is_panic() => Err(OpError::Panicked),
+                Err(_) => Err(OpError::ShuttingDown),
+            }
         }
     }
 
     /// As [`Engine::to_its_end`], in a slot of the session that the work holds to its end.
-    pub(crate) async fn in_lane<T: Send + 'static>(
+    pub(crate) fn in_lane<T: Send + 'static>(
         &self,
         session: SessionId,
         work: impl Future<Output = Result<T, OpError>> + Send + 'static,
-    ) -> Result<T, OpError> {
-        let slot = self.enter(session).await?;
-        self.to_its_end(async move {
-            let done = work.await;
-            drop(slot);
-            done
-        })
-        .await
+    ) -> impl Future<Output = Result<T, OpError>> + Send {
+        let work = work.boxed();
+        async move {
+            let slot = self.enter(session).await?;
+            self.to_its_end(async move {
+                let done = work.await;
+                drop(slot);
+                done
+            })
+            .await
+        }
     }
 
     /// A slot of the session, for work that ends when its caller goes away.

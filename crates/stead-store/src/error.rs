@@ -76,11 +76,6 @@ pub enum OpenError {
         #[source]
         source: BoxedSource,
     },
-    #[error("cannot find out which blobs the database refers to")]
-    References {
-        #[source]
-        source: StoreError,
-    },
     #[error("cannot open the blob directory")]
     Blobs {
         #[source]

@@ -1,6 +1,6 @@
 //! Blobs that nothing refers to any more, by the table of references.
 //!
-//! A database from before that table is read once, whole, when it is first opened ([`backfill`]).
+//! A database from before that table is read once, whole, by the first server that owns it ([`backfill`]).
 
 use std::collections::HashSet;
 use std::time::SystemTime;

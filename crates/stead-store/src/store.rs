@@ -54,9 +54,7 @@ impl Store {
     pub async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::backend(database).await?);
         let blobs = Blobs::at(blobs).await.map_err(|source| OpenError::Blobs { source })?;
-        let store = Store { backend, blobs };
-        garbage::backfill(&store).await.map_err(|source| OpenError::References { source })?;
-        Ok(store)
+        Ok(Store { backend, blobs })
     }
 
     /// Opens what is there without writing a byte, for a disk that cannot be written. Every write fails.
@@ -68,7 +66,10 @@ impl Store {
     /// The right to work on this store, if no other server has it. `holder` names the home of this server: a server of
     /// the same home takes over at once, because the lock of the home proves that the last one is gone.
     pub async fn own(&self, holder: &str) -> Result<Option<Ownership>, StoreError> {
-        own::own(&self.backend, holder).await
+        let Some(ownership) = own::own(&self.backend, holder).await? else { return Ok(None) };
+        // After the ledger has begun, and by the one process that may write.
+        garbage::backfill(self).await?;
+        Ok(Some(ownership))
     }
 
     /// Gives the store up in order.

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 use serde_json::json;
-use stead_core::capability::LimitKind;
+use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::event::{FileEffect, MountReport, StepReport};
-use stead_core::registry::{AgentTypeDeclaration, Platform};
+use stead_core::policy::PolicyKind;
+use stead_core::registry::{AgentTypeDeclaration, Platform, Side};
 use stead_core::request::SessionRequest;
 use stead_core::spec::{Declared, ServerFacts, specify};
+use stead_core::tool::ToolName;
 use stead_core::{Actor, Event, Recorded, Session, SessionId, State, Timestamp, WorkspaceId, parse};
 use stead_digest::prompt::{Flavor, ShownDigest, render};
 
@@ -27,10 +29,18 @@ fn session() -> Session {
     let agent_type = declaration.at(Timestamp::from_millis(0));
     let platform = Platform { allowed_host_roots: vec!["/srv".to_owned()], ..Platform::default() };
     let declared = Declared { agent_type: &agent_type, project: None, platform: &platform };
+    let native = ProviderCapabilities {
+        workspace_provider: Side::ALL.to_vec(),
+        policies: PolicyKind::ALL.to_vec(),
+        tools: ToolName::ALL.to_vec(),
+        enforced_limits: Vec::new(),
+        setup_commands: true,
+        files: FileHome::Host,
+    };
     let facts = ServerFacts {
         default_provider: ProviderName::Native,
         default_limits: ResourceLimits::default(),
-        providers: BTreeMap::new(),
+        providers: BTreeMap::from([(ProviderName::Native, native)]),
     };
     let spec = specify(request, WorkspaceId::from_bits(1), &declared, &facts).unwrap();
     let mount = MountReport {

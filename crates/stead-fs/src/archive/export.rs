@@ -1,6 +1,7 @@
 //! A filesystem as a tar: every file, directory and link, in the order of their paths, in constant memory.
 
 use std::io::{self, Read, Seek as _, Write};
+use std::mem::ManuallyDrop;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -20,10 +21,24 @@ const BLOCK: usize = 512;
 
 /// Writes what is below `from`, with paths relative to it. Owners are nobody's and modes are 0644 or 0755, so that equal trees of
 /// equal times are equal tars. Special files are left out. Files with holes are sparse entries.
+///
+/// A tree that cannot be read whole is refused before its first byte is written, unless it changes meanwhile.
 pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write) -> Result<(), ArchiveError> {
-    let mut tape = Tape { builder: Builder::new(out), sparse_files: 0 };
+    each(fs, from, &mut |walked| readable(fs, walked))?;
+    let mut tape = Tape { builder: ManuallyDrop::new(Builder::new(out)), sparse_files: 0 };
+    each(fs, from, &mut |walked| append(fs, &mut tape, from, walked))?;
+    ManuallyDrop::into_inner(tape.builder).into_inner().map_err(ArchiveError::Io)?;
+    Ok(())
+}
+
+/// Calls `visit` for each entry until it fails. Entries that vanish meanwhile are passed over.
+fn each(
+    fs: &dyn Filesystem,
+    from: &WorkspacePath,
+    visit: &mut dyn FnMut(&Walked) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
     let mut failed = None;
-    fs.walk(from, &mut |walked| match append(fs, &mut tape, from, walked) {
+    fs.walk(from, &mut |walked| match visit(walked) {
         Ok(()) => ControlFlow::Continue(Walk::Continue),
         Err(ArchiveError::Fs(error)) if error.is_vanished() => ControlFlow::Continue(Walk::Continue),
         Err(error) => {
@@ -31,15 +46,19 @@ pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write
             ControlFlow::Break(())
         }
     })?;
-    if let Some(error) = failed {
-        return Err(error);
+    failed.map_or(Ok(()), Err)
+}
+
+fn readable(fs: &dyn Filesystem, walked: &Walked) -> Result<(), ArchiveError> {
+    if walked.kind == Kind::File {
+        fs.open_walked(&walked.path)?;
     }
-    tape.builder.into_inner().map_err(ArchiveError::Io)?;
     Ok(())
 }
 
 struct Tape<'a> {
-    builder: Builder<&'a mut dyn Write>,
+    /// Never dropped on a failure: dropping it writes the end of the archive, and a broken export would look complete.
+    builder: ManuallyDrop<Builder<&'a mut dyn Write>>,
     /// Sparse files so far: each needs a name of its own for readers that do not know the format.
     sparse_files: u64,
 }

@@ -1,6 +1,7 @@
 //! What the kernel counts per user or for the whole host: one box uses all it can get, and a second box and the host go on.
 
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use stead_testkit::{TestServer, until};
@@ -9,6 +10,8 @@ use super::super::{native, podman, put};
 use super::ordinary_user;
 
 const PROGRAM: &str = include_str!("allowances.py");
+/// One test at a time: containers share root's allowances with the host, which the other tests look at.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A kind, and how many of it a box gets at most: where it has a user of its own, and where it shares one.
 const KINDS: &[(&str, u64, u64)] = &[
@@ -56,6 +59,7 @@ enum Expect {
 }
 
 fn nobody_starves(server: &TestServer, agent_type: &str, expect: Expect, user: Option<u32>) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let sessions = [(); 2].map(|()| server.session(json!({"agent_type": agent_type})));
     for session in &sessions {
         assert_eq!(session["status"], "active", "{session}");

@@ -132,8 +132,8 @@ fn a_plan_tells_what_the_session_would_be() {
     let passed = &fallback["passed_over"][0];
     assert_eq!(passed["provider"], "podman", "{fallback}");
     assert!(passed["reason"].as_str().unwrap().contains("cannot reach Podman"), "{fallback}");
-    // Memory has no shell and holds no limit.
-    assert_eq!((&fallback["tools"], &fallback["limits"]["enforced"]), (&json!(["ls"]), &json!([])), "{fallback}");
+    // Memory has no shell and holds no limit but the disk's.
+    assert_eq!((&fallback["tools"], &fallback["limits"]["enforced"]), (&json!(["ls"]), &json!(["disk"])), "{fallback}");
     assert_eq!(fallback["warnings"][0]["code"], "limit_not_enforced", "{fallback}");
 
     let degraded = plan("d");
