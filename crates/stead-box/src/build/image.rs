@@ -51,6 +51,11 @@ fn name_synced(new: &Path, path: &Path) -> io::Result<()> {
     sync_parent(path)
 }
 
+/// Whether an image of this size has a journal.
+pub(super) fn has_journal(bytes: u64) -> bool {
+    bytes >= JOURNAL_FROM_BYTES
+}
+
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
@@ -158,7 +163,7 @@ fn format(path: &Path, bytes: u64, inodes: Option<u64>) -> Result<(), Refused> {
     file.and_then(|file| file.set_len(bytes)).or_refuse(Primitive::Volume, refused)?;
     let mut mkfs = Command::new("mkfs.ext4");
     mkfs.args(["-q", "-F", "-m", "0", "-b", "4096", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]);
-    mkfs.args(if bytes < JOURNAL_FROM_BYTES { ["-O", "^resize_inode,^has_journal"] } else { ["-O", "^resize_inode"] });
+    mkfs.args(if !has_journal(bytes) { ["-O", "^resize_inode,^has_journal"] } else { ["-O", "^resize_inode"] });
     if bytes >= JOURNAL_FROM_BYTES {
         mkfs.args(["-J", "size=4"]);
     }

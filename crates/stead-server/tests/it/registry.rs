@@ -66,8 +66,7 @@ async fn agent_types_are_listed_in_pages_and_deleted_once() {
 async fn projects_and_the_platform_are_set_whole() {
     let server = TestServer::start().await;
     assert_eq!(server.get("/api/v1/projects/p").await.status, 404);
-    let project =
-        json!({"workspace_policy": "empty", "repository_url": null, "default_branch": "main", "env": {"A": "1"}});
+    let project = json!({"workspace_policy": "empty", "repository_url": null, "default_branch": "main", "env": {"A": "1"}, "network": null});
     assert_eq!(server.put("/api/v1/projects/p", project.clone()).await.json(), project);
     assert_eq!(server.get("/api/v1/projects/p").await.json(), project);
     assert_eq!(server.get("/api/v1/platform").await.json()["allowed_host_roots"], json!([]));

@@ -31,24 +31,28 @@ async fn piece(connection: &mut Connection, bytes: &[u8]) {
 
 #[tokio::test]
 async fn a_slow_upload_may_take_long_but_not_stand_still() {
-    let server = TestServer::start_with(impatient(), Settings::default()).await;
+    let span = Duration::from_secs(2);
+    let config = ServerConfig { body_timeout: span, ..ServerConfig::default() };
+    let server = TestServer::start_with(config, Settings::default()).await;
     server.declare("a").await;
     let session = server.session("a").await;
     let path = format!("/api/v1/sessions/{}/files/slow", session["id"].as_str().unwrap());
     let mut steady = begin(&server, "PUT", &path).await;
+    // The least that an upload has to bring in each span, a little faster than it has to.
+    let bit = "bit by bit ".repeat((16 << 10) / 11 + 1);
     for _ in 0..5 {
-        piece(&mut steady, b"bit by bit ").await;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        piece(&mut steady, bit.as_bytes()).await;
+        tokio::time::sleep(span / 4).await;
     }
     steady.send(b"0\r\n\r\n").await;
     let answer = steady.answer().await.unwrap();
-    assert_eq!((answer.status, answer.json()["bytes"].as_u64()), (201, Some(55)), "{answer:?}");
+    assert_eq!((answer.status, answer.json()["bytes"].as_u64()), (201, Some(5 * bit.len() as u64)), "{answer:?}");
 
     let mut stuck = begin(&server, "PUT", &path).await;
     piece(&mut stuck, b"and then").await;
     let answer = stuck.answer().await.unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (408, "body_timeout"));
-    assert_eq!(server.get(&path).await.body, "bit by bit ".repeat(5), "what was half sent changed nothing");
+    assert_eq!(server.get(&path).await.body, bit.repeat(5), "what was half sent changed nothing");
 }
 
 #[tokio::test]
