@@ -8,9 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Uid, chmodat, chownat, flock, mkdirat, openat, syncfs,
-};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, Uid, chmodat, chownat, flock, mkdirat};
 
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
@@ -64,7 +62,6 @@ pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) 
     if spec.volume == Volume::Image {
         reserve::leave_room(&volume).or_refuse(Primitive::Volume, || "cannot make room on the volume".to_owned())?;
         held.reserve = reserve::fill(&volume, image::bytes(&spec.limits));
-        settle(&volume, image::bytes(&spec.limits))?;
     }
     Ok(volume)
 }
@@ -83,11 +80,9 @@ impl ReadyVolume {
         let Preparation { directory, shape: ImageShape { disk_bytes, inodes, templates } } = &preparation;
         let limits = Limits { disk_bytes: Some(*disk_bytes), inodes: *inodes, ..Limits::default() };
         let made = image::ensure(directory, IMAGE, &limits, Some(templates)).and_then(|()| mount_image(directory));
-        let made = made.and_then(|mount| {
+        let made = made.inspect(|mount| {
             // Filled here, where no box waits for it.
-            reserve::fill(&mount, image::bytes(&limits));
-            settle(&mount, image::bytes(&limits))?;
-            Ok(mount)
+            reserve::fill(mount, image::bytes(&limits));
         });
         match made {
             Ok(mount) => Ok(Self { preparation, mount: Some(mount) }),
@@ -162,19 +157,6 @@ fn directory_in(volume: &OwnedFd, name: &str, mode: u32, agent: Option<u32>) -> 
             .or_refuse(Primitive::Volume, refused)?;
     }
     chmodat(volume, name, Mode::from_raw_mode(mode), AtFlags::empty()).or_refuse(Primitive::Volume, refused)
-}
-
-/// Writes back what a start made in a volume without a journal.
-///
-/// An fsync of one file syncs neither the block maps nor the inodes of other files there. After a power loss the repair
-/// would find blocks that the reserve and a synced file both claim.
-fn settle(volume: &OwnedFd, volume_bytes: u64) -> Result<(), Refused> {
-    if image::has_journal(volume_bytes) {
-        return Ok(());
-    }
-    // The mount's own descriptor may be one that only names the path.
-    let readable = openat(volume, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    readable.and_then(syncfs).or_refuse(Primitive::Volume, || "cannot sync the volume".to_owned())
 }
 
 /// Removes what was written and then given up by putting something older back.
