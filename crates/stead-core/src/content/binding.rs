@@ -67,27 +67,59 @@ impl Operation {
 }
 
 impl Read for Operation {
-    /// `"bash"`, `{"tool": "bash"}`, `{"content": "read"}` or `{"mcp": "server", "tool": "name"}`.
+    /// `"bash"`, `{"tool": "bash"}`, `{"content": "read"}`, `{"mcp": "server", "tool": "name"}`, or the form with a `kind` in
+    /// which the server answers.
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         if value.is_string() {
             return ToolName::read(value, at).map(|tool| Self::Tool { tool, adapter: Adapter::Plain });
         }
         let mut fields = Fields::of(value, at)?;
-        let operation = if fields.has("mcp") {
+        let operation = if fields.has("kind") {
+            Self::read_answered(&mut fields)
+        } else if fields.has("mcp") {
             let (server, tool) = (fields.required("mcp"), fields.required::<Bounded<1, 256>>("tool"));
             server.zip(tool).map(|(server, tool)| Self::Mcp { server, tool: tool.0 })
         } else if fields.has("content") {
-            let operation = fields.required::<ContentOperation>("content");
-            if operation == Some(ContentOperation::Sync) {
-                fields.fail("content", "a tool may list and read; only an event syncs");
-            }
-            operation.map(|operation| Self::Content { operation })
+            Self::read_content(&mut fields, "content")
         } else {
             let (tool, adapter) = (fields.required("tool"), fields.or("adapter", Adapter::Plain));
             tool.map(|tool| Self::Tool { tool, adapter })
         };
         fields.done();
         operation
+    }
+}
+
+words!(
+    /// The kinds of [`Operation`], as they are serialised.
+    BindingKind, "kind of binding", {
+        Tool = "tool",
+        Content = "content",
+        Mcp = "mcp",
+    }
+);
+
+impl Operation {
+    fn read_answered(fields: &mut Fields<'_, '_>) -> Option<Self> {
+        match fields.required::<BindingKind>("kind")? {
+            BindingKind::Tool => {
+                let (tool, adapter) = (fields.required("tool"), fields.or("adapter", Adapter::Plain));
+                tool.map(|tool| Self::Tool { tool, adapter })
+            }
+            BindingKind::Content => Self::read_content(fields, "operation"),
+            BindingKind::Mcp => {
+                let (server, tool) = (fields.required("server"), fields.required::<Bounded<1, 256>>("tool"));
+                server.zip(tool).map(|(server, tool)| Self::Mcp { server, tool: tool.0 })
+            }
+        }
+    }
+
+    fn read_content(fields: &mut Fields<'_, '_>, field: &'static str) -> Option<Self> {
+        let operation = fields.required::<ContentOperation>(field);
+        if operation == Some(ContentOperation::Sync) {
+            fields.fail(field, "a tool may list and read; only an event syncs");
+        }
+        operation.map(|operation| Self::Content { operation })
     }
 }
 
@@ -256,5 +288,16 @@ mod tests {
     fn only_known_names_are_bound() {
         assert_eq!(default_binding("rm"), Some(Operation::Tool { tool: ToolName::Rm, adapter: Adapter::Plain }));
         assert_eq!(default_binding("launch"), None);
+    }
+
+    #[test]
+    fn a_binding_is_read_as_it_is_answered() {
+        for given in [json!("glob"), json!({"content": "read"}), json!({"mcp": "files", "tool": "open"})] {
+            let operation: Operation = crate::parse::read(given).unwrap();
+            let answered = serde_json::to_value(&operation).unwrap();
+            assert_eq!(crate::parse::read::<Operation>(answered).unwrap(), operation);
+        }
+        assert!(crate::parse::read::<Operation>(json!({"kind": "content", "operation": "sync"})).is_err());
+        assert!(crate::parse::read::<Operation>(json!({"kind": "tool", "tool": "glob", "more": 1})).is_err());
     }
 }

@@ -72,18 +72,19 @@ impl TarStream {
     async fn read(&mut self) -> Result<Option<Bytes>, OpError> {
         let mut piece = vec![0; PIECE];
         loop {
-            let ready = match &mut self.export {
+            let read = match &mut self.export {
                 Export::Running(running) => tokio::select! {
                     biased;
-                    ready = self.pipe.readable() => ready,
+                    ready = self.pipe.readable() => ready.and_then(|()| self.pipe.try_read(&mut piece)),
                     ended = running => {
                         self.export = Export::Ended(ended.unwrap_or_else(|stopped| Err(io::Error::other(stopped).into())));
                         continue;
                     }
                 },
-                Export::Ended(_) | Export::Told => Ok(()),
+                // Asked of the kernel: tokio says that nothing is there until its reactor has seen the bytes.
+                Export::Ended(_) | Export::Told => rustix::io::read(&self.pipe, &mut piece).map_err(io::Error::from),
             };
-            match ready.and_then(|()| self.pipe.try_read(&mut piece)) {
+            match read {
                 Ok(0) => return self.end().await.map(|()| None),
                 Ok(count) => {
                     piece.truncate(count);

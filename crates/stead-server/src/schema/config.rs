@@ -8,16 +8,27 @@ use super::{MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, wor
 
 pub(super) const CPU: &str =
     r"^([1-9][0-9]{0,6}m|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$";
-pub(super) const BYTES: &str = "^([1-9][0-9]{0,14}|[1-9][0-9]{0,5}[KMGT]i?B?)$";
+/// Sizes from 16M up, as [`stead_core::config::LEAST_MEMORY_BYTES`] says.
+pub(super) const MEMORY: &str = "^((1677721[6-9]|167772[2-9][0-9]|16777[3-9][0-9]{2}|1677[89][0-9]{3}|167[89][0-9]{4}|\
+     16[89][0-9]{5}|1[7-9][0-9]{6}|[2-9][0-9]{7}|[1-9][0-9]{8,14})|\
+     (1638[4-9]|1639[0-9]|16[4-9][0-9]{2}|1[7-9][0-9]{3}|[2-9][0-9]{4}|[1-9][0-9]{5})Ki?B?|\
+     (1[6-9]|[2-9][0-9]|[1-9][0-9]{2,5})Mi?B?|[1-9][0-9]{0,5}[GT]i?B?)$";
+/// Sizes from 1M up, as [`stead_core::config::LEAST_DISK_BYTES`] says.
+pub(super) const DISK: &str = "^((104857[6-9]|10485[89][0-9]|1048[6-9][0-9]{2}|1049[0-9]{3}|10[5-9][0-9]{4}|\
+     1[1-9][0-9]{5}|[2-9][0-9]{6}|[1-9][0-9]{7,14})|\
+     (102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,5})Ki?B?|[1-9][0-9]{0,5}[MGT]i?B?)$";
 
 pub(super) fn resource_limits() -> Value {
     let cpu =
         json!({"type": "string", "pattern": CPU, "description": "Cores (\"2\", \"0.5\") or thousandths (\"500m\")."});
-    let bytes = json!({"type": "string", "pattern": BYTES, "description": "Bytes with an optional K, M, G or T. At least 16M of memory and 1M of disk."});
+    let bytes = |pattern: &str, least: &str| {
+        let description = format!("Bytes with an optional K, M, G or T; at least {least}.");
+        or_null(json!({"type": "string", "pattern": pattern, "description": description}))
+    };
     object(
         &[],
         json!({
-            "cpu": or_null(cpu), "memory": or_null(bytes.clone()), "disk": or_null(bytes),
+            "cpu": or_null(cpu), "memory": bytes(MEMORY, "16M"), "disk": bytes(DISK, "1M"),
             "pids": or_null(whole(LEAST_PIDS, MOST_PIDS)),
         }),
     )

@@ -163,15 +163,19 @@ pub(super) fn run_defaults() -> Value {
 }
 
 fn binding() -> Value {
-    let tool = object(
-        &["tool"],
-        json!({
-            "tool": named("ToolName"), "adapter": or_null(words(Adapter::ALL.iter().map(|adapter| adapter.as_str()))),
-        }),
-    );
+    let adapter = or_null(words(Adapter::ALL.iter().map(|adapter| adapter.as_str())));
+    let tool = object(&["tool"], json!({"tool": named("ToolName"), "adapter": adapter}));
     let content = object(&["content"], json!({"content": words(["list", "read"])}));
     let mcp = object(&["mcp", "tool"], json!({"mcp": named("Name"), "tool": free_text(1, Some(256))}));
-    json!({"anyOf": [named("ToolName"), tool, content, mcp, {"type": "null"}]})
+    // The forms in which the server answers, which it takes as well.
+    let kind = |kind: &str| json!({"type": "string", "const": kind});
+    let tool_kind = json!({"kind": kind("tool"), "tool": named("ToolName"), "adapter": adapter});
+    let content_kind = json!({"kind": kind("content"), "operation": words(["list", "read"])});
+    let mcp_kind = json!({"kind": kind("mcp"), "server": named("Name"), "tool": free_text(1, Some(256))});
+    json!({"anyOf": [
+        named("ToolName"), tool, content, mcp, {"type": "null"}, object(&["kind", "tool"], tool_kind),
+        object(&["kind", "operation"], content_kind), object(&["kind", "server", "tool"], mcp_kind),
+    ]})
 }
 
 fn mcp_server() -> Value {
