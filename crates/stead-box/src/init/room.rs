@@ -18,7 +18,7 @@ use super::tree::{Tree, everything, strays};
 use crate::protocol::ExecOrder;
 
 /// How long a command waits for the room that others leave. Init answers nobody meanwhile.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(2);
 /// More processes than a development server has.
 const MANY: u64 = 12;
