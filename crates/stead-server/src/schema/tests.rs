@@ -225,7 +225,15 @@ fn patterns_are_the_parsers() {
     agree::<stead_core::repository::GitRef>("GitRef", &git_ref);
     let amount = ["0", "1", "9", "10", ".", "00", "m", "K", "G", "i", "B", "-", "e"];
     agree::<stead_core::quantity::Cpu>("ResourceLimits/properties/cpu", &amount);
-    agree::<stead_core::quantity::ByteSize>("ResourceLimits/properties/memory", &amount);
+    for (name, least) in [
+        ("ResourceLimits/properties/memory", stead_core::config::LEAST_MEMORY_BYTES),
+        ("ResourceLimits/properties/disk", stead_core::config::LEAST_DISK_BYTES),
+    ] {
+        for text in made_up(&amount, 4_000) {
+            let taken = text.parse::<stead_core::quantity::ByteSize>().is_ok_and(|size| size.bytes() >= least);
+            assert_eq!(fits(name, &json!(text)), taken, "{name} on {text:?}");
+        }
+    }
     let id = ["ses_", "0123456789", "abcdefghjkmnpqrs", "tvwxyz", "0", "7", "8", "i", "u"];
     for text in made_up(&id, 4_000) {
         assert_eq!(fits("SessionId", &json!(text)), text.parse::<stead_core::SessionId>().is_ok(), "{text}");

@@ -47,6 +47,7 @@ pub(crate) async fn only_what_nothing_refers_to_is_garbage(fixture: Fixture) {
     fixture.tamper("DELETE FROM blob_references".to_owned()).await;
     fixture.tamper("DELETE FROM settings WHERE key = 'blob_references_complete'".to_owned()).await;
     let store = fixture.open().await;
+    let _ownership = store.own("test").await.unwrap().unwrap();
     assert_eq!(garbage(&store, later()).await, unnamed);
     let removed: Vec<Digest> = store.collect_blobs(later()).await.unwrap().iter().map(|blob| blob.digest).collect();
     assert_eq!(removed, unnamed);
