@@ -117,6 +117,11 @@ impl Client {
         Self { token: None, ..self.clone() }
     }
 
+    /// The same, without the connections that were used before.
+    pub fn without_connections(&self) -> Self {
+        Self::new(&self.base, self.token.clone())
+    }
+
     pub(crate) fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }

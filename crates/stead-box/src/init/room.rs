@@ -86,16 +86,38 @@ impl Init {
         self.reap();
     }
 
+    /// The same while commands run: what was left behind may still be forking when the next command has started. Only if
+    /// more was left behind than is running; otherwise the running commands are the cause, and a server is not ended for
+    /// them. Without control groups nobody counts refusals, and nothing is ended.
+    pub(super) fn clear_for_running_commands(&mut self) {
+        if self.handles.events.processes.is_none() || self.refusals() == self.refusals_seen {
+            return;
+        }
+        let running = self.execs.values().filter(|exec| exec.result().is_none());
+        let running: u64 = running.map(|exec| exec.tree.count()).sum();
+        let left = self.left_behind();
+        if running > 0 && left >= MANY && left > running {
+            self.refusals_seen = self.refusals();
+            self.end_left_behind();
+        }
+    }
+
+    /// Whether the box refused processes since the last command was started and much was left behind.
     fn was_full(&mut self) -> bool {
-        let Some(events) = &self.handles.events.processes else {
+        if self.handles.events.processes.is_none() {
             // Where the limit is a resource limit, nobody counts refusals.
             let most = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
             return self.left_behind() >= most / 2;
-        };
-        let refusals = group_events::refused_processes(Some(events));
+        }
+        let refusals = self.refusals();
         let refused = refusals > self.refusals_seen;
         self.refusals_seen = refusals;
         refused && self.left_behind() >= MANY
+    }
+
+    /// How many processes the kernel has refused the box; 0 where nobody counts.
+    fn refusals(&self) -> u64 {
+        group_events::refused_processes(self.handles.events.processes.as_ref())
     }
 
     /// How many processes commands that have finished have left behind.

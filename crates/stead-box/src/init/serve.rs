@@ -260,8 +260,8 @@ impl Init {
     /// Everything that follows from time passing and from what was just handled.
     fn settle(&mut self) {
         let now = Instant::now();
-        if self.may_have_processes() {
-            self.sockets.look(now);
+        if self.may_have_processes() && self.sockets.look(now) {
+            self.clear_for_running_commands();
         }
         let memory_kills = self.memory_kills();
         let strays = self.end_strays();

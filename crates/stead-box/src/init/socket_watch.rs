@@ -46,10 +46,10 @@ impl SocketWatch {
         self.kills
     }
 
-    /// Counts if it is time, and ends everything in the box if there are too many.
-    pub(super) fn look(&mut self, now: Instant) {
+    /// Counts if it is time, and ends everything in the box if there are too many. Says whether it was time.
+    pub(super) fn look(&mut self, now: Instant) -> bool {
         if now < self.next {
-            return;
+            return false;
         }
         let counted = Counted::now();
         if counted.all > MOST_SOCKETS || counted.netlink > MOST_NETLINK {
@@ -63,6 +63,7 @@ impl SocketWatch {
                 0..=FEW_SOCKETS => LONG_INTERVAL,
                 _ => INTERVAL,
             };
+        true
     }
 }
 

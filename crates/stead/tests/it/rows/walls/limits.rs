@@ -6,8 +6,11 @@ use stead_testkit::{ServerOptions, TestServer, until};
 use super::super::{native, podman, server_with};
 use super::ordinary_user;
 
-/// Leaves as many processes behind as the box gives, none of which ends by itself, and says in a file that there is no room.
-const BOMB: &str = "bomb() { bomb | bomb & sleep 1000; }; (bomb >/dev/null 2>refused &); true";
+/// Leaves as many processes behind as the box gives, none of which ends by itself, and says in a file of its own that
+/// there is no room.
+fn bomb(round: usize) -> String {
+    format!("bomb() {{ bomb | bomb & sleep 1000; }}; (bomb >/dev/null 2>refused-{round} &); true")
+}
 
 fn enforced(session: &Value) -> Vec<&str> {
     session["workspace"]["limits"]["enforced"].as_array().unwrap().iter().map(|kind| kind.as_str().unwrap()).collect()
@@ -66,18 +69,21 @@ fn limits_that_no_box_could_start_with_are_refused_with_the_smallest_value() {
     assert_eq!(said["stdout"], "kept\n", "{said}");
 }
 
-/// A call that leaves a fork bomb behind. The next ones run, also what they start themselves.
-fn a_bomb_is_outlived(server: &TestServer, session: &Value, full: &dyn Fn() -> bool) {
+/// A call that leaves a fork bomb behind. The next ones run, also what they start themselves. `refusals` counts the
+/// processes that the bomb of a round was refused.
+fn a_bomb_is_outlived(server: &TestServer, session: &Value, refusals: &dyn Fn(usize) -> u64) {
     for round in 0..2 {
-        let left = server.tool(session, "bash", json!({"command": BOMB}));
+        let before = refusals(round);
+        let left = server.tool(session, "bash", json!({"command": bomb(round)}));
         assert_eq!(left["ok"], true, "{left}");
         // The control: there is no room for one more.
-        until("the box is full", || full().then_some(()));
+        until("the box is full", || (refusals(round) > before).then_some(()));
         let pipe = format!("for i in 1 2 3; do echo {round} | cat | cat; done");
         let next = server.tool(session, "bash", json!({"command": pipe, "timeout": 60}));
         assert_eq!(
             (&next["result"]["stdout"], &next["result"]["stderr"]),
-            (&json!(format!("{round}\n").repeat(3)), &json!(""))
+            (&json!(format!("{round}\n").repeat(3)), &json!("")),
+            "round {round}"
         );
         let file = server.tool(session, "write", json!({"path": "a.txt", "content": "x", "mode": "overwrite"}));
         assert_eq!(file["ok"], true, "{file}");
@@ -94,10 +100,11 @@ fn refusals(server: &TestServer, session: &Value) -> u64 {
     events.flat_map(|text| text.trim().strip_prefix("max ").and_then(|count| count.parse::<u64>().ok())).sum()
 }
 
-/// What the bomb says when it is refused a process.
-fn says_refused(server: &TestServer, session: &Value) -> bool {
-    let said = server.tool(session, "read", json!({"path": "refused"}));
-    said["result"]["content"].as_str().is_some_and(|text| text.contains("Resource temporarily unavailable"))
+/// How often the bomb of a round says that it was refused a process.
+fn said_refusals(server: &TestServer, session: &Value, round: usize) -> u64 {
+    let said = server.tool(session, "read", json!({"path": format!("refused-{round}")}));
+    let text = said["result"]["content"].as_str().unwrap_or_default();
+    text.matches("Resource temporarily unavailable").count() as u64
 }
 
 #[test]
@@ -105,19 +112,31 @@ fn a_fork_bomb_that_a_call_left_behind_does_not_keep_the_next_one_from_running()
     let server = native::with_boxes();
     let limits = json!({"resource_limits": {"pids": 64}});
     let session = native::boxed(&server, limits.clone());
-    let seen = std::cell::Cell::new(0);
-    a_bomb_is_outlived(&server, &session, &|| {
-        let now = refusals(&server, &session);
-        now > seen.replace(now)
-    });
+    a_bomb_is_outlived(&server, &session, &|_| refusals(&server, &session));
     let ordinary = ordinary_user::server();
     let session = native::boxed(&ordinary.server, limits);
-    a_bomb_is_outlived(&ordinary.server, &session, &|| says_refused(&ordinary.server, &session));
+    a_bomb_is_outlived(&ordinary.server, &session, &|round| said_refusals(&ordinary.server, &session, round));
 }
 
 #[test]
 fn a_fork_bomb_that_a_call_left_behind_in_a_container_does_not_keep_the_next_one_from_running() {
     let server = podman::with_podman();
     let session = podman::boxed(&server, json!({"resource_limits": {"pids": 64, "disk": "64M"}}));
-    a_bomb_is_outlived(&server, &session, &|| says_refused(&server, &session));
+    a_bomb_is_outlived(&server, &session, &|round| said_refusals(&server, &session, round));
+}
+
+/// A bomb that begins to fork only when the next command runs: that command is not the one that fails.
+#[test]
+fn a_fork_bomb_that_fills_the_box_later_does_not_stop_the_running_command() {
+    let server = native::with_boxes();
+    let session = native::boxed(&server, json!({"resource_limits": {"pids": 64}}));
+    let before = refusals(&server, &session);
+    let late = format!("(while [ ! -e go ]; do sleep 0.1; done; {}) >/dev/null 2>&1 & true", bomb(0));
+    let left = server.tool(&session, "bash", json!({"command": late}));
+    assert_eq!(left["ok"], true, "{left}");
+    // Waits until the bomb is refused a process, then starts processes of its own.
+    let next = "touch go; until { read -r line < refused-0; } 2>/dev/null; do :; done; echo 1 | cat | cat";
+    let next = server.tool(&session, "bash", json!({"command": next, "timeout": 60}));
+    assert_eq!(next["result"]["stdout"], "1\n", "{next}");
+    assert!(refusals(&server, &session) > before, "the control: the box was full");
 }
