@@ -27,7 +27,7 @@ pub struct Held {
     pub pids: bool,
     pub disk: bool,
     pub inodes: bool,
-    /// Whether the volume can begin another generation even if the agent fills it.
+    /// The space kept back so that the volume can begin another generation even if the agent fills it.
     #[serde(default)]
     pub reserve: Reserve,
 }
@@ -130,7 +130,7 @@ impl Groups {
         found.map(|(_, path)| path.as_path())
     }
 
-    /// Whether the box's share of the processors is counted apart from everybody else's.
+    /// Returns true if the box has a control group of the cpu controller.
     pub(crate) fn has_cpu(&self) -> bool {
         self.with(Controller::Cpu).is_some()
     }

@@ -60,7 +60,7 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
 
 /// Repairs an image that has no journal and was mounted when the host lost power.
 ///
-/// The kernel mounts such an image as it is, with block maps that may not fit the synced files. An image
+/// The kernel mounts such an image unrepaired, with block maps that may not fit the synced files. An image
 /// with a journal needs no repair: the kernel replays the journal when it mounts the image. The caller
 /// holds the image's lock, and no device is bound to the image.
 pub(super) fn repair(path: &Path) -> Result<(), Refused> {

@@ -35,7 +35,7 @@ const PLENTY: u64 = 2;
 const PART_OF_VOLUME: u64 = 64;
 const LARGEST_PIECE: u64 = 16 << 10;
 
-/// How much of the space for later generations a volume has, as its last start left it.
+/// The part of a volume's reserve that was left after the last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reserve {
@@ -49,10 +49,10 @@ pub enum Reserve {
     Spent,
 }
 
-/// Makes the missing pieces if there is plenty of room, and tells how many there are.
+/// Makes the missing pieces if there is plenty of room, and returns how complete the reserve is.
 ///
-/// On a volume that is nearly full they stay missing: what a start gave up is for the agent, who may
-/// need it to remove files.
+/// On a volume that is nearly full they stay missing: the space that a start gave up is for the agent, who
+/// may need it to remove files.
 pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
     let (pieces, bytes) = (pieces(volume_bytes), piece_bytes(volume_bytes));
     let enough = PLENTY * u64::from(pieces);
