@@ -37,7 +37,7 @@ fn boot_id() -> String {
     test_clock().and_then(|test| test.boot_id).unwrap_or(real).trim().to_owned()
 }
 
-/// What a test does to the clocks of its server, read from the file that `STEAD_TEST_CLOCK` names.
+/// The changes that a test makes to the clocks of its server, read from the file that `STEAD_TEST_CLOCK` names.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct TestClock {
@@ -69,7 +69,7 @@ fn stepped(real: Reading) -> Reading {
 /// The server's view of both clocks.
 pub(crate) struct Clock {
     history: Mutex<ClockHistory>,
-    /// Where the history outlives the server.
+    /// The file that keeps the history across restarts of the server.
     file: Option<PathBuf>,
     /// Until when sessions of an earlier run are not closed for their age.
     grace_until: Option<BootTime>,
@@ -120,7 +120,7 @@ impl Clock {
                 let created = Some(self.history().boot_time(session.created_at, now));
                 Times { created, active: (session.active_at, active), not_before: None }
             }
-            // How long the server was down cannot be told: idle time begins anew.
+            // The clocks do not tell how long the server was down, so idle time begins anew.
             until => Times { created: None, active: (session.active_at, now), not_before: until },
         }
     }
@@ -161,7 +161,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Of a session that is being made.
+    /// Returns the times of a session that is being made.
     pub(crate) fn of_new(session: &Session) -> Self {
         let now = read().boot;
         Self { created: Some(now), active: (session.active_at, now), not_before: None }

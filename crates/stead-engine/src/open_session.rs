@@ -29,7 +29,7 @@ use crate::pause::Pause;
 use crate::uploads::Charge;
 use crate::{audit, clock, points, recover};
 
-/// How often an outcome is concluded again because something else appended first.
+/// Attempts to append an outcome or a refusal when other writers append to the journal first.
 const RETRIES: usize = 16;
 /// How many events are read at a time.
 const PAGE: u32 = 512;
@@ -233,7 +233,7 @@ impl OpenSession {
         recover::take_up_again(&self.engine, self.id);
     }
 
-    /// Whether this handle's cell was dropped while the session lives on under another.
+    /// Returns true if this handle's cell was dropped and the session has a newer cell.
     pub(crate) fn is_stale(&self) -> bool {
         self.engine.cell(self.id).is_some_and(|cell| !Arc::ptr_eq(&cell, &self.cell))
     }
@@ -423,7 +423,7 @@ impl OpenSession {
     }
 }
 
-/// What an upload may have beyond the disk limit.
+/// Bytes that an upload may have beyond the disk limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slack {
     None,

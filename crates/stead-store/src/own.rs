@@ -30,7 +30,7 @@ const OWNER_LOCK: i64 = 0x73_74_65_61_64_02;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The kernel releases a file's lock with its process: a held one is held by a running server.
 const FILE_PATIENCE: Duration = Duration::from_millis(300);
-/// How long the lock must be free before a server from another home takes it.
+/// A server from another home takes the lock only after it has been free for this long.
 const GRACE: Duration = Duration::from_secs(3);
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -169,7 +169,7 @@ async fn lock_database(pool: &PgPool, holder: &str) -> Result<Option<PgConnectio
 }
 
 /// Ends the connections that are in the middle of a write. They belong to the last owner, which is gone, hangs or is cut
-/// off: a takeover would wait for them. Their transactions are rolled back, and nobody was told of them.
+/// off, and a takeover would wait for them. PostgreSQL rolls back their transactions, which were never acknowledged.
 async fn end_writers(connection: &mut PgConnection) -> Result<(), StoreError> {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted \
          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \

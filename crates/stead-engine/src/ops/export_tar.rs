@@ -101,7 +101,7 @@ impl TarStream {
         }
     }
 
-    /// How the export ended, once.
+    /// Waits for the end of the export and returns its result. Later calls return `Ok`.
     async fn end(&mut self) -> Result<(), OpError> {
         let ended = match std::mem::replace(&mut self.export, Export::Told) {
             Export::Running(running) => running.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped).into())),
