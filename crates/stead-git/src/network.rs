@@ -59,7 +59,7 @@ pub(crate) struct Remote<'a> {
     pinned: Option<IpAddr>,
     credential: Option<Credential>,
     host: String,
-    /// What git reads in place of a repository on this machine.
+    /// The snapshot that git reads in place of a repository on this machine. Held so that it is not removed.
     _snapshot: Option<Snapshot>,
 }
 

@@ -1,4 +1,4 @@
-//! How many files and sockets this process may have open.
+//! The limit on this process's open files and sockets.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -292,7 +292,7 @@ fn warn_about_token(home: &Home) {
     }
 }
 
-/// What this home is called on the host. Boxes are known as ours by it.
+/// Returns the instance name of this home on the host, by which the server recognises its boxes.
 async fn identity(store: &Store, home: &Home, lock: &Lock) -> Result<Identity, Failure> {
     let drawn = || uuid::Uuid::now_v7().simple().to_string();
     let known = store.setting_or_insert("instance", &drawn()).await.map_err(|error| Failure::from_error(&error))?;

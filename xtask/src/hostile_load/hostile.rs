@@ -42,7 +42,7 @@ pub(super) struct Hostile {
     counts: BTreeMap<&'static str, Arc<AtomicUsize>>,
 }
 
-/// What an attack works with.
+/// The clients and paths that an attack uses.
 #[derive(Clone)]
 struct Means {
     client: Client,

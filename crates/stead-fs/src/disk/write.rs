@@ -143,7 +143,7 @@ impl DiskWriter {
     }
 }
 
-/// Whether bytes can be left out of a file: whole blocks of zeros.
+/// Returns true if bytes can become a hole: at least one block, and only zeros.
 fn is_hole(bytes: &[u8]) -> bool {
     bytes.len() >= BLOCK && bytes.iter().all(|byte| *byte == 0)
 }

@@ -36,7 +36,7 @@ pub(super) const MOST_LAYERS: usize = 24;
 /// What a box may write into a file of the server's.
 const MOST_BYTES: u64 = 64 << 30;
 
-/// How much of the volume's reserve must be there before a new generation begins.
+/// The part of the volume's reserve that must be left before a new generation begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Margin {
     /// Enough for this generation: for what a user asked for.

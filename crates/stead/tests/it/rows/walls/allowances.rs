@@ -1,4 +1,5 @@
-//! What the kernel counts per user or for the whole host: one box uses all it can get, and a second box and the host go on.
+//! Allowances that the kernel counts per user or for the whole host. One box uses all that it can get, and a second box and
+//! the host still work.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
