@@ -27,7 +27,8 @@ pub struct Held {
     pub pids: bool,
     pub disk: bool,
     pub inodes: bool,
-    /// The space kept back so that the volume can begin another generation even if the agent fills it.
+    /// The space kept back so that the volume can begin another generation even if the agent fills
+    /// it.
     #[serde(default)]
     pub reserve: Reserve,
 }

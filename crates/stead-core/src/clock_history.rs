@@ -1,5 +1,5 @@
-//! The steps of the wall clock against the boot clock, so that setting the wall clock does not change a
-//! session's age.
+//! The steps of the wall clock against the boot clock, so that setting the wall clock does not
+//! change a session's age.
 //!
 //! Events carry wall-clock times. The wall clock can be stepped; the boot clock (`CLOCK_BOOTTIME`) only
 //! advances, also while the machine sleeps. A [`ClockHistory`] maps a recorded wall-clock time to the boot

@@ -37,7 +37,8 @@ fn boot_id() -> String {
     test_clock().and_then(|test| test.boot_id).unwrap_or(real).trim().to_owned()
 }
 
-/// The changes that a test makes to the clocks of its server, read from the file that `STEAD_TEST_CLOCK` names.
+/// The changes that a test makes to the clocks of its server, read from the file that
+/// `STEAD_TEST_CLOCK` names.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct TestClock {

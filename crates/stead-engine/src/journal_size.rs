@@ -1,8 +1,8 @@
 //! The size of a session's journal, and its limit.
 //!
-//! The journal records everything an agent does, and no record is ever removed. So a journal may grow to a
-//! multiple of the disk limit. After that the session refuses calls, and only removing files, restoring and
-//! rewinding stay possible.
+//! The journal records everything an agent does, and no record is ever removed. So a journal may
+//! grow to a multiple of the disk limit. After that the session refuses calls, and only removing
+//! files, restoring and rewinding stay possible.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -59,8 +59,8 @@ impl JournalSize {
     }
 }
 
-/// Returns true if a command adds bytes of the agent's choice to the journal. Removing files, restoring and rewinding do
-/// not count, so that they stay possible.
+/// Returns true if a command adds bytes of the agent's choice to the journal. Removing files,
+/// restoring and rewinding do not count, so that they stay possible.
 pub(crate) fn grows(command: &Command) -> bool {
     match command {
         Command::CallTool { tool, .. } => *tool != ToolName::Rm,

@@ -1,5 +1,5 @@
-//! The changes between two trees as a patch that `git apply` accepts, and code that applies it without
-//! git ([`Applying`]).
+//! The changes between two trees as a patch that `git apply` accepts, and code that applies it
+//! without git ([`Applying`]).
 //!
 //! The invariant: applied to the first tree, the patch gives the second, but for what a patch cannot say: empty directories, and
 //! the contents of binary and very large files, which are named in [`Patch::unshown`] instead. A repository's own files (`.git`) are no part of

@@ -1,7 +1,7 @@
 //! The answers of a remote, kept per credential and for a limited time.
 //!
-//! A mirror holds commits that some credential could fetch once. It serves a session only if the remote
-//! accepts the credential that the session would use now.
+//! A mirror holds commits that some credential could fetch once. It serves a session only if the
+//! remote accepts the credential that the session would use now.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Returns the remote's last answer about a reference to this credential, if it is recent enough.
+    /// Returns the remote's last answer about a reference to this credential, if it is recent
+    /// enough.
     pub(crate) fn get(&self, who: Identity, wanted: &Wanted, ask: &Ask) -> Option<Target> {
         let (at, target) = self.targets.get(&(who, wanted.clone()))?;
         ask.accepts(who, *at).then(|| target.clone())

@@ -59,7 +59,8 @@ pub(crate) struct Remote<'a> {
     pinned: Option<IpAddr>,
     credential: Option<Credential>,
     host: String,
-    /// The snapshot that git reads in place of a repository on this machine. Held so that it is not removed.
+    /// The snapshot that git reads in place of a repository on this machine. Held so that it is not
+    /// removed.
     _snapshot: Option<Snapshot>,
 }
 

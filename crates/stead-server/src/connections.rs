@@ -1,8 +1,9 @@
 //! The bounded table of open connections. Idle connections never keep a new one out.
 //!
-//! When the table is full, the server closes the oldest connection that never showed a valid token, or else the authenticated one that has
-//! been idle longest. It never closes a connection whose authenticated request it is answering. If all connections are of that kind, it
-//! accepts a few more for the routes that need no token, so that health checks are always answered.
+//! When the table is full, the server closes the oldest connection that never showed a valid token,
+//! or else the authenticated one that has been idle longest. It never closes a connection whose
+//! authenticated request it is answering. If all connections are of that kind, it accepts a few
+//! more for the routes that need no token, so that health checks are always answered.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -47,8 +47,8 @@ static REVISIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
 ];
 
-/// A client that lost its connection can fetch the answer of a call again for this long. The library keeps every answer in memory for
-/// this long, so the time is short.
+/// A client that lost its connection can fetch the answer of a call again for this long. The
+/// library keeps every answer in memory for this long, so the time is short.
 const RESUMABLE: Duration = Duration::from_secs(5);
 
 /// `/mcp`, for all of its methods.
@@ -81,9 +81,10 @@ fn stop_with(app: &App, token: tokio_util::sync::CancellationToken) {
     });
 }
 
-/// The server's side of the MCP library's `ServerHandler`. Each method calls the module named after it, and its future is boxed: the
-/// library moves one future that has room for the largest of them through many stack frames, and an operation's future is large enough to
-/// overflow a thread's stack.
+/// The server's side of the MCP library's `ServerHandler`. Each method calls the module named after
+/// it, and its future is boxed: the library moves one future that has room for the largest of them
+/// through many stack frames, and an operation's future is large enough to overflow a thread's
+/// stack.
 #[derive(Clone)]
 struct Door {
     app: App,

@@ -1,7 +1,9 @@
-//! Limits on the concurrent requests and body bytes of one token, so that no token can use up the server.
+//! Limits on the concurrent requests and body bytes of one token, so that no token can use up the
+//! server.
 //!
-//! All clients on a machine share one loopback address, so the bound is by token and not by peer. A request counts from its admission to the
-//! last byte of its answer, so an open event stream counts too. The bytes of a body that is read into memory count for the same time.
+//! All clients on a machine share one loopback address, so the bound is by token and not by peer. A
+//! request counts from its admission to the last byte of its answer, so an open event stream counts
+//! too. The bytes of a body that is read into memory count for the same time.
 
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -108,7 +108,8 @@ impl Upload {
     }
 }
 
-/// The bytes of a body that have arrived, in all and in the current span. Only the time spent waiting for the client counts.
+/// The bytes of a body that have arrived, in all and in the current span. Only the time spent
+/// waiting for the client counts.
 struct Progress {
     total: u64,
     in_span: u64,

@@ -168,8 +168,9 @@ async fn lock_database(pool: &PgPool, holder: &str) -> Result<Option<PgConnectio
     }
 }
 
-/// Ends the connections that are in the middle of a write. They belong to the last owner, which is gone, hangs or is cut
-/// off, and a takeover would wait for them. PostgreSQL rolls back their transactions, which were never acknowledged.
+/// Ends the connections that are in the middle of a write. They belong to the last owner, which is
+/// gone, hangs or is cut off, and a takeover would wait for them. PostgreSQL rolls back their
+/// transactions, which were never acknowledged.
 async fn end_writers(connection: &mut PgConnection) -> Result<(), StoreError> {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted \
          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \

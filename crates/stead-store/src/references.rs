@@ -1,12 +1,13 @@
-//! References to the blobs that must be kept: one row per blob and holder, written in the transaction that
-//! names the blob.
+//! References to the blobs that must be kept: one row per blob and holder, written in the
+//! transaction that names the blob.
 //!
 //! An event or a document names a blob by its 64 hexadecimal digits. A blob that is JSON, such as a
 //! manifest, may name others, which get the same holder.
 //!
-//! A blob cannot vanish after it is stored and before it is named. Storing and naming both set its time of
-//! modification, and [`crate::Store::collect_blobs`] checks that time and removes the file in one step. It
-//! removes only blobs that were neither stored nor named for the whole grace period.
+//! A blob cannot vanish after it is stored and before it is named. Storing and naming both set its
+//! time of modification, and [`crate::Store::collect_blobs`] checks that time and removes the file
+//! in one step. It removes only blobs that were neither stored nor named for the whole grace
+//! period.
 
 use std::collections::BTreeMap;
 

@@ -270,8 +270,8 @@ impl Store {
         Ok(removed)
     }
 
-    /// Removes the blob of an upload whose operation has ended. The blob stays if it existed before the upload,
-    /// if it was stored again since, or if an event or a document names it.
+    /// Removes the blob of an upload whose operation has ended. The blob stays if it existed before
+    /// the upload, if it was stored again since, or if an event or a document names it.
     pub async fn discard(&self, upload: &Upload) -> Result<(), StoreError> {
         let Some(made) = upload.made else { return Ok(()) };
         if references::is_held(&mut self.backend.reader().await?.conn(), &upload.digest).await? {

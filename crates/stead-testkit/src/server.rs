@@ -33,7 +33,8 @@ impl ServerOptions {
 pub struct TestServer {
     binary: PathBuf,
     home: PathBuf,
-    /// The temporary directory of the home, if the server has one of its own. It is removed with this value.
+    /// The temporary directory of the home, if the server has one of its own. It is removed with
+    /// this value.
     directory: Option<tempfile::TempDir>,
     options: ServerOptions,
     child: Option<Child>,

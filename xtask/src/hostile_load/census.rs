@@ -1,5 +1,5 @@
-//! Finds what a home leaves on the host after its server has ended: processes, control groups, mounts, loop devices and
-//! directories of boxes.
+//! Finds what a home leaves on the host after its server has ended: processes, control groups,
+//! mounts, loop devices and directories of boxes.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -35,7 +35,8 @@ const MOST_SLOWDOWN: f64 = 2.0;
 /// Disk limit of each ordinary workspace, and of each hostile one.
 const ORDINARY_DISK_MIB: u64 = 64;
 const HOSTILE_DISK_MIB: u64 = 256;
-/// Disk usage that the home may have besides the workspaces: journal, prepared volumes and templates.
+/// Disk usage that the home may have besides the workspaces: journal, prepared volumes and
+/// templates.
 const OWN_DISK_MIB: u64 = 2048;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,7 +191,8 @@ fn close_all(admin: &Client) -> Result<()> {
     }
 }
 
-/// Returns true if a text contains the path of the home. The texts also hold other things than paths.
+/// Returns true if a text contains the path of the home. The texts also hold other things than
+/// paths.
 fn names(text: &str, home: &Path) -> bool {
     home.to_str().is_some_and(|home| text.contains(home))
 }

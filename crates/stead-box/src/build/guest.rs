@@ -42,7 +42,8 @@ pub struct HandOver {
     pub dial: Option<String>,
     /// True if the server also passes the file in which the kernel counts OOM kills.
     pub memory_events: bool,
-    /// True if the server also passes `pids.events`, as the last file. The kernel counts refused processes there.
+    /// True if the server also passes `pids.events`, as the last file. The kernel counts refused
+    /// processes there.
     #[serde(default)]
     pub process_events: bool,
 }

@@ -60,9 +60,9 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
 
 /// Repairs an image that has no journal and was mounted when the host lost power.
 ///
-/// The kernel mounts such an image unrepaired, with block maps that may not fit the synced files. An image
-/// with a journal needs no repair: the kernel replays the journal when it mounts the image. The caller
-/// holds the image's lock, and no device is bound to the image.
+/// The kernel mounts such an image unrepaired, with block maps that may not fit the synced files.
+/// An image with a journal needs no repair: the kernel replays the journal when it mounts the
+/// image. The caller holds the image's lock, and no device is bound to the image.
 pub(super) fn repair(path: &Path) -> Result<(), Refused> {
     let state = MountState::read(path).or_refuse(Primitive::Volume, || "cannot read the volume's image".to_owned())?;
     if state != MountState::Unclean {

@@ -56,8 +56,8 @@ pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
     Ok(sources)
 }
 
-/// Opens a directory of the host as a mount. Its owner on the host appears as the agent in the box. Files of
-/// other owners have the kernel's overflow ids there.
+/// Opens a directory of the host as a mount. Its owner on the host appears as the agent in the box.
+/// Files of other owners have the kernel's overflow ids there.
 fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
     let flags = match bound.access {
         Access::Read => SHOWN,

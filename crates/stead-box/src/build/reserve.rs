@@ -51,8 +51,8 @@ pub enum Reserve {
 
 /// Makes the missing pieces if there is plenty of room, and returns how complete the reserve is.
 ///
-/// On a volume that is nearly full they stay missing: the space that a start gave up is for the agent, who
-/// may need it to remove files.
+/// On a volume that is nearly full they stay missing: the space that a start gave up is for the
+/// agent, who may need it to remove files.
 pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
     let (pieces, bytes) = (pieces(volume_bytes), piece_bytes(volume_bytes));
     let enough = PLENTY * u64::from(pieces);

@@ -7,7 +7,8 @@ pub(super) fn memory_kills(events: Option<&OwnedFd>) -> u64 {
     number(events, "oom_kill ")
 }
 
-/// Number of processes that the kernel refused because of the box's process limit; 0 if `pids.events` is missing.
+/// Number of processes that the kernel refused because of the box's process limit; 0 if
+/// `pids.events` is missing.
 pub(super) fn refused_processes(events: Option<&OwnedFd>) -> u64 {
     number(events, "max ")
 }

@@ -86,9 +86,10 @@ impl Init {
         self.reap();
     }
 
-    /// The same while commands run, because leftover processes may still be forking when the next command has started.
-    /// Ends them only if they outnumber the processes of running commands. Otherwise the running commands are the cause,
-    /// and a leftover development server must not be ended for them. Without `pids.events` this does nothing.
+    /// The same while commands run, because leftover processes may still be forking when the next
+    /// command has started. Ends them only if they outnumber the processes of running commands.
+    /// Otherwise the running commands are the cause, and a leftover development server must not be
+    /// ended for them. Without `pids.events` this does nothing.
     pub(super) fn clear_for_running_commands(&mut self) {
         if self.handles.events.processes.is_none() || self.refusals() == self.refusals_seen {
             return;
@@ -102,8 +103,9 @@ impl Init {
         }
     }
 
-    /// Returns true if many processes were left behind and the kernel refused processes since the last check. Without
-    /// `pids.events`, returns true if leftover processes take half of the limit.
+    /// Returns true if many processes were left behind and the kernel refused processes since the
+    /// last check. Without `pids.events`, returns true if leftover processes take half of the
+    /// limit.
     fn was_full(&mut self) -> bool {
         if self.handles.events.processes.is_none() {
             // The kernel does not count refusals by `RLIMIT_NPROC`.

@@ -292,8 +292,8 @@ impl Init {
         group_events::memory_kills(self.handles.events.memory.as_ref()) + self.sockets.kills()
     }
 
-    /// Returns true if processes other than init may run. Without control groups init does not know which processes
-    /// commands leave behind.
+    /// Returns true if processes other than init may run. Without control groups init does not know
+    /// which processes commands leave behind.
     fn may_have_processes(&self) -> bool {
         self.handles.cgroup.is_none() || !self.execs.is_empty() || !self.lingering.is_empty()
     }

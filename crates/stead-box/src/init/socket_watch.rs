@@ -46,8 +46,8 @@ impl SocketWatch {
         self.kills
     }
 
-    /// Counts the sockets if a count is due, and ends every process of the box if there are too many. Returns true if
-    /// a count was due.
+    /// Counts the sockets if a count is due, and ends every process of the box if there are too
+    /// many. Returns true if a count was due.
     pub(super) fn look(&mut self, now: Instant) -> bool {
         if now < self.next {
             return false;

@@ -57,9 +57,9 @@ impl DiskFs {
         }
     }
 
-    /// The same for a tree on a filesystem that other programs write too. Up to `most` entries are synced one
-    /// by one, so that the call does not wait for other programs' data. A larger tree is synced by
-    /// [`Self::sync_tree`].
+    /// The same for a tree on a filesystem that other programs write too. Up to `most` entries are
+    /// synced one by one, so that the call does not wait for other programs' data. A larger tree is
+    /// synced by [`Self::sync_tree`].
     pub fn sync_small_tree(&self, most: usize) -> Result<(), FsError> {
         let (root, mut entries) = (WorkspacePath::root(), 0);
         let counted = self.walk_below(&root, &|_, _| true, &mut |_| {

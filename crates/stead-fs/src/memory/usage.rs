@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::MemoryFs;
 use super::tree::{Directory, Node};
 
-/// Bytes of an entry besides its name and its content: the node, and its share of the maps above it.
+/// Bytes of an entry besides its name and its content: the node, and its share of the maps above
+/// it.
 const ENTRY_BYTES: u64 = 512;
 
 impl MemoryFs {

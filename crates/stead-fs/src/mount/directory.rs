@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::MountError;
 use crate::disk::DiskFs;
 
-/// A directory inside an allowed root. It is held open, so replacing a component of its path by a link later has no
-/// effect.
+/// A directory inside an allowed root. It is held open, so replacing a component of its path by a
+/// link later has no effect.
 pub struct HostDirectory {
     pub(super) host_path: String,
     /// The path at which it was opened, without symbolic links.

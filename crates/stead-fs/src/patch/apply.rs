@@ -241,7 +241,8 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Checks the parents and links of the result. Call it when every change is added, before [`Self::perform`].
+    /// Checks the parents and links of the result. Call it when every change is added, before
+    /// [`Self::perform`].
     pub fn check(&self) -> Result<(), ApplyError> {
         let view = self.view();
         for (path, becomes) in &self.changes {

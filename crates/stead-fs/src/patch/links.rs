@@ -7,8 +7,8 @@ use crate::path::WorkspacePath;
 /// As many links as a kernel follows.
 const MOST_LINKS: usize = 40;
 
-/// Returns true if following a link leads out of the directory: by an absolute target, by `..`, or through
-/// another link. `view` is the directory after the patch.
+/// Returns true if following a link leads out of the directory: by an absolute target, by `..`, or
+/// through another link. `view` is the directory after the patch.
 pub(super) fn leads_out(path: &WorkspacePath, target: &[u8], view: &View<'_>) -> Result<bool, FsError> {
     let mut at: Vec<Vec<u8>> = path.segments().map(<[u8]>::to_vec).collect();
     at.pop();

@@ -193,8 +193,9 @@ struct Message<'a> {
     method: Option<std::borrow::Cow<'a, str>>,
 }
 
-/// Tells whether a message opens a session. The library may accept a message that fails to parse here, such as a batch or one with a
-/// duplicate key, so such a message counts as one that opens a session.
+/// Tells whether a message opens a session. The library may accept a message that fails to parse
+/// here, such as a batch or one with a duplicate key, so such a message counts as one that opens a
+/// session.
 fn kind(bytes: &Bytes) -> Kind {
     match serde_json::from_slice::<Message<'_>>(bytes) {
         Ok(Message { method }) if method.as_deref() != Some("initialize") => Kind::Other,

@@ -4,10 +4,11 @@
 //! hash = blake3("stead-record-v1" 0x00 ‖ name of the kind ‖ fields)
 //! ```
 //!
-//! The name and every text are a length as u64 LE, then the bytes. A number is i64 LE. An optional field is
-//! 0x00, or 0x01 and the field.
+//! The name and every text are a length as u64 LE, then the bytes. A number is i64 LE. An optional
+//! field is 0x00, or 0x01 and the field.
 //!
-//! Every field has a fixed length or a length prefix, so two different records never hash the same bytes.
+//! Every field has a fixed length or a length prefix, so two different records never hash the same
+//! bytes.
 
 use crate::audit::AuditEntry;
 use crate::chain::Hash;

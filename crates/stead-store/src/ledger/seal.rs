@@ -6,8 +6,8 @@
 //! signature = Ed25519("stead-seal-v1" 0x00 ‖ hash)
 //! ```
 //!
-//! The previous hash of the first seal is 32 zero bytes. Numbers are i64 LE. The other fields of a row are
-//! a length as u64 LE, then the bytes.
+//! The previous hash of the first seal is 32 zero bytes. Numbers are i64 LE. The other fields of a
+//! row are a length as u64 LE, then the bytes.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! The identity of a home: a key that a copy of the directory cannot have.
 //!
-//! Boxes, containers and control groups on the host are named after the home's instance. A copied home
-//! has the same files, and so would claim and end the boxes of the original. The instance is therefore tied
-//! to the directory itself: its device, inode and time of birth. A directory that is renamed on its
-//! filesystem keeps them. A copy or a restored backup has others and gets a new instance.
+//! Boxes, containers and control groups on the host are named after the home's instance. A copied
+//! home has the same files, and so would claim and end the boxes of the original. The instance is
+//! therefore tied to the directory itself: its device, inode and time of birth. A directory that is
+//! renamed on its filesystem keeps them. A copy or a restored backup has others and gets a new
+//! instance.
 
 use std::fs;
 use std::io;
@@ -56,8 +57,8 @@ impl Key {
         })
     }
 
-    /// Returns true if both keys are of one directory. A reboot may change device numbers, so they count only within
-    /// one boot.
+    /// Returns true if both keys are of one directory. A reboot may change device numbers, so they
+    /// count only within one boot.
     fn is_of_same_directory(&self, other: &Self) -> bool {
         let same_device = self.device == other.device || self.boot_id != other.boot_id;
         same_device && (self.inode, self.born) == (other.inode, other.born)

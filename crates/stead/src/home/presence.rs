@@ -1,7 +1,7 @@
 //! Notices when the home of a running server is removed.
 //!
-//! SQLite keeps writing into unlinked files. A server whose home was removed would acknowledge writes that
-//! can never be read again, so it stops.
+//! SQLite keeps writing into unlinked files. A server whose home was removed would acknowledge
+//! writes that can never be read again, so it stops.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,5 +1,5 @@
-//! Allowances that the kernel counts per user or for the whole host. One box uses all that it can get, and a second box and
-//! the host still work.
+//! Allowances that the kernel counts per user or for the whole host. One box uses all that it can
+//! get, and a second box and the host still work.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};

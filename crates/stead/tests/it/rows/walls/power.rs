@@ -1,8 +1,9 @@
 //! An acknowledged change survives a power loss, on every provider.
 //!
-//! The whole home is on a filesystem in an image file. The test copies the image at each acknowledgement.
-//! Bytes that the kernel has not written to the image yet are missing in the copy, as they would be on a
-//! disk that lost power. A second server starts on each copy and must have every acknowledged change.
+//! The whole home is on a filesystem in an image file. The test copies the image at each
+//! acknowledgement. Bytes that the kernel has not written to the image yet are missing in the copy,
+//! as they would be on a disk that lost power. A second server starts on each copy and must have
+//! every acknowledged change.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
