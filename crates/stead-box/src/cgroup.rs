@@ -52,9 +52,9 @@ pub fn enforceable() -> Held {
 /// Files in which the kernel counts what it did because of a limit.
 #[derive(Debug, Default)]
 pub(crate) struct GroupEvents {
-    /// Processes that it ended for want of memory.
+    /// OOM kills.
     pub(crate) memory: Option<OwnedFd>,
-    /// Processes that it did not start.
+    /// Processes that the kernel refused because of the process limit.
     pub(crate) processes: Option<OwnedFd>,
 }
 

@@ -88,7 +88,7 @@ struct Kept {
 }
 
 struct Keeper {
-    /// By descriptor, so that a home that is moved is still this one.
+    /// An open descriptor, so that the keeper still finds a home that was moved.
     home: OwnedFd,
     boxes: BTreeMap<String, Kept>,
 }

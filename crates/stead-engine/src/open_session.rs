@@ -127,7 +127,7 @@ impl OpenSession {
         self.cell.state.lock().await.clone()
     }
 
-    /// When the session ends by itself by the boot clock; `None` while that cannot be told.
+    /// The boot-clock time at which the session expires, and why; `None` while its age is not known.
     pub(crate) async fn due(&self, now: BootTime) -> Option<(BootTime, CloseReason)> {
         let state = self.cell.state.lock().await;
         let session = state.session.as_ref()?;

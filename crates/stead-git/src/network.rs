@@ -66,7 +66,7 @@ pub(crate) struct Remote<'a> {
 
 impl<'a> Remote<'a> {
     /// Checks the URL, resolves its host name once and checks the addresses. Git then connects to
-    /// the address that was checked. Of a repository on this machine git gets a snapshot.
+    /// the address that was checked. For a repository on this machine git reads a snapshot.
     pub(crate) async fn find(
         settings: &'a Settings,
         home: &'a Path,

@@ -120,7 +120,7 @@ impl Mirrors {
     }
 }
 
-/// Asks a remote for these references. What the two said to each other is written to `trace`.
+/// Asks a remote for these references. Git writes a trace of the exchange to `trace`.
 async fn list_refs(
     remote: &Remote<'_>,
     patterns: &[String],

@@ -86,7 +86,7 @@ impl Quotas {
     }
 }
 
-/// A request that was let in. What it counts for is given back when the ticket is dropped.
+/// An admitted request. Dropping the ticket gives its share of the quota back.
 pub(crate) struct Ticket {
     quotas: Quotas,
     token: String,

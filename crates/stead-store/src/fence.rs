@@ -49,7 +49,7 @@ impl Fence {
         Some(self.epoch.load(Ordering::Acquire)).filter(|epoch| *epoch > 0)
     }
 
-    /// Before a claim: nothing is fenced.
+    /// Returns to the state before a claim, in which every write is accepted.
     pub(crate) fn unclaim(&self) {
         self.epoch.store(0, Ordering::Release);
         self.standing.send_replace(Standing::Unclaimed);

@@ -67,7 +67,7 @@ impl Store {
     /// the same home takes over at once, because the lock of the home proves that the last one is gone.
     pub async fn own(&self, holder: &str) -> Result<Option<Ownership>, StoreError> {
         let Some(ownership) = own::own(&self.backend, holder).await? else { return Ok(None) };
-        // After the ledger has begun, and by the one process that may write.
+        // `own` has begun the ledger, and from here on only this process may write.
         garbage::backfill(self).await?;
         Ok(Some(ownership))
     }

@@ -82,7 +82,7 @@ impl Server {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
             let sealer = Arc::new(Sealer::open(home.path()).map_err(|error| Failure::from_error(&error))?);
-            // Before anything is written or looked for on this machine: another server may be at work.
+            // Taken before the first write and before the search for boxes: another server may be running.
             let ownership = own(&store, &home).await?;
             let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
             let layers = Arc::new(layers);

@@ -45,9 +45,8 @@ pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: O
     name_synced(&new, &path).or_refuse(Primitive::Volume, || "cannot name the volume's image".to_owned())
 }
 
-/// Gives a finished image its name: the bytes are on the disk before the name, and the name before this
-/// returns. What is written in the volume is synced to this file, and must not depend on a name that a
-/// power loss takes back.
+/// Gives a finished image its name. The bytes are on the disk before the name, and the name before
+/// this returns. The box syncs its files into this image, so a power loss must not undo the rename.
 fn name_synced(new: &Path, path: &Path) -> io::Result<()> {
     File::open(new)?.sync_all()?;
     fs::rename(new, path)?;

@@ -19,9 +19,9 @@ const DIRECTORY: &str = "reserve";
 const FEWEST_PIECES: u32 = 16;
 const MOST_PIECES: u32 = 64;
 const VOLUME_PER_PIECE: u64 = 256 << 10;
-/// Files that one start may use up. One inode becomes the generation's directory, and each overlay takes
-/// a few while it is mounted. What is left lets the agent remove files that lie in a layer, which takes
-/// an entry in the upper.
+/// Files that one start may use up. One inode becomes the generation's directory, and each overlay
+/// takes a few while it is mounted. The agent can use the rest to remove files of a layer, which
+/// takes an entry in the upper directory.
 const SHARE: u32 = 8;
 /// Inodes and blocks that mounting the overlays takes. Their work directories are made anew while those
 /// of the last start may still be in use.

@@ -128,9 +128,9 @@ pub(super) struct Expansion {
 }
 
 pub(super) enum Part {
-    /// So many zeros.
+    /// This many zeros.
     Hole(u64),
-    /// So many stored bytes.
+    /// This many stored bytes.
     Data(u64),
     End,
 }

@@ -97,7 +97,7 @@ fn entry(fs: &dyn Filesystem, path: &WorkspacePath) -> Result<Entry, FsError> {
     }
 }
 
-/// A patch on its way into a tree.
+/// A patch that is being applied to a tree.
 pub struct Applying<'a> {
     fs: &'a mut dyn Filesystem,
     /// An empty directory of the tree that only this patch uses. The caller removes it.
@@ -276,7 +276,7 @@ impl<'a> Applying<'a> {
         let changes = std::mem::take(&mut self.changes);
         let mut backups = 0;
         let mut kept = BTreeMap::new();
-        // Deepest first: a folder that becomes a file is empty by then.
+        // Deepest first, so that a folder that becomes a file is already empty.
         for (path, becomes) in changes.iter().rev() {
             backups += 1;
             let backup = self.stage.join(format!("old-{backups}").as_bytes()).map_err(FsError::from)?;

@@ -59,7 +59,7 @@ pub struct LedgerReport {
     /// Rows after the last seal.
     pub unsigned: u64,
     pub head: Option<Seal>,
-    /// In the order they were found, the first 100.
+    /// The first 100 bad records, in the order of the checks.
     pub broken: Vec<LedgerBreak>,
 }
 

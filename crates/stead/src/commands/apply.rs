@@ -64,7 +64,7 @@ pub(super) fn take(client: &Client, session: &str, diff: &Value, directory: &Pat
     let unusable = |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
     let place = directory.canonicalize().map_err(unusable)?;
     let mut fs = DiskFs::open(&place).map_err(unusable)?;
-    // Only its owner can read it: it holds files on their way, and the old ones until all is done.
+    // Only its owner can read it. It holds the new files, and the old ones until the patch is applied.
     let stage = tempfile::Builder::new().prefix(".stead-").tempdir_in(&place).map_err(unusable)?;
     let name = stage.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = name.parse().map_err(|error| Failure::new("cannot name a staging directory").because(&error))?;

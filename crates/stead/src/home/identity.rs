@@ -23,7 +23,8 @@ const FILE: &str = "identity.json";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) instance: String,
-    /// Instances of the homes that this one is a copy of. What they name on the host is not this server's.
+    /// Instances of the homes that this one is a copy of. Their boxes on the host belong to other
+    /// servers.
     pub(crate) former: Vec<String>,
 }
 

@@ -62,7 +62,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // For a test that failed; otherwise it is not mounted any more.
+        // Only a failed test leaves the disk mounted.
         let _ = run("umount", &[Path::new("--lazy"), &self.at]);
         let _ = std::fs::remove_file(&self.image);
     }
