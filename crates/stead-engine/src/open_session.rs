@@ -1,9 +1,10 @@
-//! A session at hand: its state, its workspace, and the only two ways to change it.
+//! An open session: its state, its workspace, and the only two ways to change it.
 //!
-//! [`OpenSession::commit`] asks: decide, append, and only then hand out the effect. [`OpenSession::record`] states: conclude, append. Both
-//! append at the sequence number the decision was made at. One process owns the store and has one cell per session, so a
-//! conflict means that something else wrote to the journal. The cell is then stale, and so is its workspace handle: both are
-//! dropped and the session is taken up from its journal, as after a restart.
+//! [`OpenSession::commit`] decides on a command, appends the events and only then returns the effect.
+//! [`OpenSession::record`] concludes from an outcome and appends. Both append at the sequence number of
+//! the state they used. One process owns the store and has one cell per session, so a conflict means
+//! that another process wrote to the journal. The cell and its workspace handle are then stale. The
+//! engine drops both and opens the session from its journal, as after a restart.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -13,7 +13,7 @@ pub struct ServerConfig {
     /// Time to send a request's headers, from the start of the connection or from the first byte of a
     /// later request.
     pub header_timeout: Duration,
-    /// For a whole JSON body, and for each piece of an upload.
+    /// Time to send a whole JSON body. An upload has to bring 16 KiB in each such span.
     pub body_timeout: Duration,
     /// Silence on a connection between two requests.
     pub idle_timeout: Duration,

@@ -3,7 +3,7 @@
 //! A server that owns a store holds a lock that the system releases when the process dies: an `flock` on SQLite's file, an
 //! advisory lock of one PostgreSQL connection. It also raises the epoch in the table `owner`, which every PostgreSQL write
 //! checks (`backend.rs`). So the lock keeps a second server from starting, and the epoch keeps the first one from writing if
-//! its lock was lost and somebody else took it.
+//! it lost the lock and another server took it.
 //!
 //! A lost PostgreSQL connection (a failover, an administrator) is no takeover yet. The server refuses writes, connects again
 //! and continues if the epoch is still its own; otherwise the store is lost to it for good. A server from another home waits

@@ -130,8 +130,9 @@ impl LayeredHome {
         Ok(rested)
     }
 
-    /// Makes a layer of what was written, if nothing is at work in the box; gives all layers, or `None`.
-    /// Changes nothing if the volume could not begin another generation.
+    /// Makes a layer of the written files and returns all layers. Returns `None` if the workspace is a
+    /// host directory, has too many layers, or has something running in its box. Fails with `VolumeFull`,
+    /// before any change, if the volume could not begin another generation.
     pub(super) fn freeze(
         &self,
         turn: &mut Turn,
