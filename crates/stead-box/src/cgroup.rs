@@ -27,7 +27,8 @@ pub struct Held {
     pub pids: bool,
     pub disk: bool,
     pub inodes: bool,
-    /// Whether the volume can begin another generation even if the agent fills it.
+    /// The space kept back so that the volume can begin another generation even if the agent fills
+    /// it.
     #[serde(default)]
     pub reserve: Reserve,
 }
@@ -51,9 +52,9 @@ pub fn enforceable() -> Held {
 /// Files in which the kernel counts what it did because of a limit.
 #[derive(Debug, Default)]
 pub(crate) struct GroupEvents {
-    /// Processes that it ended for want of memory.
+    /// OOM kills.
     pub(crate) memory: Option<OwnedFd>,
-    /// Processes that it did not start.
+    /// Processes that the kernel refused because of the process limit.
     pub(crate) processes: Option<OwnedFd>,
 }
 
@@ -130,7 +131,7 @@ impl Groups {
         found.map(|(_, path)| path.as_path())
     }
 
-    /// Whether the box's share of the processors is counted apart from everybody else's.
+    /// Returns true if the box has a control group of the cpu controller.
     pub(crate) fn has_cpu(&self) -> bool {
         self.with(Controller::Cpu).is_some()
     }

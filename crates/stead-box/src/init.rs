@@ -59,7 +59,7 @@ pub(crate) struct Handles {
     pub(crate) door: Door,
     /// A cgroup of its own, for groups below it.
     pub(crate) cgroup: Option<OwnedFd>,
-    /// What the kernel counts of its groups.
+    /// The files in which the kernel counts events of the box's control groups.
     pub(crate) events: GroupEvents,
     /// The trees a diff looks at.
     pub(crate) compared: Option<Compared>,

@@ -25,7 +25,7 @@ use crate::record::{OwnerRecord, ProcessMark};
 use crate::spec::Ids;
 use crate::sys::signals;
 
-/// How often the keeper looks.
+/// Interval between two checks of the keeper.
 const EVERY: Duration = Duration::from_secs(1);
 /// A server that removes a box ends it first; a directory that is missing this often in a row was removed
 /// by someone else.
@@ -88,7 +88,7 @@ struct Kept {
 }
 
 struct Keeper {
-    /// By descriptor, so that a home that is moved is still this one.
+    /// An open descriptor, so that the keeper still finds a home that was moved.
     home: OwnedFd,
     boxes: BTreeMap<String, Kept>,
 }
@@ -131,7 +131,7 @@ impl Keeper {
             let there = boxes.join(name).exists();
             kept.missed = if there { 0 } else { kept.missed + 1 };
             if kept.missed >= MISSED {
-                // What could not be ended is tried again.
+                // On an error the record stays, and the next check tries again.
                 let _ = end_recorded(&boxes.join(name), &kept.record);
             }
             kept.record.remains().is_some()
@@ -139,7 +139,7 @@ impl Keeper {
     }
 }
 
-/// What Podman's boxes are recorded with.
+/// The part of a Podman box's record that the keeper needs.
 #[derive(Deserialize)]
 struct ContainerRecord {
     mark: Option<ProcessMark>,
@@ -154,7 +154,7 @@ fn read(name: &str, directory: &Path) -> Option<OwnerRecord> {
     mark.map(|mark| OwnerRecord { init: Some(mark), ..record })
 }
 
-/// Whether the server that started the keeper runs.
+/// The state of the server that started the keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
     Runs,

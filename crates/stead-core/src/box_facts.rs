@@ -19,12 +19,14 @@ pub struct BoxFacts {
     /// How its files are kept, where that depends on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<Trees>,
-    /// Whom the kernel charges what it counts per user. Absent where there is no box, and in records of earlier versions.
+    /// The user that the kernel charges for what it counts per user. `None` without a box, and in
+    /// records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowances: Option<Allowances>,
 }
 
-/// Whom the kernel charges what it counts per user: inotify instances and watches, message queues, queued signals.
+/// The user that the kernel charges for what it counts per user: inotify instances and watches,
+/// message queues, queued signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowances {
@@ -36,7 +38,7 @@ pub enum Allowances {
 }
 
 impl Allowances {
-    /// What a session is told of it.
+    /// The warning that a session with such a box gets.
     pub fn warning(self) -> Option<&'static str> {
         match self {
             Self::Own => None,

@@ -1,5 +1,5 @@
-//! How the wall clock moved against the boot clock, so that a session's age is never judged by a clock
-//! that was set.
+//! The steps of the wall clock against the boot clock, so that setting the wall clock does not
+//! change a session's age.
 //!
 //! Events carry wall-clock times. The wall clock can be stepped; the boot clock (`CLOCK_BOOTTIME`) only
 //! advances, also while the machine sleeps. A [`ClockHistory`] maps a recorded wall-clock time to the boot
@@ -64,13 +64,13 @@ pub struct ClockHistory {
 }
 
 impl ClockHistory {
-    /// A history that takes the wall clock as it is.
+    /// A history without steps, in which the wall clock is right.
     pub fn begin(boot_id: &str, now: Reading) -> Self {
         let segment = Segment { after: Timestamp::from_millis(0), offset: now.offset() };
         Self { boot_id: boot_id.to_owned(), segments: vec![segment], highest: now.offset() }
     }
 
-    /// Whether the boot clock of this history is the one that runs now.
+    /// Returns true if this history is of the boot with this id.
     pub fn is_of_boot(&self, boot_id: &str) -> bool {
         self.boot_id == boot_id
     }
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(history.observe(reading(start + 1_000 - DAY, 1_000)), Some(-DAY));
         assert_eq!(mapped(&history, start, 2_000), 0, "a time before the step");
         assert_eq!(mapped(&history, start + 1_500 - DAY, 2_000), 1_500, "a time after it");
-        // What is due by the old clock is still found.
+        // Sessions that are due by the old clock are still found.
         assert_eq!(history.latest_wall(BootTime(2_000)).millis(), start + 2_000);
     }
 

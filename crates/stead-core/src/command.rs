@@ -116,7 +116,7 @@ pub struct CreateOrder {
     pub limits: ResourceLimits,
     pub env: Env,
     pub base_image: Option<String>,
-    /// Where a base image that is a directory of the host must lie.
+    /// The roots that a base image must lie in if it is a directory of the host.
     pub image_roots: Vec<String>,
     /// The image is the one with this digest, whatever its name means by now.
     pub image_digest: Option<String>,

@@ -1,4 +1,4 @@
-//! Which IP addresses are on the public network.
+//! Tells public IP addresses from all others.
 //!
 //! The tables follow the IANA special-purpose address registries. An address that is in none of
 //! them and is still not public is one that a cloud provider uses inside its own network.
@@ -39,7 +39,7 @@ const PRIVATE_V6: &[(Ipv6Addr, u32)] = &[
 
 const GLOBAL_UNICAST: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Whether an address is on the public network: not loopback, private, link-local, shared,
+/// Returns true if an address is on the public network: not loopback, private, link-local, shared,
 /// reserved, multicast, or a tunnel to such an address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {

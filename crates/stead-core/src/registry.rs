@@ -177,7 +177,8 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Whether a path is inside an allowed root by its text. What it leads to is checked where it is opened.
+    /// Returns true if the text of a path is inside an allowed root. Symbolic links are checked
+    /// when the path is opened.
     pub fn names_root_of(&self, path: &str) -> bool {
         let inside = |root: &String| {
             let rest = path.strip_prefix(root.trim_end_matches('/'));

@@ -151,7 +151,7 @@ impl Address {
 }
 
 impl Host {
-    /// Whether a text names one host, with or without a port.
+    /// Returns true if a text names one host, with or without a port.
     pub fn is_valid(text: &str) -> bool {
         text.parse::<Ipv6Addr>().is_ok() || Self::read(text).is_some()
     }

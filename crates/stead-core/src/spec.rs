@@ -74,7 +74,8 @@ pub struct WorkspaceSpec {
     pub tools: ToolSet,
     pub tool_limits: ToolLimits,
     pub base_image: Option<String>,
-    /// Where a base image that is a directory of the host must lie: the roots that were allowed when the session was made.
+    /// The roots that a base image must lie in if it is a directory of the host, as allowed when
+    /// the session was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_roots: Vec<String>,
     /// What the image's name meant to the session this one was cloned from: its box is made from the same bytes.

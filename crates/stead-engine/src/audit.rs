@@ -70,7 +70,7 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
     }
 }
 
-/// The audit type and the reason, if an event tells that a session did not start as it was asked for.
+/// Returns the audit type and the reason of a degraded start or a fallback, if the event is one.
 pub(crate) fn other_start(event: &Event) -> Option<(AuditKind, &str)> {
     let Event::WarningRaised { code, message } = event else { return None };
     match code.as_str() {

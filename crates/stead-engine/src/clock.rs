@@ -37,7 +37,8 @@ fn boot_id() -> String {
     test_clock().and_then(|test| test.boot_id).unwrap_or(real).trim().to_owned()
 }
 
-/// What a test does to the clocks of its server, read from the file that `STEAD_TEST_CLOCK` names.
+/// The changes that a test makes to the clocks of its server, read from the file that
+/// `STEAD_TEST_CLOCK` names.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct TestClock {
@@ -69,9 +70,9 @@ fn stepped(real: Reading) -> Reading {
 /// The server's view of both clocks.
 pub(crate) struct Clock {
     history: Mutex<ClockHistory>,
-    /// Where the history outlives the server.
+    /// The file that keeps the history across restarts of the server.
     file: Option<PathBuf>,
-    /// Until when sessions of an earlier run are not closed for their age.
+    /// Sessions of an earlier run are not closed for their age before this time.
     grace_until: Option<BootTime>,
 }
 
@@ -120,7 +121,7 @@ impl Clock {
                 let created = Some(self.history().boot_time(session.created_at, now));
                 Times { created, active: (session.active_at, active), not_before: None }
             }
-            // How long the server was down cannot be told: idle time begins anew.
+            // The clocks do not tell how long the server was down, so idle time begins anew.
             until => Times { created: None, active: (session.active_at, now), not_before: until },
         }
     }
@@ -132,7 +133,7 @@ impl Clock {
     fn keep(&self) {
         let Some(file) = &self.file else { return };
         let text = serde_json::to_vec(&*self.history()).unwrap_or_default();
-        // Not synced: after a power loss the boot is another, and the history of no use.
+        // Needs no fsync: after a power loss the history is of an earlier boot and is not used.
         let new = file.with_extension("new");
         if let Err(error) = fs::write(&new, text).and_then(|()| fs::rename(&new, file)) {
             tracing::warn!(%error, file = %file.display(), "cannot keep the history of the clock");
@@ -152,25 +153,25 @@ fn read_history(file: &Path) -> io::Result<ClockHistory> {
 /// When a session was made and last active, by the boot clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// `None` until it can be told.
+    /// `None` while the clock may still be corrected.
     created: Option<BootTime>,
     /// The wall-clock time in the session's state, and what it is by the boot clock.
     active: (Timestamp, BootTime),
-    /// Not closed for its age before.
+    /// The session is not closed for its age before this time.
     not_before: Option<BootTime>,
 }
 
 impl Times {
-    /// Of a session that is being made.
+    /// Returns the times of a session that is being made.
     pub(crate) fn of_new(session: &Session) -> Self {
         let now = read().boot;
         Self { created: Some(now), active: (session.active_at, now), not_before: None }
     }
 
-    /// Takes note of events of this time that were applied to the session.
+    /// Records that events of this time were folded into the session.
     ///
-    /// Where the wall clock stands behind the session's last activity, the state cannot show a new one. Any
-    /// event counts as activity then.
+    /// If the wall clock is behind the session's last activity, the state cannot show a later one. Any
+    /// event then counts as activity.
     pub(crate) fn note(&mut self, session: &Session, at: Timestamp) {
         if self.active.0 != session.active_at || at <= session.active_at {
             self.active = (session.active_at, read().boot);

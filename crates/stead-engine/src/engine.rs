@@ -41,7 +41,8 @@ pub struct Settings {
     pub default_limits: ResourceLimits,
     /// Largest number of live sessions with a workspace.
     pub max_sessions: u32,
-    /// How many calls, commands and file operations of one session run at once; four times as many may wait.
+    /// Largest number of concurrent calls, commands and file operations of one session. Four times
+    /// as many may wait.
     pub calls_per_session: usize,
     /// How often sessions past their time are looked for.
     pub reap_every: Duration,
@@ -57,13 +58,15 @@ pub struct Settings {
     pub mirror_retention: Retention,
     /// How often mirrors that nobody needs are looked for.
     pub collect_every: Duration,
-    /// How long a blob that nothing names is kept: somebody may be about to use it.
+    /// A blob that no event or document names is kept for this long, because a client may be about
+    /// to name it.
     pub blob_grace: Duration,
     /// Where the grammars run that find symbols for digests.
     pub parsers: Parsers,
     /// Signs the ledger; without it records are chained and not signed.
     pub sealer: Option<Arc<Sealer>>,
-    /// Where the server remembers how the wall clock moved, so that a step while it is down closes no session.
+    /// The file that records steps of the wall clock, so that a step while the server is down
+    /// closes no session.
     pub clock_file: Option<PathBuf>,
 }
 

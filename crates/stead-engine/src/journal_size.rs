@@ -1,7 +1,8 @@
-//! How large a session's journal has become, and when it is too large.
+//! The size of a session's journal, and its limit.
 //!
-//! Everything an agent does is recorded, and records are never removed. So a session may record a
-//! multiple of its disk limit and no more; then only what makes its workspace smaller is still done.
+//! The journal records everything an agent does, and no record is ever removed. So a journal may
+//! grow to a multiple of the disk limit. After that the session refuses calls, and only removing
+//! files, restoring and rewinding stay possible.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -58,7 +59,8 @@ impl JournalSize {
     }
 }
 
-/// Whether a command adds to the journal what an agent chooses. Removing and going back stay possible.
+/// Returns true if a command adds bytes of the agent's choice to the journal. Removing files,
+/// restoring and rewinding do not count, so that they stay possible.
 pub(crate) fn grows(command: &Command) -> bool {
     match command {
         Command::CallTool { tool, .. } => *tool != ToolName::Rm,

@@ -1,8 +1,9 @@
-//! How many operations of one session run at once.
+//! Limits the concurrent operations of one session.
 //!
-//! A session gets a fixed number of slots and a queue of fixed length. What is beyond the queue is refused, so one session can neither take
-//! all threads and connections of the server nor fill its memory with waiting calls. A slot is held by the work and not by the
-//! client: a client that goes away and asks again does not get another one.
+//! A session gets a fixed number of slots and a queue of fixed length. An operation that finds the
+//! queue full is refused, so one session can neither take all threads and connections of the server
+//! nor fill its memory with waiting calls. The operation holds the slot, not the client: a client
+//! that disconnects and asks again does not free a slot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

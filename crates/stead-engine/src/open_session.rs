@@ -1,9 +1,10 @@
-//! A session at hand: its state, its workspace, and the only two ways to change it.
+//! An open session: its state, its workspace, and the only two ways to change it.
 //!
-//! [`OpenSession::commit`] asks: decide, append, and only then hand out the effect. [`OpenSession::record`] states: conclude, append. Both
-//! append at the sequence number the decision was made at. One process owns the store and has one cell per session, so a
-//! conflict means that something else wrote to the journal. The cell is then stale, and so is its workspace handle: both are
-//! dropped and the session is taken up from its journal, as after a restart.
+//! [`OpenSession::commit`] decides on a command, appends the events and only then returns the effect.
+//! [`OpenSession::record`] concludes from an outcome and appends. Both append at the sequence number of
+//! the state they used. One process owns the store and has one cell per session, so a conflict means
+//! that another process wrote to the journal. The cell and its workspace handle are then stale. The
+//! engine drops both and opens the session from its journal, as after a restart.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ use crate::pause::Pause;
 use crate::uploads::Charge;
 use crate::{audit, clock, points, recover};
 
-/// How often an outcome is concluded again because something else appended first.
+/// Attempts to append an outcome or a refusal when other writers append to the journal first.
 const RETRIES: usize = 16;
 /// How many events are read at a time.
 const PAGE: u32 = 512;
@@ -127,7 +128,7 @@ impl OpenSession {
         self.cell.state.lock().await.clone()
     }
 
-    /// When the session ends by itself by the boot clock; `None` while that cannot be told.
+    /// The boot-clock time at which the session expires, and why; `None` while its age is not known.
     pub(crate) async fn due(&self, now: BootTime) -> Option<(BootTime, CloseReason)> {
         let state = self.cell.state.lock().await;
         let session = state.session.as_ref()?;
@@ -233,7 +234,7 @@ impl OpenSession {
         recover::take_up_again(&self.engine, self.id);
     }
 
-    /// Whether this handle's cell was dropped while the session lives on under another.
+    /// Returns true if this handle's cell was dropped and the session has a newer cell.
     pub(crate) fn is_stale(&self) -> bool {
         self.engine.cell(self.id).is_some_and(|cell| !Arc::ptr_eq(&cell, &self.cell))
     }
@@ -423,7 +424,7 @@ impl OpenSession {
     }
 }
 
-/// What an upload may have beyond the disk limit.
+/// Bytes that an upload may have beyond the disk limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slack {
     None,

@@ -9,8 +9,8 @@ use crate::error::OpError;
 use crate::open_session::OpenSession;
 use crate::{execs, reconcile};
 
-/// As many as there can be: after a step of the wall clock most of those whose `due_at` has passed are not
-/// due, and must not keep the others from being looked at.
+/// Larger than any expected number of live sessions. After a step of the wall clock most sessions
+/// whose `due_at` has passed are not due, and they must not fill the batch.
 const BATCH: u32 = 1 << 20;
 
 pub(crate) async fn run(engine: Engine) {

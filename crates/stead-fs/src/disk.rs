@@ -34,7 +34,7 @@ use beneath::Root;
 pub use snapshot::DiskSnapshot;
 pub use write::DiskWriter;
 
-/// Whether a change waits for the disk.
+/// The guarantee that a change has when its call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// The kernel has the bytes.

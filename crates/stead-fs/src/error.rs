@@ -102,7 +102,8 @@ impl FsError {
         }
     }
 
-    /// Whether an entry that a walk reported is gone, or is another kind of entry by now.
+    /// Returns true if the error means that an entry which a walk reported was removed or replaced
+    /// since.
     pub const fn is_vanished(&self) -> bool {
         matches!(
             self,

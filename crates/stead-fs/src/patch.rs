@@ -1,4 +1,4 @@
-//! What changed between two trees, as a patch that `git apply` takes, and the way to apply it
+//! The changes between two trees as a patch that `git apply` accepts, and code that applies it
 //! without git ([`Applying`]).
 //!
 //! The invariant: applied to the first tree, the patch gives the second, but for what a patch cannot say: empty directories, and

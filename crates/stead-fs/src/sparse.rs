@@ -1,4 +1,4 @@
-//! Holes in files: found by the kernel, skipped by whoever copies, exports or counts.
+//! Holes in files. The kernel finds them, and copies, exports and size counts skip them.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};

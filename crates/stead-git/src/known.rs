@@ -1,7 +1,7 @@
-//! What a remote answered, to whom, and for how long that may be used.
+//! The answers of a remote, kept per credential and for a limited time.
 //!
-//! A mirror holds what some credential could fetch once. It serves a session only if the remote
-//! accepts the credential that the session would use now.
+//! A mirror holds commits that some credential could fetch once. It serves a session only if the
+//! remote accepts the credential that the session would use now.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::refs::{Target, Wanted};
 /// Answers are kept for this long at most, so that rotated secrets do not add up.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
-/// What the remote of a mirror answered, when, and to which credential.
+/// The answers of a mirror's remote, with their time and credential.
 #[derive(Default)]
 pub(crate) struct Known {
     targets: HashMap<(Identity, Wanted), (Instant, Target)>,
@@ -20,7 +20,8 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// What a reference stood for when this credential last asked, if that is recent enough.
+    /// Returns the remote's last answer about a reference to this credential, if it is recent
+    /// enough.
     pub(crate) fn get(&self, who: Identity, wanted: &Wanted, ask: &Ask) -> Option<Target> {
         let (at, target) = self.targets.get(&(who, wanted.clone()))?;
         ask.accepts(who, *at).then(|| target.clone())
@@ -31,7 +32,7 @@ impl Known {
         self.admit(who);
     }
 
-    /// Whether the remote let this credential read the repository recently enough.
+    /// Returns true if the remote accepted this credential recently enough.
     pub(crate) fn is_admitted(&self, who: Identity, ask: &Ask) -> bool {
         self.admitted.get(&who).is_some_and(|at| ask.accepts(who, *at))
     }

@@ -1,11 +1,12 @@
 //! One bare mirror per repository, written by the server alone.
 //!
-//! Whoever asks while another asks for the same repository waits and then finds it done. Processes that share a home are kept apart by a
-//! lock on a file. What a branch stands for is asked of the remote, and fetched only if it is not in the mirror. Before a mirror
-//! serves a commit without a fetch, the remote must accept this server's credential for it: see [`crate::known`].
+//! Concurrent requests for one repository wait for the first one and use its result. A file lock
+//! excludes other processes that share the home. The server asks the remote for the commit of a
+//! branch, and fetches the commit only if it is not in the mirror. Before a mirror serves a commit
+//! without a fetch, the remote must accept this server's credential for it: see [`crate::known`].
 //!
-//! A mirror begins with as little history as was asked for and only ever gains: `depth` beside it says how much every fetch since has
-//! brought at least.
+//! A mirror begins with as little history as was asked for, and never loses any. The file `depth`
+//! beside it records the depth that every fetch since has brought at least.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -333,8 +334,8 @@ impl Mirrors {
         fs::write(mirror.join("depth"), depth.text()).map_err(disk(mirror))?;
         let packs = packs(mirror);
         if let (true, [pack]) = (packs_before.is_empty(), packs.as_slice()) {
-            // The only pack there is holds this commit and nothing else: a checkout can have it as it is.
-            // Where its history ends is kept beside it: the mirror may know more of it later.
+            // The only pack of the mirror holds this commit and nothing else, so a checkout can use it
+            // unchanged. Its shallow boundary is kept beside it, because a later fetch may move the mirror's.
             let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
             for (ending, text) in [("shallow", &ends), ("pack", pack)] {
                 let note = mirror.join("notes").join(format!("{}.{ending}", target.commit));

@@ -59,13 +59,14 @@ pub(crate) struct Remote<'a> {
     pinned: Option<IpAddr>,
     credential: Option<Credential>,
     host: String,
-    /// What git reads in place of a repository on this machine.
+    /// The snapshot that git reads in place of a repository on this machine. Held so that it is not
+    /// removed.
     _snapshot: Option<Snapshot>,
 }
 
 impl<'a> Remote<'a> {
     /// Checks the URL, resolves its host name once and checks the addresses. Git then connects to
-    /// the address that was checked. Of a repository on this machine git gets a snapshot.
+    /// the address that was checked. For a repository on this machine git reads a snapshot.
     pub(crate) async fn find(
         settings: &'a Settings,
         home: &'a Path,

@@ -22,7 +22,7 @@ fn is_short_commit(text: &str) -> bool {
     (7..40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What of a repository is wanted.
+/// The part of a repository that a session asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Wanted {
     /// The remote's default branch.

@@ -1,7 +1,8 @@
-//! From a branch, a tag or nothing in particular to a commit that is in the mirror.
+//! Resolves a branch, a tag or the default branch to a commit that is in the mirror.
 //!
-//! Two steps, so that whoever asks can write down which commit it is before anything of it is fetched: [`Mirrors::name`], then
-//! [`Mirrors::bring`], which fetches the commit, or asks the remote whether the mirror may serve it.
+//! There are two steps, so that the caller can record the commit before anything is fetched:
+//! [`Mirrors::name`], then [`Mirrors::bring`], which fetches the commit, or asks the remote whether
+//! the mirror may serve it.
 
 use std::path::Path;
 
@@ -120,7 +121,7 @@ impl Mirrors {
     }
 }
 
-/// Asks a remote for these references. What the two said to each other is written to `trace`.
+/// Asks a remote for these references. Git writes a trace of the exchange to `trace`.
 async fn list_refs(
     remote: &Remote<'_>,
     patterns: &[String],

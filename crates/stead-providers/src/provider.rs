@@ -136,7 +136,8 @@ pub trait Provider: Send + Sync {
     /// Every workspace of this server's that exists now, whoever remembers it.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
 
-    /// What the records of a copied home name on this host and the provider leaves alone, a sentence each.
+    /// Objects on this host that the records of a copied home name and that the provider leaves
+    /// alone, one description each.
     fn unclaimed(&self) -> Vec<String> {
         Vec::new()
     }

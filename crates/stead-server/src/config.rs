@@ -10,9 +10,10 @@ pub struct ServerConfig {
     pub allowed_origins: Vec<String>,
     /// The name of each admin token and the BLAKE3 hash of its text.
     pub admin_tokens: Vec<(String, [u8; 32])>,
-    /// From the start of a connection, and from the first byte of each later request, to the end of its headers.
+    /// Time to send a request's headers, from the start of the connection or from the first byte of a
+    /// later request.
     pub header_timeout: Duration,
-    /// For a whole JSON body, and for each piece of an upload.
+    /// Time to send a whole JSON body. An upload has to bring 16 KiB in each such span.
     pub body_timeout: Duration,
     /// Silence on a connection between two requests.
     pub idle_timeout: Duration,

@@ -138,7 +138,7 @@ pub(crate) struct Clocks {
     /// Since when a write waits for the client.
     stalled: AtomicU64,
     answering: AtomicUsize,
-    /// Whether a request on this connection carried a valid token.
+    /// Set once a request on this connection carried a valid token.
     authenticated: AtomicBool,
 }
 

@@ -1,8 +1,9 @@
-//! The table of open connections: bounded, and never closed to somebody new by somebody idle.
+//! The bounded table of open connections. Idle connections never keep a new one out.
 //!
-//! When the table is full, the oldest connection that never showed a valid token makes room, then the authenticated one that has been idle
-//! longest. A connection whose authenticated request is being answered stays. If all of them are such, a few more are still accepted, for
-//! the routes that need no token, so that health checks are answered whatever else happens.
+//! When the table is full, the server closes the oldest connection that never showed a valid token,
+//! or else the authenticated one that has been idle longest. It never closes a connection whose
+//! authenticated request it is answering. If all connections are of that kind, it accepts a few
+//! more for the routes that need no token, so that health checks are always answered.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,7 +28,7 @@ struct Entry {
     evicted: CancellationToken,
 }
 
-/// What a connection may be used for.
+/// The routes that a connection may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Any,

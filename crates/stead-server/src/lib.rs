@@ -1,10 +1,11 @@
 //! Stead over HTTP.
 //!
-//! A request makes one trip: `router.rs` (the table of contents) → a handler in `routes/` (parse, one engine call, to wire) → the engine. Every
-//! refusal, whoever makes it, leaves as one shape, mapped in `problem.rs` and nowhere else. Who may ask is decided in `auth.rs`, through which door in
-//! `host.rs`, how much at once in `quota.rs`; `serve.rs`, `connections.rs` and `connection.rs` own sockets and time.
+//! A request makes one trip: `router.rs` (the table of contents) → a handler in `routes/` (parse, one
+//! engine call, to wire) → the engine. Only `problem.rs` maps refusals to the wire, and all have one
+//! shape. `auth.rs` checks tokens, `host.rs` checks `Host` and `Origin`, and `quota.rs` limits
+//! concurrent requests. `serve.rs`, `connections.rs` and `connection.rs` own sockets and timeouts.
 //!
-//! This crate decides nothing about sessions and keeps nothing: it can be killed at any moment.
+//! This crate makes no decision about sessions and stores nothing, so it can be killed at any moment.
 
 mod answering;
 mod app;

@@ -47,8 +47,8 @@ static REVISIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
 ];
 
-/// How long the answer of a call can be fetched again by a client that lost its connection. The library keeps every answer in memory for
-/// this long, so the time is short.
+/// A client that lost its connection can fetch the answer of a call again for this long. The
+/// library keeps every answer in memory for this long, so the time is short.
 const RESUMABLE: Duration = Duration::from_secs(5);
 
 /// `/mcp`, for all of its methods.
@@ -81,14 +81,16 @@ fn stop_with(app: &App, token: tokio_util::sync::CancellationToken) {
     });
 }
 
-/// What the protocol's library asks; each answer is in the module named after the question. Each answer is boxed: the library moves one future
-/// that has room for the largest of them through many frames, and an operation's future is large enough to overflow a thread's stack.
+/// The server's side of the MCP library's `ServerHandler`. Each method calls the module named after
+/// it, and its future is boxed: the library moves one future that has room for the largest of them
+/// through many stack frames, and an operation's future is large enough to overflow a thread's
+/// stack.
 #[derive(Clone)]
 struct Door {
     app: App,
-    /// Of a connection that is one caller's; over HTTP each request tells.
+    /// The caller of a line connection. Over HTTP each request names its caller.
     caller: Option<Caller>,
-    /// Of such a connection: how many messages may be under way on it.
+    /// Bounds the messages that are being answered on a line connection.
     throttle: Option<Arc<throttle::Throttle>>,
 }
 

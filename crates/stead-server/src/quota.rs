@@ -1,7 +1,9 @@
-//! What one token may have under way at once, so that no token can take all the server has.
+//! Limits on the concurrent requests and body bytes of one token, so that no token can use up the
+//! server.
 //!
-//! All clients on a machine share one loopback address, so the bound is by token and not by peer. A request counts from its admission to the
-//! last byte of its answer: an event stream counts for as long as it is open. Bodies that are read into memory count their bytes for as long.
+//! All clients on a machine share one loopback address, so the bound is by token and not by peer. A
+//! request counts from its admission to the last byte of its answer, so an open event stream counts
+//! too. The bytes of a body that is read into memory count for the same time.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -84,7 +86,7 @@ impl Quotas {
     }
 }
 
-/// A request that was let in. What it counts for is given back when the ticket is dropped.
+/// An admitted request. Dropping the ticket gives its share of the quota back.
 pub(crate) struct Ticket {
     quotas: Quotas,
     token: String,

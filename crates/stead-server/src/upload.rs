@@ -1,10 +1,13 @@
-//! Bodies of any size, taken as they come: nothing is held but the piece at hand.
+//! Streams bodies of any size. The server holds only the current piece in memory.
 //!
-//! A body may be as long as [`crate::ServerConfig::max_upload_bytes`]. No piece of it may take longer than the body timeout, and in each such
-//! span [`LEAST_PER_SPAN`] bytes have to arrive, so an upload of a byte now and then ends. What is wrong with it travels as an `io::Error` through whoever reads it, and comes out as the problem it is ([`refusal`]).
+//! A body may be as long as [`crate::ServerConfig::max_upload_bytes`]. No piece of it may take longer
+//! than the body timeout, and in each such span [`LEAST_PER_SPAN`] bytes have to arrive, so an upload
+//! of a byte now and then ends. A problem passes through the code that reads the body as an
+//! `io::Error`, and [`refusal`] turns it back into the problem.
 //!
-//! Whoever stops reading has an answer to give, and many clients listen only when they have sent it all: a connection that is closed on them is
-//! all they learn. So the rest is taken and thrown away, for a while ([`Rest`]).
+//! A handler that stops reading early has an answer to give. Many clients read the answer only after
+//! they have sent the whole body, and would see just a closed connection. So the server reads and
+//! discards the rest for a while ([`Rest`]).
 
 use std::fmt;
 use std::io;
@@ -108,7 +111,8 @@ impl Upload {
     }
 }
 
-/// How much of a body arrived, in all and in the current span. Only the time spent waiting for the client counts.
+/// The bytes of a body that have arrived, in all and in the current span. Only the time spent
+/// waiting for the client counts.
 struct Progress {
     total: u64,
     in_span: u64,

@@ -231,7 +231,7 @@ impl Commit {
         }
     }
 
-    /// What a session's row says after the events: `$1` to `$11`.
+    /// The values of the session's row after the events, for `$1` to `$11`.
     fn row(&self, seq: u64, hash: Hash) -> Vec<Value> {
         let head = &self.head;
         values![

@@ -1,4 +1,4 @@
-//! Whether this process may still write to its store.
+//! Refuses writes to a store that this process no longer owns.
 //!
 //! Invariant: once a store was claimed ([`crate::Store::own`]), no write is acknowledged unless the claim holds at that
 //! moment. PostgreSQL checks the owner's epoch inside every transaction (`backend.rs`). SQLite cannot be taken over while the
@@ -49,7 +49,7 @@ impl Fence {
         Some(self.epoch.load(Ordering::Acquire)).filter(|epoch| *epoch > 0)
     }
 
-    /// Before a claim: nothing is fenced.
+    /// Returns to the state before a claim, in which every write is accepted.
     pub(crate) fn unclaim(&self) {
         self.epoch.store(0, Ordering::Release);
         self.standing.send_replace(Standing::Unclaimed);
@@ -108,7 +108,7 @@ impl Fence {
         self.standing.borrow().clone()
     }
 
-    /// Refuses a write unless the claim holds; a store nobody claimed is not fenced.
+    /// Refuses a write unless the claim holds. A store without a claim accepts every write.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         match self.standing() {
             Standing::Unclaimed | Standing::Held => Ok(()),

@@ -1,8 +1,9 @@
-//! What must survive a crash: the per-session journal, registry documents, audit, idempotency, settings and blobs.
+//! The durable store: the journal of each session, registry documents, audit, idempotency, settings
+//! and blobs.
 //!
-//! Invariant: an `Ok` from any write means that the write, and everything in the same request (events, projection,
-//! audit), is on disk together; an `Err` other than [`StoreError::OutcomeUnknown`] means that none of it is. The
-//! store knows no rules: events are opaque JSON text with a type name.
+//! Invariant: an `Ok` from any write means that the write, and everything in the same request (events,
+//! projection, audit), is on disk together. An `Err` other than [`StoreError::OutcomeUnknown`] means
+//! that none of it is. The store knows no rules, and events are opaque JSON text with a type name.
 //!
 //! Every write also adds to the ledger (`ledger.rs`), which `stead verify` checks.
 //!

@@ -17,7 +17,8 @@ pub(crate) trait Operation: Send + Sync + 'static {
     fn run(&self, conn: &mut Conn<'_>) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
 }
 
-/// Whether other writes may run at the same time on PostgreSQL. SQLite has one writer.
+/// The access of a write on PostgreSQL: together with other writes, or alone. SQLite has one
+/// writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Shared,

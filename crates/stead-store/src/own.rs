@@ -3,7 +3,7 @@
 //! A server that owns a store holds a lock that the system releases when the process dies: an `flock` on SQLite's file, an
 //! advisory lock of one PostgreSQL connection. It also raises the epoch in the table `owner`, which every PostgreSQL write
 //! checks (`backend.rs`). So the lock keeps a second server from starting, and the epoch keeps the first one from writing if
-//! its lock was lost and somebody else took it.
+//! it lost the lock and another server took it.
 //!
 //! A lost PostgreSQL connection (a failover, an administrator) is no takeover yet. The server refuses writes, connects again
 //! and continues if the epoch is still its own; otherwise the store is lost to it for good. A server from another home waits
@@ -30,7 +30,7 @@ const OWNER_LOCK: i64 = 0x73_74_65_61_64_02;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The kernel releases a file's lock with its process: a held one is held by a running server.
 const FILE_PATIENCE: Duration = Duration::from_millis(300);
-/// How long the lock must be free before a server from another home takes it.
+/// A server from another home takes the lock only after it has been free for this long.
 const GRACE: Duration = Duration::from_secs(3);
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -168,8 +168,9 @@ async fn lock_database(pool: &PgPool, holder: &str) -> Result<Option<PgConnectio
     }
 }
 
-/// Ends the connections that are in the middle of a write. They belong to the last owner, which is gone, hangs or is cut
-/// off: a takeover would wait for them. Their transactions are rolled back, and nobody was told of them.
+/// Ends the connections that are in the middle of a write. They belong to the last owner, which is
+/// gone, hangs or is cut off, and a takeover would wait for them. PostgreSQL rolls back their
+/// transactions, which were never acknowledged.
 async fn end_writers(connection: &mut PgConnection) -> Result<(), StoreError> {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted \
          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \

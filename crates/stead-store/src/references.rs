@@ -1,11 +1,13 @@
-//! Which blobs must be kept: one row per blob and holder, written in the transaction that names the blob.
+//! References to the blobs that must be kept: one row per blob and holder, written in the
+//! transaction that names the blob.
 //!
-//! A blob is named by its 64 hexadecimal digits in an event or a document. A blob that is JSON, such as
-//! a manifest, may name others; those are held by the same holder.
+//! An event or a document names a blob by its 64 hexadecimal digits. A blob that is JSON, such as a
+//! manifest, may name others, which get the same holder.
 //!
-//! Why a blob cannot vanish between its being put and its being named: putting it and naming it both set
-//! its time of modification, and [`crate::Store::collect_blobs`] looks at that time and removes the file
-//! in one step. Only a blob that nothing has put or named for the whole grace period can go.
+//! A blob cannot vanish after it is stored and before it is named. Storing and naming both set its
+//! time of modification, and [`crate::Store::collect_blobs`] checks that time and removes the file
+//! in one step. It removes only blobs that were neither stored nor named for the whole grace
+//! period.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,7 @@ const DEEPEST: usize = 4;
 /// operation has ended, and [`crate::Store::discard`] says when that is.
 const TRANSPORT_EVENT: &str = "FileOperationStarted";
 
-/// Who needs a blob.
+/// The session, document or content that needs a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Holder {
     Session(SessionId),
@@ -51,12 +53,12 @@ impl Holder {
 /// Blobs and their lengths.
 pub(crate) type Named = BTreeMap<Digest, u64>;
 
-/// Whether an event of this kind keeps the blobs it names.
+/// Returns true if an event of this kind keeps the blobs that it names.
 pub(crate) fn keeps(kind: &str) -> bool {
     kind != TRANSPORT_EVENT
 }
 
-/// What becomes of the age of blobs that are found to be named.
+/// The effect of a lookup on the age of the blobs that it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
     /// They become as young as new ones, because something is about to hold them.
@@ -152,7 +154,7 @@ impl Operation for References {
     }
 }
 
-/// Whether anything holds the blob.
+/// Returns true if the blob has a holder.
 pub(crate) async fn is_held(conn: &mut Conn<'_>, digest: &Digest) -> Result<bool, StoreError> {
     let sql = "SELECT bytes FROM blob_references WHERE digest = $1 LIMIT 1";
     let row: Option<(i64,)> = conn.optional("look for references to a blob", sql, values![digest.to_hex()]).await?;

@@ -14,7 +14,7 @@ pub struct SessionRow {
     pub head_hash: Hash,
     pub status: String,
     pub live: bool,
-    /// Whether the session counts against the capacity for boxes.
+    /// True if the session counts against the capacity for boxes.
     pub holds_workspace: bool,
     pub agent_type: String,
     pub project: Option<String>,

@@ -37,14 +37,14 @@ pub struct Store {
     blobs: Blobs,
 }
 
-/// What is known of the ledger from outside the database.
+/// Facts about the ledger that are kept outside the database.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     /// The keys whose signatures are believed.
     pub keys: Vec<PublicKey>,
     /// The last seal that the home noted.
     pub anchor: Option<Anchor>,
-    /// The hash of a seal that somebody kept elsewhere.
+    /// The hash of a seal that the operator kept elsewhere and passed in.
     pub kept: Option<Hash>,
 }
 
@@ -67,7 +67,7 @@ impl Store {
     /// the same home takes over at once, because the lock of the home proves that the last one is gone.
     pub async fn own(&self, holder: &str) -> Result<Option<Ownership>, StoreError> {
         let Some(ownership) = own::own(&self.backend, holder).await? else { return Ok(None) };
-        // After the ledger has begun, and by the one process that may write.
+        // `own` has begun the ledger, and from here on only this process may write.
         garbage::backfill(self).await?;
         Ok(Some(ownership))
     }
@@ -79,7 +79,7 @@ impl Store {
         released
     }
 
-    /// Whether this process may write.
+    /// Returns whether this process may write.
     pub fn standing(&self) -> Standing {
         self.backend.fence.standing()
     }
@@ -270,8 +270,8 @@ impl Store {
         Ok(removed)
     }
 
-    /// Removes the bytes of an upload whose operation has ended, unless they were there before, somebody
-    /// put them again, or an event or a document names them.
+    /// Removes the blob of an upload whose operation has ended. The blob stays if it existed before
+    /// the upload, if it was stored again since, or if an event or a document names it.
     pub async fn discard(&self, upload: &Upload) -> Result<(), StoreError> {
         let Some(made) = upload.made else { return Ok(()) };
         if references::is_held(&mut self.backend.reader().await?.conn(), &upload.digest).await? {

@@ -33,7 +33,8 @@ impl ServerOptions {
 pub struct TestServer {
     binary: PathBuf,
     home: PathBuf,
-    /// The home, where it is the server's own and goes with it.
+    /// The temporary directory of the home, if the server has one of its own. It is removed with
+    /// this value.
     directory: Option<tempfile::TempDir>,
     options: ServerOptions,
     child: Option<Child>,

@@ -116,7 +116,8 @@ pub(crate) fn exit(exec: &Value) -> Result<(), Failure> {
                 _ => format!("the command was interrupted: {why}"),
             };
             let failure = Failure::new(sentence);
-            // As shells end for a command that they cannot find. A full box is no fault of the command.
+            // A command that cannot be started ends with 127, as in a shell. A full box is not the
+            // command's fault, so it does not.
             let started = status != Some("failed") || exec["error"]["code"] == "resource_exhausted";
             Err(if started { failure } else { failure.not_started() })
         }

@@ -1,4 +1,4 @@
-//! How many files and sockets this process may have open.
+//! The limit on this process's open files and sockets.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -13,7 +13,7 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// As many of the wanted connections as leave descriptors for everything else.
+/// Returns the number of connections, at most `wanted`, that leaves descriptors for everything else.
 pub(crate) fn connections_within(wanted: usize) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return wanted };
     let room = if limit > 2 * KEPT { limit - KEPT } else { limit / 2 };

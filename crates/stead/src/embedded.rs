@@ -82,7 +82,7 @@ impl Server {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
             let sealer = Arc::new(Sealer::open(home.path()).map_err(|error| Failure::from_error(&error))?);
-            // Before anything is written or looked for on this machine: another server may be at work.
+            // Taken before the first write and before the search for boxes: another server may be running.
             let ownership = own(&store, &home).await?;
             let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
             let layers = Arc::new(layers);
@@ -292,7 +292,7 @@ fn warn_about_token(home: &Home) {
     }
 }
 
-/// What this home is called on the host. Boxes are known as ours by it.
+/// Returns the instance name of this home on the host, by which the server recognises its boxes.
 async fn identity(store: &Store, home: &Home, lock: &Lock) -> Result<Identity, Failure> {
     let drawn = || uuid::Uuid::now_v7().simple().to_string();
     let known = store.setting_or_insert("instance", &drawn()).await.map_err(|error| Failure::from_error(&error))?;

@@ -13,7 +13,8 @@ use crate::http::{Client, Response};
 /// How long the reconciler may take to settle what the crash interrupted.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// About how many sessions that nothing happened to are looked at after a restart. The end of the campaign looks at all of them.
+/// About the number of idle sessions that are checked after a restart. The end of the campaign
+/// checks all of them.
 const AT_REST: usize = 25;
 
 /// Every session that was asked something since the last check, every active one, and some of the rest: a fixed number, so that the

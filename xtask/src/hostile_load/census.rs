@@ -1,4 +1,5 @@
-//! What of one home is left on the host after its server has ended.
+//! Finds what a home leaves on the host after its server has ended: processes, control groups,
+//! mounts, loop devices and directories of boxes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +14,7 @@ use crate::home_processes::processes_of;
 /// Directories of control groups that boxes of this home had.
 pub(super) type Groups = BTreeSet<PathBuf>;
 
-/// How long the kernel may take to free what the last process held.
+/// The kernel may take this long to free the objects that the last process held.
 const SETTLE: Duration = Duration::from_secs(20);
 
 /// Names everything that is left. Namespaces end with the last process and mount that hold them, so those two stand for them.

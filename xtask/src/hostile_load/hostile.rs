@@ -1,7 +1,7 @@
-//! The hostile session: a program in its box, and clients with its token that ask for as much as they are given.
+//! The hostile session: a program in its box, and clients with its token that take all they can get.
 //!
-//! Each client pauses between two attempts: what is under test is what the server holds and keeps for an attempt, not how many
-//! requests two processors can answer.
+//! Each client pauses between two attempts. The campaign tests the resources that the server holds for
+//! an attempt, not how many requests two processors can answer.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -42,7 +42,7 @@ pub(super) struct Hostile {
     counts: BTreeMap<&'static str, Arc<AtomicUsize>>,
 }
 
-/// What an attack works with.
+/// The clients and paths that an attack uses.
 #[derive(Clone)]
 struct Means {
     client: Client,
@@ -120,7 +120,7 @@ impl Hostile {
                     let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) else { break };
                     count.fetch_add(1, Ordering::Relaxed);
                     open.push(stream);
-                    // As fast as the server is expected to accept, and no faster.
+                    // The pause keeps this at the rate at which the server should accept connections.
                     if open.len().is_multiple_of(50) {
                         std::thread::sleep(Duration::from_millis(20));
                     }

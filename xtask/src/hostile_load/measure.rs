@@ -12,7 +12,7 @@ const ENOUGH: usize = 500;
 /// Growth of the server's memory that is noise: allocator arenas, caches with a bound.
 const NOISE_MIB: f64 = 64.0;
 
-/// How long operations took, by kind, and how many failed.
+/// Durations of operations and numbers of failures, by kind.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
     by_kind: BTreeMap<&'static str, Vec<Duration>>,
@@ -63,7 +63,7 @@ impl Series {
         self.0.iter().map(|(_, value)| *value).fold(0.0, f64::max)
     }
 
-    /// How much a straight line through the samples after the first quarter grows from its start to its end.
+    /// Fits a line to the samples after the first quarter and returns its growth from start to end.
     fn growth(&self) -> f64 {
         let settled = &self.0[self.0.len() / 4..];
         let count = settled.len() as f64;

@@ -32,10 +32,11 @@ const CLIENTS: usize = 16;
 const ROUNDS: u32 = 2;
 /// The bar: the 99th percentile beside the hostile session, as a multiple of the one without.
 const MOST_SLOWDOWN: f64 = 2.0;
-/// What each ordinary workspace, and each hostile one, may take of the disk.
+/// Disk limit of each ordinary workspace, and of each hostile one.
 const ORDINARY_DISK_MIB: u64 = 64;
 const HOSTILE_DISK_MIB: u64 = 256;
-/// What the home may take besides the workspaces: journal, prepared volumes and templates.
+/// Disk usage that the home may have besides the workspaces: journal, prepared volumes and
+/// templates.
 const OWN_DISK_MIB: u64 = 2048;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +47,7 @@ struct Size {
     attacks: Vec<String>,
 }
 
-/// What `--seconds` of `cargo xtask nightly` said.
+/// The value of `--seconds` of `cargo xtask nightly`.
 static ASKED: OnceLock<u64> = OnceLock::new();
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -190,7 +191,8 @@ fn close_all(admin: &Client) -> Result<()> {
     }
 }
 
-/// Whether a path lies in a directory, for texts that name paths among other things.
+/// Returns true if a text contains the path of the home. The texts also hold other things than
+/// paths.
 fn names(text: &str, home: &Path) -> bool {
     home.to_str().is_some_and(|home| text.contains(home))
 }

@@ -72,7 +72,7 @@ fn resident_mib(process: u32) -> Option<f64> {
 fn allocated(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| {
-        // What is removed meanwhile takes nothing.
+        // An entry that was removed meanwhile takes no space.
         let facts = entry.path().symlink_metadata().ok()?;
         Some(facts.blocks() * 512 + if facts.is_dir() { allocated(&entry.path()) } else { 0 })
     });

@@ -1,5 +1,5 @@
 //! `stead-init`: builds a box around itself, or is put into one that is there, and becomes its first
-//! process. Started by the server, never by people. `keep` runs outside every box.
+//! process. The server starts it; users never do. `keep` runs outside every box.
 
 use std::process::ExitCode;
 

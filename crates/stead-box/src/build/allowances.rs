@@ -2,9 +2,9 @@
 //!
 //! The kernel charges inotify instances and watches, POSIX message queues, queued signals and locked
 //! shared memory to a user, in the user namespace of the process and in every one above. Above a
-//! box that user is the one who made the box's user namespace. The invariant: for a box that root
+//! box that user is the owner of the box's user namespace. The invariant: for a box that root
 //! starts, that user is the first id of the box's own range, so a box can use up its own
-//! allowances and nobody else's.
+//! allowances and no others.
 
 use std::fs;
 use std::io;
@@ -38,7 +38,8 @@ const MOST_OPEN_FILES: u64 = 65_536;
 /// Number of processes assumed for a box without a limit of processes.
 const ASSUMED_PROCESSES: u64 = 4_096;
 
-/// Whether the box's namespaces are charged to a user that others are charged to as well.
+/// The user that the kernel charges for the box's namespaces: the box's own, or one that other
+/// processes are charged to as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Charged {
     ToTheBox,

@@ -40,9 +40,10 @@ pub struct HandOver {
     /// No files come, since this kernel passes none: the box dials the gate for each connection, which begins with this line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dial: Option<String>,
-    /// Whether a second file comes: where the kernel counts what it ended for want of memory.
+    /// True if the server also passes the file in which the kernel counts OOM kills.
     pub memory_events: bool,
-    /// Whether another file comes after it: where the kernel counts the processes it refused.
+    /// True if the server also passes `pids.events`, as the last file. The kernel counts refused
+    /// processes there.
     #[serde(default)]
     pub process_events: bool,
 }

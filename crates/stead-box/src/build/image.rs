@@ -45,9 +45,8 @@ pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: O
     name_synced(&new, &path).or_refuse(Primitive::Volume, || "cannot name the volume's image".to_owned())
 }
 
-/// Gives a finished image its name: the bytes are on the disk before the name, and the name before this
-/// returns. What is written in the volume is synced to this file, and must not depend on a name that a
-/// power loss takes back.
+/// Gives a finished image its name. The bytes are on the disk before the name, and the name before
+/// this returns. The box syncs its files into this image, so a power loss must not undo the rename.
 fn name_synced(new: &Path, path: &Path) -> io::Result<()> {
     File::open(new)?.sync_all()?;
     fs::rename(new, path)?;
@@ -60,9 +59,9 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
 
 /// Repairs an image that has no journal and was mounted when the host lost power.
 ///
-/// The kernel mounts such an image as it is, with block maps that may not fit the synced files. An image
-/// with a journal needs no repair: the kernel replays the journal when it mounts the image. The caller
-/// holds the image's lock, and no device is bound to the image.
+/// The kernel mounts such an image unrepaired, with block maps that may not fit the synced files.
+/// An image with a journal needs no repair: the kernel replays the journal when it mounts the
+/// image. The caller holds the image's lock, and no device is bound to the image.
 pub(super) fn repair(path: &Path) -> Result<(), Refused> {
     let state = MountState::read(path).or_refuse(Primitive::Volume, || "cannot read the volume's image".to_owned())?;
     if state != MountState::Unclean {

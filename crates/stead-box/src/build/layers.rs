@@ -56,8 +56,8 @@ pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
     Ok(sources)
 }
 
-/// The host's own directory. The agent in the box stands for the owner of the directory on the host; files of other owners
-/// belong to nobody in the box.
+/// Opens a directory of the host as a mount. Its owner on the host appears as the agent in the box.
+/// Files of other owners have the kernel's overflow ids there.
 fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
     let flags = match bound.access {
         Access::Read => SHOWN,
@@ -65,7 +65,7 @@ fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
     };
     let directory = tree::open_linkless(&bound.path)?;
     let mount = tree::copy(&directory, ".", flags)?;
-    // A box of an ordinary user acts as that user and as nobody else, whoever owns the directory.
+    // A box of an ordinary user has only that user's id, so its mounts have no id mapping.
     let Some(shown) = spec.agent_on_host() else { return Ok(mount) };
     let refused = || format!("cannot look at {}", bound.path.display());
     let found = rustix::fs::fstat(&mount).or_refuse(Primitive::Mount, refused)?;

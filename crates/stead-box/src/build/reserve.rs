@@ -19,9 +19,9 @@ const DIRECTORY: &str = "reserve";
 const FEWEST_PIECES: u32 = 16;
 const MOST_PIECES: u32 = 64;
 const VOLUME_PER_PIECE: u64 = 256 << 10;
-/// Files that one start may use up. One inode becomes the generation's directory, and each overlay takes
-/// a few while it is mounted. What is left lets the agent remove files that lie in a layer, which takes
-/// an entry in the upper.
+/// Files that one start may use up. One inode becomes the generation's directory, and each overlay
+/// takes a few while it is mounted. The agent can use the rest to remove files of a layer, which
+/// takes an entry in the upper directory.
 const SHARE: u32 = 8;
 /// Inodes and blocks that mounting the overlays takes. Their work directories are made anew while those
 /// of the last start may still be in use.
@@ -35,7 +35,7 @@ const PLENTY: u64 = 2;
 const PART_OF_VOLUME: u64 = 64;
 const LARGEST_PIECE: u64 = 16 << 10;
 
-/// How much of the space for later generations a volume has, as its last start left it.
+/// The part of a volume's reserve that was left after the last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reserve {
@@ -49,10 +49,10 @@ pub enum Reserve {
     Spent,
 }
 
-/// Makes the missing pieces if there is plenty of room, and tells how many there are.
+/// Makes the missing pieces if there is plenty of room, and returns how complete the reserve is.
 ///
-/// On a volume that is nearly full they stay missing: what a start gave up is for the agent, who may
-/// need it to remove files.
+/// On a volume that is nearly full they stay missing: the space that a start gave up is for the
+/// agent, who may need it to remove files.
 pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
     let (pieces, bytes) = (pieces(volume_bytes), piece_bytes(volume_bytes));
     let enough = PLENTY * u64::from(pieces);

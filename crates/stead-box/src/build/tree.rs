@@ -73,7 +73,8 @@ pub(super) fn open_directory(at: impl AsFd, path: impl AsRef<Path>) -> Result<Ow
     openat(at, path, flags, Mode::empty()).or_refuse(Primitive::Mount, || format!("cannot open {}", path.display()))
 }
 
-/// Opens a directory of the host by its real path. A name on the way that has become a link since is not followed.
+/// Opens a directory of the host by its real path. If a component of the path has become a symbolic
+/// link since, the call fails.
 pub(super) fn open_linkless(path: &Path) -> Result<OwnedFd, Refused> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)

@@ -24,7 +24,8 @@ pub fn disown(directory: &Path, instances: &[String]) -> Result<Option<OwnerReco
 }
 
 impl OwnerRecord {
-    /// What there is on the host of the box, for people; `None` if there is nothing.
+    /// Describes the box's live init process and control groups for a log line; `None` if there are
+    /// none.
     pub fn remains(&self) -> Option<String> {
         let process = self.init.as_ref().filter(|init| init.is_alive()).map(|init| format!("process {}", init.pid));
         let groups = self.cgroups.iter().filter(|group| group.exists()).map(|group| group.display().to_string());

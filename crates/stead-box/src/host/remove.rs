@@ -41,7 +41,8 @@ pub(crate) fn end_recorded(directory: &Path, record: &OwnerRecord) -> Result<(),
             return Err(BoxError::Undead { what, seconds: PATIENCE.as_secs() });
         }
     }
-    // Where there were no groups. Where there were, it is dead already and only waited for.
+    // Without control groups this ends the box's processes. With them init is already dead, and
+    // this only waits for it.
     kill(directory, record)
 }
 

@@ -91,9 +91,10 @@ impl Init {
                 }
                 self.queue(index, id, Work::Files { ask, file })
             }
-            // What was written is about to become a layer that a snapshot names: it is on the disk before the
-            // server records that. Nothing else runs, so blocking here delays no other request.
-            // Files that cannot be synced are copied instead, as those of a box at work are.
+            // The written files are about to become a layer that a snapshot names, so they must be
+            // on the disk before the server records the snapshot. Nothing else runs, so blocking
+            // here delays no other request. If the sync fails, the server copies the files instead,
+            // as it does for a busy box.
             Ask::Rest | Ask::Alone if self.is_idle(index) && self.sync_workspace().is_err() => {
                 Some(failed("busy", "the box cannot bring its files onto the disk"))
             }

@@ -238,7 +238,7 @@ fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) ->
     limit_writes(most_bytes)?;
     let stat = files.stat(path)?;
     if stat.kind == Kind::File && stat.size > most_bytes {
-        // Not even its hash could be told in a sensible time, were it one hole.
+        // Hashing a file of this size takes too long, even if all of it is one hole.
         return Err(Undone { code: "too_large", message: stat.size.to_string() });
     }
     let hash = files.hash(path)?.to_string();

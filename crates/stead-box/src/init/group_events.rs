@@ -1,13 +1,14 @@
-//! What the kernel has counted of this box's control groups.
+//! Reads the event counters of this box's control groups.
 
 use std::os::fd::OwnedFd;
 
-/// How often it has ended a process for want of memory; 0 where nobody counts.
+/// Number of OOM kills in the box; 0 without a memory control group.
 pub(super) fn memory_kills(events: Option<&OwnedFd>) -> u64 {
     number(events, "oom_kill ")
 }
 
-/// How often it has refused a process because of the limit; 0 where nobody counts.
+/// Number of processes that the kernel refused because of the box's process limit; 0 if
+/// `pids.events` is missing.
 pub(super) fn refused_processes(events: Option<&OwnedFd>) -> u64 {
     number(events, "max ")
 }

@@ -17,7 +17,7 @@ use super::spawn::{EXHAUSTED, Spawned, Unstarted, spawn};
 use super::tree::{Tree, everything, strays};
 use crate::protocol::ExecOrder;
 
-/// How long a command waits for the room that others leave. Init answers nobody meanwhile.
+/// Longest time that init spends on making room for one command. It answers no request meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(2);
 /// More processes than a development server has.
@@ -86,9 +86,10 @@ impl Init {
         self.reap();
     }
 
-    /// The same while commands run: what was left behind may still be forking when the next command has started. Only if
-    /// more was left behind than is running; otherwise the running commands are the cause, and a server is not ended for
-    /// them. Without control groups nobody counts refusals, and nothing is ended.
+    /// The same while commands run, because leftover processes may still be forking when the next
+    /// command has started. Ends them only if they outnumber the processes of running commands.
+    /// Otherwise the running commands are the cause, and a leftover development server must not be
+    /// ended for them. Without `pids.events` this does nothing.
     pub(super) fn clear_for_running_commands(&mut self) {
         if self.handles.events.processes.is_none() || self.refusals() == self.refusals_seen {
             return;
@@ -102,10 +103,12 @@ impl Init {
         }
     }
 
-    /// Whether the box refused processes since the last command was started and much was left behind.
+    /// Returns true if many processes were left behind and the kernel refused processes since the
+    /// last check. Without `pids.events`, returns true if leftover processes take half of the
+    /// limit.
     fn was_full(&mut self) -> bool {
         if self.handles.events.processes.is_none() {
-            // Where the limit is a resource limit, nobody counts refusals.
+            // The kernel does not count refusals by `RLIMIT_NPROC`.
             let most = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
             return self.left_behind() >= most / 2;
         }
@@ -115,12 +118,12 @@ impl Init {
         refused && self.left_behind() >= MANY
     }
 
-    /// How many processes the kernel has refused the box; 0 where nobody counts.
+    /// Number of processes that the kernel has refused the box; 0 without `pids.events`.
     fn refusals(&self) -> u64 {
         group_events::refused_processes(self.handles.events.processes.as_ref())
     }
 
-    /// How many processes commands that have finished have left behind.
+    /// Number of processes that finished commands have left behind.
     fn left_behind(&self) -> u64 {
         if self.handles.cgroup.is_none() {
             return self.not_of_running_commands().len() as u64;
@@ -141,7 +144,7 @@ impl Init {
         if self.handles.cgroup.is_none() {
             let left = self.not_of_running_commands();
             if self.jobs.is_empty() && self.execs.values().all(|exec| exec.result().is_some()) {
-                // At once, so that nobody forks past it.
+                // One `kill` for all processes, so that none escapes by forking.
                 everything();
             }
             for process in &left {

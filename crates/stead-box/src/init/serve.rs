@@ -37,7 +37,7 @@ pub(super) struct Init {
     pub(super) queue: VecDeque<Queued>,
     pub(super) jobs: Vec<Job>,
     sockets: SocketWatch,
-    /// How many processes the kernel had refused when a command was last started.
+    /// The kernel's count of refused processes at the last check for leftover processes.
     pub(super) refusals_seen: u64,
     /// For connections and cgroups, never used twice.
     pub(super) next_number: u64,
@@ -287,12 +287,13 @@ impl Init {
         self.dial();
     }
 
-    /// How often processes of the box were ended for want of memory, or for holding too much of the kernel's.
+    /// Number of OOM kills, plus how often init ended the box's processes because of their sockets.
     pub(super) fn memory_kills(&self) -> u64 {
         group_events::memory_kills(self.handles.events.memory.as_ref()) + self.sockets.kills()
     }
 
-    /// Whether anything but init may run. Without control groups init does not know what commands leave behind.
+    /// Returns true if processes other than init may run. Without control groups init does not know
+    /// which processes commands leave behind.
     fn may_have_processes(&self) -> bool {
         self.handles.cgroup.is_none() || !self.execs.is_empty() || !self.lingering.is_empty()
     }

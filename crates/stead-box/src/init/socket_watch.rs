@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Each may hold about 210 kB of replies. Programs open one for a moment, to ask for addresses.
 const MOST_NETLINK: u64 = 256;
-/// Of all families together.
+/// The limit for the sockets of all families together.
 const MOST_SOCKETS: u64 = 16_384;
 /// More than a box without commands has.
 const FEW_SOCKETS: u64 = 8;
@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// Between two looks when half of what is allowed is in use.
 const SHORT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many sockets there are in this network namespace.
+/// The number of sockets in this network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Counted {
     all: u64,
@@ -41,12 +41,13 @@ impl SocketWatch {
         self.next
     }
 
-    /// How often the box was ended for its sockets.
+    /// Number of times that init ended the box's processes because of their sockets.
     pub(super) fn kills(&self) -> u64 {
         self.kills
     }
 
-    /// Counts if it is time, and ends everything in the box if there are too many. Says whether it was time.
+    /// Counts the sockets if a count is due, and ends every process of the box if there are too
+    /// many. Returns true if a count was due.
     pub(super) fn look(&mut self, now: Instant) -> bool {
         if now < self.next {
             return false;

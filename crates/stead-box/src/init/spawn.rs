@@ -32,7 +32,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("PWD", WORKSPACE),
 ];
 
-/// The code of a failure for want of processes or files.
+/// The error code for a command that hit a limit of processes or open files.
 pub(super) const EXHAUSTED: &str = "resource_exhausted";
 
 /// A command that could not be started.

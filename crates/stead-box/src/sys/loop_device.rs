@@ -83,7 +83,7 @@ pub(crate) fn attach_once(directory: &Path, image: &File) -> io::Result<LoopDevi
     Ok(device)
 }
 
-/// Whether the image in this directory is bound to a device.
+/// Returns true if the image in this directory is bound to a loop device.
 pub(crate) fn is_attached(directory: &Path, image: &File) -> bool {
     hint(directory).and_then(|number| bound(number, image)).is_some()
 }

@@ -67,8 +67,8 @@ impl Operation {
 }
 
 impl Read for Operation {
-    /// `"bash"`, `{"tool": "bash"}`, `{"content": "read"}`, `{"mcp": "server", "tool": "name"}`, or the form with a `kind` in
-    /// which the server answers.
+    /// Reads the name of a tool, an object with `tool` or `content`, one with `mcp` and `tool`, or
+    /// one with `kind`, which is the form of the server's answers.
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         if value.is_string() {
             return ToolName::read(value, at).map(|tool| Self::Tool { tool, adapter: Adapter::Plain });

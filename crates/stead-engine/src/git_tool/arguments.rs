@@ -33,10 +33,10 @@ pub(super) enum Ask {
     },
 }
 
-/// How much history a fetch brings.
+/// The history that a fetch brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum History {
-    /// What is new.
+    /// The commits that the workspace does not have yet.
     New,
     /// This many commits of each line of history.
     Depth(u64),

@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::open_session::OpenSession;
 use crate::repository::{Watcher, failure, mirrors, source};
 
-/// Where a repository lists the commits without their parents.
+/// The file in which a shallow repository lists the commits whose parents it lacks.
 const SHALLOW: &str = ".git/shallow";
 const MOST_SHALLOW_BYTES: u64 = 4 << 20;
 

@@ -144,7 +144,8 @@ pub(super) async fn ended(session: &OpenSession) -> OpError {
     Rejection::NotActive { status }.into()
 }
 
-/// The tool panicked. What it changed in a memory workspace is not published; in a box it may have changed files.
+/// The answer of a tool that panicked. Its changes to a memory workspace are discarded. In a box it
+/// may have changed files.
 fn crashed() -> ToolDone {
     let message = "The tool failed because of a bug in the server. Its log says where.".to_owned();
     let error = ToolFailure { code: "internal".to_owned(), message: message.clone(), hint: None };

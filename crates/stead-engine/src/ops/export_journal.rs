@@ -11,7 +11,7 @@ use crate::error::OpError;
 
 const PAGE: u32 = 512;
 
-/// A journal on its way out: a line per event, and a last line with the state they fold to.
+/// The stream of a journal: a line per event, and a last line with the state they fold to.
 pub struct JournalLines {
     engine: Engine,
     id: SessionId,
@@ -38,7 +38,7 @@ pub async fn export_journal(engine: &Engine, id: SessionId) -> Result<JournalLin
 }
 
 impl JournalLines {
-    /// The next lines; `None` when all are told.
+    /// Returns the next lines; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, OpError> {
         match (self.first.take(), self.rest) {
             (Some(first), _) => Ok(Some(first)),

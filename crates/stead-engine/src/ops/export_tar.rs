@@ -22,7 +22,7 @@ use crate::open_session::OpenSession;
 
 const PIECE: usize = 256 << 10;
 
-/// A tar on its way out. Dropping it ends the export.
+/// The stream of a tar. Dropping it ends the export.
 pub struct TarStream {
     first: Option<Bytes>,
     pipe: Receiver,
@@ -39,7 +39,8 @@ enum Export {
 /// Begins to export the tree below a path. An export that fails before its first bytes are there is an
 /// error here; a later failure is an error of [`TarStream::next`].
 pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<TarStream, OpError> {
-    // Until the first bytes are there; then the export's own permits count, which may be held for long.
+    // Held until the first bytes are there. After that only the export's own permits count, because a
+    // slow client may hold them for long.
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
     let permits = OpenSession::open(engine, id).await?.export_permits().await?;
@@ -101,7 +102,7 @@ impl TarStream {
         }
     }
 
-    /// How the export ended, once.
+    /// Waits for the end of the export and returns its result. Later calls return `Ok`.
     async fn end(&mut self) -> Result<(), OpError> {
         let ended = match std::mem::replace(&mut self.export, Export::Told) {
             Export::Running(running) => running.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped).into())),

@@ -19,8 +19,9 @@ use crate::sparse;
 const LINK_NAME: usize = 100;
 const BLOCK: usize = 512;
 
-/// Writes what is below `from`, with paths relative to it. Owners are nobody's and modes are 0644 or 0755, so that equal trees of
-/// equal times are equal tars. Special files are left out. Files with holes are sparse entries.
+/// Writes the entries below `from`, with paths relative to it. Owner ids are 0, and a mode depends only
+/// on the kind and the executable bit, so that equal trees with equal times give equal tars. Special
+/// files are left out. Files with holes become sparse entries.
 ///
 /// A tree that cannot be read whole is refused before its first byte is written, unless it changes meanwhile.
 pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write) -> Result<(), ArchiveError> {

@@ -1,8 +1,11 @@
-//! What precedes a member of a tar and renames it: GNU long names and PAX records.
+//! Extension headers of a tar, which precede a member and rename it: GNU long names and PAX
+//! records.
 //!
-//! Readers differ in which of several names they believe, in which of two equal records counts, and in where a record ends. An
-//! archive that uses a difference shows one tree to whoever inspects it and another to whoever unpacks it. So a member has one
-//! name, one link target and one size here, or it is refused. A PAX name over a shortened name in the header is the normal case.
+//! Readers differ in which of several names they use, in which of two equal records counts, and in
+//! where a record ends. An archive that uses such a difference shows one tree to the program that
+//! inspects it and another to the program that unpacks it. So a member has one name, one link
+//! target and one size here, or it is refused. A PAX name over a shortened name in the header is
+//! the normal case.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Sparse files in tars: which parts of a file are stored, and the file as it is read with its holes.
+//! Sparse files in tars: the map of the stored parts, and a reader that fills in the holes.
 //!
 //! Two forms are read, both written by GNU tar: PAX sparse 1.0, where the map precedes the content, and the old GNU form,
 //! where the map is in the header. PAX sparse 0.0 and 0.1 are refused: they keep the map in records whose meaning depends on
@@ -119,7 +119,7 @@ impl Lines<'_> {
     }
 }
 
-/// Where a reader is in a sparse file.
+/// The position of a reader in a sparse file.
 #[derive(Debug)]
 pub(super) struct Expansion {
     map: SparseMap,
@@ -128,9 +128,9 @@ pub(super) struct Expansion {
 }
 
 pub(super) enum Part {
-    /// So many zeros.
+    /// This many zeros.
     Hole(u64),
-    /// So many stored bytes.
+    /// This many stored bytes.
     Data(u64),
     End,
 }
@@ -140,7 +140,7 @@ impl Expansion {
         Self { map, next: 0, at: 0 }
     }
 
-    /// What comes next, up to the end of the segment or hole.
+    /// Returns the next part: the rest of the current segment or hole.
     pub(super) fn part(&mut self) -> Part {
         while let Some(segment) = self.map.segments.get(self.next) {
             let end = segment.offset + segment.length;

@@ -53,7 +53,8 @@ impl<R: Read> TarReader<R> {
         Self { stream, position: 0, left: 0, padding: 0, expansion: None }
     }
 
-    /// The next member, or `None` at the end marker. What was not read of the member before is skipped.
+    /// Returns the next member, or `None` at the end marker. Skips the unread bytes of the previous
+    /// member.
     pub fn next_member(&mut self) -> Result<Option<Member>, ArchiveError> {
         self.skip()?;
         let mut extensions = Extensions::default();

@@ -10,8 +10,9 @@ use crate::error::FsError;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::path::WorkspacePath;
 
-/// Unlike [`super::unpack`] it takes links as they are: the tar is a workspace as it was, and readers of the tree follow no link
-/// out of it. On an error what was made stays: unpack into something that can be thrown away.
+/// Unpacks the tar of a workspace. Unlike [`super::unpack`] it does not check link targets, because
+/// readers of the tree follow no link out of it. After an error the entries made so far stay, so
+/// unpack into a tree that can be discarded.
 pub fn unpack_tree<R: Read + Seek>(mut tar: R, files: &mut dyn Filesystem) -> Result<(), ArchiveError> {
     tar.rewind()?;
     let mut members = TarReader::new(io::BufReader::with_capacity(256 << 10, tar));

@@ -43,7 +43,7 @@ impl DiskFs {
         for directory in tree.directories.iter().rev() {
             self.remove_directory(directory)?;
         }
-        // What was inside went with the topmost entry.
+        // Syncing the parent of the topmost entry is enough: the removed entries are below it.
         self.sync_parent(&found.path)?;
         Ok(tree.entries)
     }

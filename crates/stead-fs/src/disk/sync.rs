@@ -45,8 +45,8 @@ impl Durability {
 impl DiskFs {
     /// Brings the whole tree onto the disk, whatever the durability of this value is.
     ///
-    /// One `syncfs` costs less than an `fsync` for each file. Where a filter refuses it, each entry is
-    /// synced.
+    /// One `syncfs` costs less than an `fsync` for each file. If a seccomp filter refuses `syncfs`, each
+    /// entry is synced.
     pub fn sync_tree(&self) -> Result<(), FsError> {
         let root = WorkspacePath::root();
         let failed = |errno| errno::error("sync", &root, errno);
@@ -57,15 +57,17 @@ impl DiskFs {
         }
     }
 
-    /// The same for a tree on a filesystem that others write as well: up to `most` entries are synced one
-    /// by one, so that what others wrote delays nobody here. A larger tree is synced by [`Self::sync_tree`].
+    /// The same for a tree on a filesystem that other programs write too. Up to `most` entries are
+    /// synced one by one, so that the call does not wait for other programs' data. A larger tree is
+    /// synced by [`Self::sync_tree`].
     pub fn sync_small_tree(&self, most: usize) -> Result<(), FsError> {
         let (root, mut entries) = (WorkspacePath::root(), 0);
         let counted = self.walk_below(&root, &|_, _| true, &mut |_| {
             entries += 1;
             if entries > most { ControlFlow::Break(()) } else { ControlFlow::Continue(Walk::Continue) }
         });
-        // The agent may have closed a directory to everyone: only the whole filesystem can be synced then.
+        // The agent may have removed all permissions of a directory. Then only the whole filesystem can
+        // be synced.
         match counted {
             Ok(()) if entries <= most => self.sync_entries(&root).or_else(|_| self.sync_tree()),
             _ => self.sync_tree(),

@@ -117,12 +117,12 @@ impl DiskWriter {
     pub fn commit(mut self) -> Result<Written, FsError> {
         let failed = |errno| errno::error("write", &self.path, errno);
         if self.length > 0 {
-            // A hole at the end is not there until the file is told its length.
+            // Seeking past the end does not extend the file, so a hole at the end needs this call.
             ftruncate(&self.file, self.length).map_err(failed)?;
         }
         fchmod(&self.file, Mode::from_raw_mode(self.bits)).map_err(failed)?;
         if self.durability == Durability::Synced {
-            // Before the name: a reader after a power loss sees the old bytes or all of the new ones.
+            // Synced before the rename, so that a power loss leaves the old bytes or all of the new ones.
             fsync(&self.file).map_err(failed)?;
         }
         let to = OsStr::from_bytes(&self.name);
@@ -143,7 +143,7 @@ impl DiskWriter {
     }
 }
 
-/// Whether bytes can be left out of a file: whole blocks of zeros.
+/// Returns true if bytes can become a hole: at least one block, and only zeros.
 fn is_hole(bytes: &[u8]) -> bool {
     bytes.len() >= BLOCK && bytes.iter().all(|byte| *byte == 0)
 }

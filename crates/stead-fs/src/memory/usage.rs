@@ -1,4 +1,4 @@
-//! How much memory a tree takes, as a disk limit counts it.
+//! The memory usage of a tree, as a disk limit counts it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::MemoryFs;
 use super::tree::{Directory, Node};
 
-/// What an entry takes besides its name and its content: the node, and its share of the maps above it.
+/// Bytes of an entry besides its name and its content: the node, and its share of the maps above
+/// it.
 const ENTRY_BYTES: u64 = 512;
 
 impl MemoryFs {

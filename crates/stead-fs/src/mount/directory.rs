@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use super::MountError;
 use crate::disk::DiskFs;
 
-/// A directory inside an allowed root. A name on the way to it that is swapped for a link later changes nothing.
+/// A directory inside an allowed root. It is held open, so replacing a component of its path by a
+/// link later has no effect.
 pub struct HostDirectory {
     pub(super) host_path: String,
-    /// Where it was when it was opened, with no link in it.
+    /// The path at which it was opened, without symbolic links.
     pub(super) path: PathBuf,
     pub(super) files: DiskFs,
 }

@@ -5,7 +5,7 @@ use super::{AllowedRoots, HostMount, MountError};
 use crate::entry::Kind;
 use crate::path::WorkspacePath;
 
-/// A mount that is allowed as far as that can be told before it is made.
+/// A mount that passed the checks that are possible before it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     pub kind: Kind,
@@ -15,8 +15,8 @@ pub struct Judged {
 impl AllowedRoots {
     /// Checks the host path, the mount path and the patterns of a mount.
     ///
-    /// The answer holds for this moment only: a copy opens the files again and checks them again. What a walk alone
-    /// can tell, such as the byte budget or a link inside that leads outside, is not checked here.
+    /// The answer holds only for this moment: a copy opens the files again and checks them again. Rules
+    /// that need a walk, such as the byte budget or links that lead outside, are not checked here.
     pub fn judge(&self, mount: &HostMount) -> Result<Judged, MountError> {
         Filter::new(mount)?;
         let (_, kind) = self.find(mount)?;

@@ -45,7 +45,7 @@ pub enum Conflict {
     TooLarge,
 }
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     Nothing,
@@ -55,7 +55,7 @@ pub(super) enum Entry {
     Other,
 }
 
-/// What a path becomes.
+/// The new entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Becomes {
     Nothing,
@@ -97,10 +97,10 @@ fn entry(fs: &dyn Filesystem, path: &WorkspacePath) -> Result<Entry, FsError> {
     }
 }
 
-/// A patch on its way into a tree.
+/// A patch that is being applied to a tree.
 pub struct Applying<'a> {
     fs: &'a mut dyn Filesystem,
-    /// An empty directory of the tree that nobody else uses; its owner removes it.
+    /// An empty directory of the tree that only this patch uses. The caller removes it.
     stage: WorkspacePath,
     staged: usize,
     at_millis: i64,
@@ -187,7 +187,7 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// The text of a file as it is by now.
+    /// The text of a file after the changes that were added so far.
     fn text(&self, path: &WorkspacePath) -> Result<Vec<u8>, ApplyError> {
         let at = match self.changes.get(path) {
             Some(Becomes::File { staged, .. }) => staged,
@@ -216,7 +216,7 @@ impl<'a> Applying<'a> {
         View { fs: self.fs, changes: &self.changes }
     }
 
-    /// Whether nothing is left of a folder but folders.
+    /// Returns true if the changes leave nothing but folders in a folder.
     fn is_emptied(&self, folder: &WorkspacePath) -> Result<bool, FsError> {
         let mut emptied = true;
         self.fs.walk(folder, &mut |walked| {
@@ -241,7 +241,8 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Whether the result is one that may be: called when everything is added, before [`Self::perform`].
+    /// Checks the parents and links of the result. Call it when every change is added, before
+    /// [`Self::perform`].
     pub fn check(&self) -> Result<(), ApplyError> {
         let view = self.view();
         for (path, becomes) in &self.changes {
@@ -275,7 +276,7 @@ impl<'a> Applying<'a> {
         let changes = std::mem::take(&mut self.changes);
         let mut backups = 0;
         let mut kept = BTreeMap::new();
-        // Deepest first: a folder that becomes a file is empty by then.
+        // Deepest first, so that a folder that becomes a file is already empty.
         for (path, becomes) in changes.iter().rev() {
             backups += 1;
             let backup = self.stage.join(format!("old-{backups}").as_bytes()).map_err(FsError::from)?;
@@ -351,7 +352,7 @@ impl<'a> Applying<'a> {
     }
 }
 
-/// How one step is undone.
+/// The inverse of one step.
 enum Undo {
     Move { from: WorkspacePath, to: WorkspacePath },
     MakeFolder(WorkspacePath),

@@ -1,4 +1,4 @@
-//! Whether a symbolic link of a patch stays in the directory.
+//! Finds symbolic links of a patch that lead out of the directory.
 
 use super::apply::{Entry, View};
 use crate::error::FsError;
@@ -7,8 +7,8 @@ use crate::path::WorkspacePath;
 /// As many links as a kernel follows.
 const MOST_LINKS: usize = 40;
 
-/// Whether following a link leads out of the directory: by an absolute target, by `..`, or by way of
-/// another link. `view` is the directory as it will be.
+/// Returns true if following a link leads out of the directory: by an absolute target, by `..`, or
+/// through another link. `view` is the directory after the patch.
 pub(super) fn leads_out(path: &WorkspacePath, target: &[u8], view: &View<'_>) -> Result<bool, FsError> {
     let mut at: Vec<Vec<u8>> = path.segments().map(<[u8]>::to_vec).collect();
     at.pop();

@@ -8,7 +8,7 @@ use super::placing::Hunk;
 use super::quote;
 use crate::path::WorkspacePath;
 
-/// What a patch says of one path.
+/// The part of a patch about one path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Section<'a> {
     pub(super) path: WorkspacePath,

@@ -108,7 +108,8 @@ fn remove_directory() {
     race(Rm, &json!({"path": "swap/sub"}));
 }
 
-/// A host directory is opened once, beneath its root: what is copied is never what a link put in its place leads to.
+/// A host directory is opened once, beneath its root. If a link replaces it, its target is never
+/// copied.
 #[test]
 fn a_raced_host_directory_is_never_the_one_outside() {
     let host = tempfile::tempdir().unwrap();
@@ -129,7 +130,8 @@ fn a_raced_host_directory_is_never_the_one_outside() {
             }
         });
         let (mut inside, mut refused, mut naive) = (0, 0, 0);
-        // Until each has been seen: both directories, and the control that follows the path as it is written.
+        // Ends when each outcome was seen: the directory inside, a refusal, and the control that
+        // follows the link.
         for round in 0..200_000 {
             match roots.directory(swap.to_str().unwrap()) {
                 Ok(found) => {

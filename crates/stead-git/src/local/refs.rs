@@ -84,8 +84,8 @@ impl LocalRefs {
         }
     }
 
-    /// The answer of `ls-remote --symref` for these exact names. `None` if a name is found that may
-    /// be an annotated tag: only git can tell which commit that stands for.
+    /// The answer of `ls-remote --symref` for these exact names. `None` if names are found and none is
+    /// a branch: one may be an annotated tag, and only git can tell the commit of a tag.
     pub(crate) fn listing(&self, names: &[String]) -> Option<String> {
         let found: Vec<(&String, &String)> = names.iter().filter_map(|name| self.refs.get_key_value(name)).collect();
         let is_branch = |(name, _): &(&String, &String)| name.starts_with("refs/heads/");
@@ -106,7 +106,7 @@ impl LocalRefs {
         Some(listing)
     }
 
-    /// As git's own file.
+    /// The text of a `packed-refs` file.
     pub(super) fn packed(&self) -> String {
         let mut text = "# pack-refs with: sorted\n".to_owned();
         for (name, object) in &self.refs {
@@ -115,7 +115,7 @@ impl LocalRefs {
         text
     }
 
-    /// As git's own file; a branch that does not exist if the repository has no HEAD.
+    /// The text of a `HEAD` file. It names a branch that does not exist if the repository has no HEAD.
     pub(super) fn head_text(&self) -> String {
         match &self.head {
             Some(Head::Branch(name)) => format!("ref: {name}\n"),

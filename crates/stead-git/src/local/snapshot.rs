@@ -63,7 +63,7 @@ impl LocalRepository {
     }
 }
 
-/// Objects on their way into a snapshot.
+/// Copies objects into a snapshot.
 struct Taking<'a> {
     from: &'a LocalRepository,
     to: PathBuf,
@@ -108,7 +108,8 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Takes the files of one folder of an object store. What goes meanwhile is in a new pack.
+    /// Takes the files of one folder of an object store. The objects of a file that is removed
+    /// meanwhile are in a new pack.
     fn files(&mut self, objects: &Directory, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<(), GitError> {
         let directory = match objects.directory(folder) {
             Ok(directory) => directory,

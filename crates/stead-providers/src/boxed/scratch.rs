@@ -20,7 +20,7 @@ impl Scratch {
     pub(crate) fn sweep(&self) {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| is_left(&entry.file_name().to_string_lossy())) {
-            // What cannot be removed now is tried again at the next start.
+            // The next start tries again to remove what this one cannot.
             let _ = match entry.file_type() {
                 Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
                 _ => fs::remove_file(entry.path()),
@@ -50,7 +50,7 @@ impl Scratch {
     }
 }
 
-/// Whether a name is that of a process that no longer runs.
+/// Returns true if the process whose id is in this name no longer runs.
 fn is_left(name: &str) -> bool {
     let pid =
         name.strip_prefix("stead-").and_then(|rest| rest.split_once('-')).and_then(|(pid, _)| pid.parse::<u32>().ok());

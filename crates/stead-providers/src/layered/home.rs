@@ -36,7 +36,7 @@ pub(super) const MOST_LAYERS: usize = 24;
 /// What a box may write into a file of the server's.
 const MOST_BYTES: u64 = 64 << 30;
 
-/// How much of the volume's reserve must be there before a new generation begins.
+/// The part of the volume's reserve that must be left before a new generation begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Margin {
     /// Enough for this generation: for what a user asked for.
@@ -130,8 +130,9 @@ impl LayeredHome {
         Ok(rested)
     }
 
-    /// Makes a layer of what was written, if nothing is at work in the box; gives all layers, or `None`.
-    /// Changes nothing if the volume could not begin another generation.
+    /// Makes a layer of the written files and returns all layers. Returns `None` if the workspace is a
+    /// host directory, has too many layers, or has something running in its box. Fails with `VolumeFull`,
+    /// before any change, if the volume could not begin another generation.
     pub(super) fn freeze(
         &self,
         turn: &mut Turn,

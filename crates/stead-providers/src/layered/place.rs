@@ -36,8 +36,8 @@ impl Place {
         Self { home, instance, former, ranges: UidRanges::new(uids), scratch, root: stead_box::runs_as_root() }
     }
 
-    /// Makes the files of a workspace this server's if they were copied from another home. The box that the
-    /// copied record names is not: what there is of it on the host is returned, for people.
+    /// Takes over the files of a workspace if they were copied from another home. The box in the copied
+    /// record stays with that home. Returns a description of its processes and control groups.
     pub(super) fn take_over(&self, directory: &Path, lineage: &mut Lineage) -> Result<Option<String>, ProviderError> {
         let foreign = stead_box::disown(directory, &self.former)?;
         if self.former.contains(&lineage.instance) {

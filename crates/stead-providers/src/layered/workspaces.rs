@@ -27,7 +27,8 @@ pub(crate) struct Workspaces {
     /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
     turns: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<Turn>>>>,
     collected: Mutex<Option<Instant>>,
-    /// What copied records name on the host and is not this server's.
+    /// Objects on the host that copied records name and that belong to another server, one
+    /// description each.
     pub(crate) unclaimed: Vec<String>,
 }
 

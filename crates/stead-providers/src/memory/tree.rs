@@ -68,7 +68,8 @@ impl Kept {
         snapshots.of.get(snapshots.owners.get(&snapshot)?)?.get(&snapshot).cloned()
     }
 
-    /// Whether the snapshots of a workspace, its files and one more tree take no more than this together.
+    /// Returns true if a workspace's snapshots and these two trees together take at most
+    /// `most_bytes`.
     pub(super) fn has_room(&self, owner: WorkspaceId, trees: [&MemoryFs; 2], most_bytes: u64) -> bool {
         let snapshots = self.lock();
         let kept = snapshots.of.get(&owner).into_iter().flat_map(HashMap::values);

@@ -137,7 +137,8 @@ impl Keeper {
         if fits { Ok(()) } else { Err(FsError::NoSpace { action: "grow", path: WorkspacePath::root() }) }
     }
 
-    /// Whether one more tree can be kept: the files and all that is kept may take twice the limit.
+    /// Returns true if one more tree can be kept. The files and all kept trees together may take
+    /// twice the disk limit.
     fn has_room(&self, current: &MemoryFs, kept: &MemoryFs) -> bool {
         self.kept.has_room(self.owner, [current, kept], self.limit.saturating_mul(2))
     }

@@ -202,8 +202,8 @@ impl Place {
         self.read(id).is_some_and(|record| record.instance != self.instance)
     }
 
-    /// Takes over the files of boxes that were copied from a home of these instances. Their containers are
-    /// left alone, and named for people.
+    /// Takes over the files of boxes that were copied from a home of these instances. Leaves their
+    /// containers alone and returns a description of each.
     pub(super) fn disown(&self, former: &[String]) -> Vec<String> {
         let mut unclaimed = Vec::new();
         for entry in fs::read_dir(self.boxes()).into_iter().flatten().flatten() {

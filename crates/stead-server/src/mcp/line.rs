@@ -53,7 +53,7 @@ pub(super) async fn upgrade(
     let Ok(place) = lines.places.clone().try_acquire_owned() else {
         return Problem::new(Code::Capacity, "too many agents are connected").retry_after(30).into_response();
     };
-    // The connection counts as one request of its token for as long as it is open.
+    // An open connection counts as one request of its token.
     let ticket = request.extensions().get::<Arc<Ticket>>().cloned();
     let upgrading = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {

@@ -69,7 +69,7 @@ impl Owners {
     /// A place for one more session of this token.
     async fn open(&self, owner: &Owner) -> Result<Opening, Problem> {
         match self.reserve(owner) {
-            // Sessions that ended are still counted until somebody looks.
+            // Ended sessions count until `forget_ended` removes them.
             Err(_) => {
                 self.forget_ended().await;
                 self.reserve(owner)
@@ -165,7 +165,7 @@ async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Re
     Ok(response)
 }
 
-/// Whether a request opens a session.
+/// The kind of a request: one that opens a session, or any other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Initialize,
@@ -193,7 +193,9 @@ struct Message<'a> {
     method: Option<std::borrow::Cow<'a, str>>,
 }
 
-/// What cannot be read here, a batch or a key given twice, may still be read by the library, so it counts as one that opens a session.
+/// Tells whether a message opens a session. The library may accept a message that fails to parse
+/// here, such as a batch or one with a duplicate key, so such a message counts as one that opens a
+/// session.
 fn kind(bytes: &Bytes) -> Kind {
     match serde_json::from_slice::<Message<'_>>(bytes) {
         Ok(Message { method }) if method.as_deref() != Some("initialize") => Kind::Other,

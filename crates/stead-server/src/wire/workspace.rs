@@ -51,8 +51,8 @@ pub(crate) struct Workspace {
     /// How its files are kept, where that depends on the host: `shared` layers, or `copied` into it alone.
     #[schema(value_type = Option<String>, required = true)]
     trees: Option<Trees>,
-    /// Whom the kernel charges what it counts per user, such as inotify instances: the box's `own` user, or one that is
-    /// `shared` with other boxes.
+    /// The user that the kernel charges for what it counts per user, such as inotify instances: the
+    /// box's `own` user, or one that is `shared` with other boxes.
     #[schema(value_type = Option<String>, required = true)]
     allowances: Option<Allowances>,
     /// Its box was kept ready before the session asked for one.

@@ -25,8 +25,8 @@ static NEXT_DRAFT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,
-    /// Held while a blob is made as young as a new one, and while one is looked at and removed: what was
-    /// just put or named is never removed as old.
+    /// Held while the age of a blob is reset, and while one is checked and removed. So a blob that was
+    /// just stored or named is never removed as old.
     ages: Mutex<()>,
     /// Held, not read: the lock goes with it. Whoever only reads needs none.
     _lock: Option<File>,

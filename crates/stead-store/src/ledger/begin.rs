@@ -8,7 +8,8 @@ use crate::sql::{Conn, values};
 
 const PAGE: i64 = 500;
 
-/// Does nothing if the ledger has begun. The caller owns the store: nobody writes meanwhile.
+/// Writes the first rows; a no-op if the ledger has begun. The caller owns the store, so no other
+/// writer runs meanwhile.
 pub(crate) async fn begin(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let begun: Option<(i64,)> =
         conn.optional("read the ledger", "SELECT seq FROM ledger WHERE kind = 'begin' LIMIT 1", values![]).await?;

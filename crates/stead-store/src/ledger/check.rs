@@ -13,7 +13,7 @@ use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
 use crate::sql::{Conn, values};
 use crate::store::Evidence;
 
-/// How many bad records are listed.
+/// Largest number of bad records in a report.
 const LISTED: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct LedgerReport {
     /// Rows after the last seal.
     pub unsigned: u64,
     pub head: Option<Seal>,
-    /// In the order they were found, the first 100.
+    /// The first 100 bad records, in the order of the checks.
     pub broken: Vec<LedgerBreak>,
 }
 
@@ -96,7 +96,7 @@ async fn has_ledger(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
     Ok(found.is_some())
 }
 
-/// What the ledger says last of a record.
+/// The last ledger row of a record.
 struct Latest {
     seq: i64,
     number: i64,

@@ -1,13 +1,14 @@
-//! A row of the ledger, and the hash of the record it is about.
+//! A row of the ledger, and the hash of its record.
 //!
 //! ```text
-//! hash = blake3("stead-record-v1" 0x00 ‖ fields)
-//! text field    = length u64 LE ‖ bytes
-//! number field  = i64 LE
-//! optional field = 0x00, or 0x01 ‖ field
+//! hash = blake3("stead-record-v1" 0x00 ‖ name of the kind ‖ fields)
 //! ```
 //!
-//! Every field has a fixed length or its length before it, so two different records never hash the same bytes.
+//! The name and every text are a length as u64 LE, then the bytes. A number is i64 LE. An optional
+//! field is 0x00, or 0x01 and the field.
+//!
+//! Every field has a fixed length or a length prefix, so two different records never hash the same
+//! bytes.
 
 use crate::audit::AuditEntry;
 use crate::chain::Hash;

@@ -1,10 +1,13 @@
 //! A signed head of the ledger.
 //!
 //! ```text
-//! hash      = blake3("stead-seal-v1" 0x00 ‖ hash of the seal before (32 zero bytes for the first) ‖ rows ‖ number ‖ last ‖ at)
-//! row       = seq ‖ kind ‖ subject ‖ number ‖ head ‖ hash        numbers i64 LE, the rest length u64 LE ‖ bytes
+//! hash      = blake3("stead-seal-v1" 0x00 ‖ previous hash ‖ rows ‖ number ‖ last ‖ at)
+//! row       = seq ‖ kind ‖ subject ‖ number ‖ head ‖ hash
 //! signature = Ed25519("stead-seal-v1" 0x00 ‖ hash)
 //! ```
+//!
+//! The previous hash of the first seal is 32 zero bytes. Numbers are i64 LE. The other fields of a
+//! row are a length as u64 LE, then the bytes.
 
 use std::sync::Arc;
 

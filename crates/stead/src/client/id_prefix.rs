@@ -6,7 +6,7 @@ use super::Client;
 const WHOLE: usize = 30;
 /// Number of characters from which a beginning is taken for one: `ses_` and four more.
 const SHORTEST: usize = 8;
-/// Number of sessions that are looked at. With more of them a beginning proves nothing.
+/// Largest number of sessions that are searched. With more sessions a prefix may not be unique.
 const MOST: u32 = 5_000;
 
 impl Client {

@@ -64,7 +64,7 @@ pub(super) fn take(client: &Client, session: &str, diff: &Value, directory: &Pat
     let unusable = |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
     let place = directory.canonicalize().map_err(unusable)?;
     let mut fs = DiskFs::open(&place).map_err(unusable)?;
-    // Only its owner can read it: it holds files on their way, and the old ones until all is done.
+    // Only its owner can read it. It holds the new files, and the old ones until the patch is applied.
     let stage = tempfile::Builder::new().prefix(".stead-").tempdir_in(&place).map_err(unusable)?;
     let name = stage.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = name.parse().map_err(|error| Failure::new("cannot name a staging directory").because(&error))?;
@@ -108,7 +108,7 @@ enum After {
     },
 }
 
-/// What a diff says of the files that its patch does not hold, without those of repositories.
+/// Returns the files of a diff that its patch does not hold, without a repository's own files.
 fn whole_files(diff: &Value) -> Result<Vec<Whole>, Failure> {
     let mut files = Vec::new();
     for name in diff["unshown"].as_array().into_iter().flatten().map(cell) {
@@ -175,7 +175,7 @@ fn refusal(place: &Path, error: &ApplyError) -> Failure {
         .hint("nothing was applied; copy files with stead cp, or take everything with stead export")
 }
 
-/// Whether it is a file of a repository itself, wherever that is.
+/// Returns true for a repository's own files: `.git` and the paths below it, at any depth.
 fn is_repositorys(path: &WorkspacePath) -> bool {
     path.segments().any(|part| part.eq_ignore_ascii_case(b".git"))
 }

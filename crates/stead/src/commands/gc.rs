@@ -41,7 +41,7 @@ impl Gc {
             return Err(Failure::new(format!("there are no blobs at {}", home.blobs().display()))
                 .hint("set STEAD_HOME to where the server keeps them"));
         }
-        // With a grace period of nothing, a server could be about to name what goes.
+        // No server may run: with a short grace period it could be about to name a blob that goes.
         let _lock = home.lock()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new("cannot start the runtime").because(&error))?;

@@ -160,7 +160,7 @@ pub(super) fn ready(session: &Value) -> Result<(), Failure> {
     })
 }
 
-/// Codes of failures that lie in the machine, so that `stead doctor` can tell more about them.
+/// Codes of failures that the machine causes. `stead doctor` can explain them.
 const OF_THIS_MACHINE: [&str; 6] = [
     "box_failed",
     "provider_unhealthy",

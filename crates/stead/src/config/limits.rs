@@ -44,7 +44,7 @@ limits! {
     body_seconds = "STEAD_BODY_SECONDS", "limits.body_seconds";
 }
 
-/// What the operator set; `None` leaves the default.
+/// The operator's settings; `None` leaves the default.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) connections: Option<usize>,
@@ -76,7 +76,7 @@ impl Config {
     }
 }
 
-/// Zero would refuse everything, which nobody means.
+/// Reads a limit. Zero is an error, because it would refuse every request.
 fn count(setting: Option<&Setting>) -> Result<Option<usize>, Failure> {
     let Some(Setting { value, source }) = setting else { return Ok(None) };
     match value.parse::<u32>() {

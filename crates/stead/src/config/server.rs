@@ -36,7 +36,7 @@ pub(crate) struct ServerSettings {
     pub(crate) default_limits: ResourceLimits,
     pub(crate) max_sessions: u32,
     pub(crate) max_upload: ByteSize,
-    /// How long a blob that nothing names is kept.
+    /// Age at which a blob that no event or document names is removed.
     pub(crate) blob_grace: Duration,
     pub(crate) limits: Limits,
     pub(crate) allowed_hosts: Vec<String>,

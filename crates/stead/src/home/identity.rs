@@ -1,9 +1,10 @@
-//! Which home this is, by a key that a copy of the directory cannot have.
+//! The identity of a home: a key that a copy of the directory cannot have.
 //!
-//! Boxes, containers and control groups on the host are named after the home's instance. A copied home
-//! has the same files, and so would claim, and end, what the original runs. The instance is therefore tied
-//! to the directory itself: its device, inode and time of birth. A directory that is moved keeps them. A
-//! copy, or a backup that was restored, has others, and gets an instance of its own.
+//! Boxes, containers and control groups on the host are named after the home's instance. A copied
+//! home has the same files, and so would claim and end the boxes of the original. The instance is
+//! therefore tied to the directory itself: its device, inode and time of birth. A directory that is
+//! renamed on its filesystem keeps them. A copy or a restored backup has others and gets a new
+//! instance.
 
 use std::fs;
 use std::io;
@@ -22,11 +23,12 @@ const FILE: &str = "identity.json";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) instance: String,
-    /// Instances of the homes that this one is a copy of. What they name on the host is not this server's.
+    /// Instances of the homes that this one is a copy of. Their boxes on the host belong to other
+    /// servers.
     pub(crate) former: Vec<String>,
 }
 
-/// What tells a directory from its copies.
+/// The key that tells a directory from its copies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     boot_id: String,
@@ -56,7 +58,8 @@ impl Key {
         })
     }
 
-    /// Whether both are of one directory. The kernel may number devices otherwise after a reboot.
+    /// Returns true if both keys are of one directory. A reboot may change device numbers, so they
+    /// count only within one boot.
     fn is_of_same_directory(&self, other: &Self) -> bool {
         let same_device = self.device == other.device || self.boot_id != other.boot_id;
         same_device && (self.inode, self.born) == (other.inode, other.born)

@@ -1,7 +1,7 @@
-//! Whether the home is still there while the server runs.
+//! Notices when the home of a running server is removed.
 //!
-//! SQLite goes on writing into files that have no name any more. A server whose home was removed would
-//! acknowledge what nobody can ever read again, so it stops.
+//! SQLite keeps writing into unlinked files. A server whose home was removed would acknowledge
+//! writes that can never be read again, so it stops.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;

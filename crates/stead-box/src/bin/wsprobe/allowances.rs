@@ -42,7 +42,7 @@ fn limit(name: &str, resource: Resource, most: u64) -> Finding {
     Finding::new(format!("A14.{name}"), format!("have a limit above {most}"), beyond, format!("{hard:?}"))
 }
 
-/// How many can be had at once, up to one more than `most`.
+/// Returns how many descriptors `take` gives at once. It stops at one more than `most`.
 fn count(most: usize, take: impl Fn() -> std::io::Result<OwnedFd>) -> usize {
     let kept: Vec<OwnedFd> = (0..=most).map_while(|_| take().ok()).collect();
     kept.len()
@@ -64,7 +64,7 @@ fn socket_buffer() -> Finding {
     Finding::new("A14.socket_buffer", "enlarge the buffer of a socket", larger, format!("{sizes:?}"))
 }
 
-/// Process 1 goes before the others; nobody else may.
+/// Only process 1 may have a priority above the default. A child must neither inherit nor set one.
 fn priority() -> Finding {
     let raised = in_child(|| {
         let own = getpriority_process(None).unwrap_or(0);

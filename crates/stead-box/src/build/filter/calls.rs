@@ -49,8 +49,10 @@ calls! {
 }
 
 calls! {
-    /// Answered with success and not done. `sync` writes back every file system of the machine and waits for all of them, so a loop of it in
-    /// one box slows down every other; nothing in a box may rely on other file systems than its own, and `syncfs` and `fsync` write that one.
+    /// The filter answers these calls with success and does not run them. `sync` writes back every
+    /// file system of the machine and waits for all of them, so a loop of it in one box slows down
+    /// every other box. A box needs only its own file system on the disk, and `syncfs` and `fsync`
+    /// write that one.
     IGNORED, IGNORED_NAMES =
     libc::SYS_sync,
 }

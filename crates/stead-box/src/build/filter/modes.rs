@@ -12,7 +12,7 @@ use libc::{c_long, sock_filter};
 
 use super::program::{ALLOW, REFUSE, UNKNOWN, argument, give, jump_any, load, no_device};
 
-/// Which mode bits a box may set.
+/// The mode bits that a box may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::build) enum ModeBits {
     Any,

@@ -51,7 +51,7 @@ pub(crate) struct Verdict {
     pub(super) ledger: Option<LedgerReport>,
 }
 
-/// What is checked.
+/// The sessions, blobs and ledger that a verification checks.
 pub(crate) struct Scope {
     pub(crate) only: Option<SessionId>,
     /// At most so many sessions, newest first.
@@ -61,7 +61,7 @@ pub(crate) struct Scope {
     pub(crate) evidence: Option<Evidence>,
 }
 
-/// Which blobs are checked.
+/// The blobs that a verification checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blobs {
     All,

@@ -24,7 +24,7 @@ pub(super) fn of_event(payload: &str) -> Vec<Digest> {
     named.iter().filter_map(|digest| digest.parse().ok()).collect()
 }
 
-/// Where a document's bytes are.
+/// The blobs that hold a document's bytes.
 pub(super) enum Referred {
     /// One blob.
     Blob(Digest),

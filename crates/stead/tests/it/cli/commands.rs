@@ -54,7 +54,7 @@ fn a_session_from_plan_to_close() {
     tell(&["session", "close", &id]);
     tell(&["tool", "call", &id, "ls"]);
     tell(&["verify", &id]);
-    // How many records the ledger has by then, and which of them are signed, depends on the time.
+    // The number of ledger records and of signed ones depends on the time.
     let settled = |line| if str::contains(line, " ledger records match") { "· ledger records match" } else { line };
     let story: String = story.lines().map(settled).flat_map(|line| [line, "\n"]).collect();
     insta::assert_snapshot!(story);

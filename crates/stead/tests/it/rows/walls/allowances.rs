@@ -1,4 +1,5 @@
-//! What the kernel counts per user or for the whole host: one box uses all it can get, and a second box and the host go on.
+//! Allowances that the kernel counts per user or for the whole host. One box uses all that it can
+//! get, and a second box and the host still work.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +11,8 @@ use super::super::{native, podman, put};
 use super::ordinary_user;
 
 const PROGRAM: &str = include_str!("allowances.py");
-/// One test at a time: containers share root's allowances with the host, which the other tests look at.
+/// Runs one test at a time: containers share root's allowances with the host, and other tests check
+/// those.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A kind, and how many of it a box gets at most: where it has a user of its own, and where it shares one.
@@ -72,8 +74,8 @@ fn nobody_starves(server: &TestServer, agent_type: &str, expect: Expect, user: O
         assert!((1..=most).contains(&count), "{kind}: a box got {count}, more than {most}");
         assert_ne!(one(server, hostile, kind), "ok\n", "{kind}: the box that used it up got another");
     }
-    // All of it is held at once, and each kind is still there for everybody else.
-    // The pipe buffers of a user who is not root are the one kind that nothing bounds per box; the session says so.
+    // The hostile box holds all of it at once, and each kind is still there for the second box and the host.
+    // Only the pipe buffers of an ordinary user have no bound per box; the session has a warning for that.
     let bounded = |kind: &&(&str, u64, u64)| user.is_none() || kind.0 != "pipe_buffer";
     for (kind, ..) in KINDS.iter().filter(bounded) {
         assert_eq!(one(server, neighbour, kind), "ok\n", "{kind}: the second box is starved");

@@ -175,7 +175,7 @@ fn applying_makes_no_link_that_leads_out_of_the_directory() {
         host.refused(&session, link, "link");
         host.server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
     }
-    // By way of another link of the same session, of which each looks harmless.
+    // Two links of one session that look harmless alone and lead out together.
     let session = host.session("ln -s sub/.. here; ln -s here/../outside there; echo three >> a.txt");
     host.refused(&session, "there", "link");
     // Control: links that stay inside are made.

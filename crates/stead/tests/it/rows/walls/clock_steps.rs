@@ -77,7 +77,7 @@ fn set(file: &std::path::Path, clock: &Value) {
     std::fs::rename(new, file).unwrap();
 }
 
-/// Until the server has said in its log how often the wall clock was set.
+/// Waits until the server has logged this many steps of the wall clock.
 fn noticed(clocked: &Clocked, steps: usize) {
     until("the server to notice that the wall clock was set", || {
         (clocked.server.log().matches("the wall clock was set").count() >= steps).then_some(())
@@ -157,7 +157,7 @@ fn after_a_reboot_the_wall_clock_is_believed_only_after_a_grace_period() {
     let rebooted = |wall_ms: i64, boot_ms: i64| json!({"wall_ms": wall_ms, "boot_ms": boot_ms, "boot_id": "another"});
     clocked.set(&rebooted(DAY, 0));
     clocked.server.start_again();
-    // A session of this run is not concerned: that it closes shows that the others were looked at, too.
+    // The grace period does not apply to a session of this run. When it closes, the others were checked too.
     clocked.wait_for_a_look(&rebooted(DAY, 0));
     clocked.expect_active(&sessions);
     // The control: when the grace period is over, the age by the wall clock counts.

@@ -23,7 +23,8 @@ impl Homes {
     }
 
     fn copy(&self, from: &str, to: &str) {
-        // A socket that nobody listens on any more, or that goes meanwhile, is no error of the copy's.
+        // The exit code of `cp` is ignored: it may fail on a socket, or on a file that is removed
+        // meanwhile.
         let copied = Command::new("cp").arg("-a").args([self.path(from), self.path(to)]).output().unwrap();
         assert!(self.path(to).join("stead.db").exists(), "{}", String::from_utf8_lossy(&copied.stderr));
     }

@@ -1,4 +1,4 @@
-//! What a session token can make the server's own disk hold: nothing beyond the session's disk limit.
+//! A session token cannot make the server keep more on its own disk than the session's disk limit.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -115,7 +115,7 @@ fn an_export_is_not_spooled_and_ends_with_its_client(files: Files) {
     assert_eq!(spooled, spools, "no unlinked file");
     drop(client);
     until("the export to end with its client", || (open_files(&server).0 <= pipes).then_some(()));
-    // The whole of it is still to be had.
+    // A complete export still works.
     assert!(server.client().download(&path(&session, "/files?format=tar"), |_| ()) > 16 << 20);
 }
 

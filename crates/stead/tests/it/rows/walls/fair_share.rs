@@ -38,7 +38,8 @@ fn address(server: &TestServer) -> String {
     server.client().base().trim_start_matches("http://").to_owned()
 }
 
-/// Whether the server has closed a connection on which it owes no answer.
+/// Returns true if the server has closed a connection. Only for connections on which it owes no
+/// answer.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let read = stream.read(&mut [0; 64]);

@@ -66,7 +66,7 @@ fn survives(files: Files, fill: &str, remove: &str) {
         }
         taken.push(reply.expect(201));
         assert_eq!(read(&server, &session), b"kept");
-        // What was given back for this generation is used up again.
+        // The new generation freed a share of the reserve. Fill that up too.
         bash(&server, &session, fill);
         None
     });

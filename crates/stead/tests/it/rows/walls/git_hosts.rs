@@ -1,4 +1,4 @@
-//! What a git host answers, and which hosts the platform can name.
+//! Errors for the answers of git hosts, and the hosts that the platform can name.
 
 use serde_json::json;
 use stead_testkit::Fault;

@@ -8,7 +8,7 @@ use stead_testkit::{ServerOptions, TestServer, until};
 use super::super::native::{self, bash, boxed};
 use super::super::podman;
 
-/// What a native box is on the host, as its record says.
+/// The init process and the control groups of a native box, from its record.
 struct OnHost {
     pid: i64,
     cgroups: Vec<PathBuf>,

@@ -90,7 +90,7 @@ fn a_bomb_is_outlived(server: &TestServer, session: &Value, refusals: &dyn Fn(us
     }
 }
 
-/// How often the kernel refused a process of the box of this server.
+/// Returns how often the kernel refused the session's box a process.
 fn refusals(server: &TestServer, session: &Value) -> u64 {
     let id = session["workspace"]["id"].as_str().unwrap();
     let record = std::fs::read_to_string(server.home().join("boxes").join(id).join("box.json")).unwrap();
@@ -100,7 +100,7 @@ fn refusals(server: &TestServer, session: &Value) -> u64 {
     events.flat_map(|text| text.trim().strip_prefix("max ").and_then(|count| count.parse::<u64>().ok())).sum()
 }
 
-/// How often the bomb of a round says that it was refused a process.
+/// Returns how many refused processes the bomb of a round has reported.
 fn said_refusals(server: &TestServer, session: &Value, round: usize) -> u64 {
     let said = server.tool(session, "read", json!({"path": format!("refused-{round}")}));
     let text = said["result"]["content"].as_str().unwrap_or_default();

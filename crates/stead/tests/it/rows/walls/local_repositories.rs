@@ -1,5 +1,5 @@
-//! A repository on this machine belongs to whoever can write it. Git obeys its hooks, configuration
-//! and alternates; the server must not.
+//! A user who can write a repository on this machine controls its hooks, configuration and
+//! alternates. Git obeys them; the server must not.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -93,7 +93,7 @@ fn a_journal_keeps_to_a_multiple_of_the_disk_limit() {
     assert!((60..90).contains(&taken), "{taken} puts were recorded");
     let refused = server.client().post(&path(&session, "/tools/write"), json!({"path": "b", "content": "x"}));
     refused.problem(409, "journal_full");
-    // What makes it smaller goes on, and so does another session.
+    // Removing files still works, and so does another session.
     server.client().delete(&path(&session, "/files/a"));
     server.client().bytes("GET", &path(&session, "/files/a"), &[], b"").reply().problem(404, "not_found");
     let other = limited(&server, "2M");

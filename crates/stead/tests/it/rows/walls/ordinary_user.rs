@@ -8,14 +8,14 @@ use stead_testkit::{ServerOptions, TestServer};
 
 use super::super::native::build_init;
 
-/// A user that owns nothing. What the kernel counts per user it counts for this test alone.
+/// A user that owns nothing, so the kernel's counters per user count this test alone.
 const FIRST_USER: u32 = 64_000;
 
 /// A command that runs without root.
 pub(super) fn command(user: u32, program: &str) -> Command {
     let mut command = Command::new("setpriv");
     let id = user.to_string();
-    // Programs that everybody may run, not those of root's own directories.
+    // Programs that every user may run, not those in root's own directories.
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--", program]);
     command

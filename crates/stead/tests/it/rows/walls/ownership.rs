@@ -178,7 +178,7 @@ fn a_server_in_doubt_refuses_writes_and_says_why_it_is_not_ready() {
     let id = id_of(&session);
     assert_eq!(write(server.client(), &id, "before.txt"), Some(200));
     let mut connection = postgres.connect();
-    // Somebody else holds the lock, and has not taken the database over.
+    // The test takes the lock and leaves the owner's row alone, so the database is not taken over.
     until("the lock is ours", || {
         let runtime = &postgres.runtime;
         runtime.block_on(connection.execute(TERMINATE)).unwrap();

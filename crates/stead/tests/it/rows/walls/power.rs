@@ -1,8 +1,9 @@
-//! What was acknowledged survives a power loss, on every provider.
+//! An acknowledged change survives a power loss, on every provider.
 //!
-//! The whole home is on a filesystem in an image file. At each acknowledgement the image is copied. What
-//! the kernel has not written to the image yet is not in the copy, as it would not be on a disk that lost
-//! power. A second server is started on each copy and asked for everything that was acknowledged.
+//! The whole home is on a filesystem in an image file. The test copies the image at each
+//! acknowledgement. Bytes that the kernel has not written to the image yet are missing in the copy,
+//! as they would be on a disk that lost power. A second server starts on each copy and must have
+//! every acknowledged change.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // For a test that failed; otherwise it is not mounted any more.
+        // Only a failed test leaves the disk mounted.
         let _ = run("umount", &[Path::new("--lazy"), &self.at]);
         let _ = std::fs::remove_file(&self.image);
     }
@@ -80,7 +81,7 @@ fn tar(name: &str, text: &str) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-/// What must be there: the text of each file, `None` for one that was removed.
+/// The expected text of each file; `None` for a file that was removed.
 type Acknowledged = BTreeMap<String, Option<String>>;
 
 /// One acknowledged change, of another kind each time.

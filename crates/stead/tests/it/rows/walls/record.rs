@@ -161,7 +161,7 @@ fn a_home_that_is_older_than_the_ledger_opens_and_is_covered_from_then_on() {
     for name in ["ledger.key", "ledger.head"] {
         std::fs::remove_file(server.home().join(name)).unwrap();
     }
-    // Before a server has begun the ledger there is nothing to compare with, and that is said.
+    // Before a server has begun the ledger, `verify` succeeds and reports no ledger records.
     let (code, said, error) = verify(server.home(), &[]);
     assert_eq!((code, &said["ledger"]["records"]), (Some(0), &json!(0)), "{said} {error}");
     server.restart(None);

@@ -79,7 +79,7 @@ fn netlink_is_ended(server: &TestServer, session: &Value) {
 fn a_native_box_with_too_many_netlink_sockets_is_ended_and_goes_on() {
     let server = native::with_boxes();
     netlink_is_ended(&server, &native::boxed(&server, json!({})));
-    // The control: the same program on the host, in a network of its own, is ended by nobody.
+    // The control: no process ends the same program on the host, in its own network namespace.
     let told = tempfile::tempdir().unwrap();
     let file = told.path().join("told");
     let mut outside =

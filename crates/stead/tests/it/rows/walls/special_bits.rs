@@ -103,7 +103,7 @@ system("cd /tmp && tar cf t.tar away 2>/dev/null; cd \"$ARGV[0]\" && tar xpf /tm
 print "end 0\n";
 "##;
 
-/// What came of each attempt, by its name: an errno, or 0.
+/// The result of each attempt, by its name: an errno, or 0.
 fn attempts(server: &TestServer, session: &Value) -> Vec<(String, i64)> {
     let command = format!("cat > /tmp/try.pl <<'END'\n{TRY}\nEND\nperl /tmp/try.pl /workspace");
     let answer = server.tool(session, "bash", json!({"command": command}));
@@ -176,7 +176,7 @@ fn a_box_leaves_no_special_bits_devices_or_owners_in_a_host_directory() {
             assert_eq!(of(&tried, call), 1, "{call} is not refused with EPERM: {tried:?}");
         }
         assert_eq!(of(&tried, "openat2"), 38, "openat2 is not unknown: {tried:?}");
-        // What a program usually does works: bits for owner, group and others, and directories.
+        // Usual calls still work: permission bits for owner, group and others, and new directories.
         let usual = "chmod 750 by-chmod && mkdir -m 775 d && install -m 755 by-chmod d/i && git init -q r && ls -l d/i";
         let answer = host.server.tool(&session, "bash", json!({"command": usual}));
         assert_eq!(answer["result"]["exit_code"], 0, "{answer}");

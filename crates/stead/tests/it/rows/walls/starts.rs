@@ -1,4 +1,4 @@
-//! A session that did not start as it was asked for says so everywhere: degraded starts and fallbacks.
+//! Degraded starts and fallbacks show in the session, the audit log, the log and the metrics.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,5 @@
-//! A box cannot make the machine write back everybody's files: `sync` succeeds and does nothing, `fsync` and `syncfs` write the box's own volume.
+//! A box cannot make the machine write back other boxes' files. `sync` succeeds and does nothing;
+//! `fsync` and `syncfs` write the box's own volume.
 
 use std::io::Write as _;
 use std::process::Command;

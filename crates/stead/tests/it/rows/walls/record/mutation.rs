@@ -160,7 +160,7 @@ impl Mutation {
         Self::Row { sql: row_change(table, change, index, random) }
     }
 
-    /// Whether it changed anything.
+    /// Applies the mutation. Returns true if it changed anything.
     pub(super) fn apply(&self, home: &Path, random: &mut Random) -> bool {
         match self {
             Self::Row { sql, .. } => {
