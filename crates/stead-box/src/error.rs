@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::ProtocolError;
+use crate::protocol::{GuestError, ProtocolError};
 
 /// Something the kernel must give for a box to be a box. If one is refused, the box is not started weaker: it is not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,8 +129,8 @@ pub enum BoxError {
     Protocol(#[from] ProtocolError),
     #[error("the connection to the box is lost")]
     Lost(#[source] io::Error),
-    #[error("the box refused: {message} ({code})")]
-    Answer { code: String, message: String },
+    #[error("the box refused: {} ({})", .0.message, .0.kind.code())]
+    Guest(GuestError),
     #[error("after {seconds} s there is still {what}")]
     Undead { what: String, seconds: u64 },
 }

@@ -5,10 +5,12 @@
 //! is checked before anything is allocated, and a frame that is not understood ends the connection.
 
 mod frame;
+mod guest_error;
 mod message;
 
 pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, read_frame};
 pub(crate) use frame::{ReadError, receive};
+pub use guest_error::{GuestError, GuestErrorKind};
 pub use message::{
     AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, IfMissing, IfThere, Input, Kept,
     NewContent, OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply, Unread,

@@ -46,7 +46,7 @@ pub(crate) async fn settle(
                 let files = Box::new(points::keep_after_exec(session, &*workspace).await);
                 ExecOutcome::Finished { exit, output, files }
             }
-            Err(ExecError::Refused { code, message }) => ExecOutcome::Failed(Failure::new(&code, message)),
+            Err(ExecError::Refused { code, message }) => ExecOutcome::Failed(Failure::new(code, message)),
             Err(ExecError::Lost { reason }) => {
                 if session.status().await != Status::Active {
                     return Ok(());

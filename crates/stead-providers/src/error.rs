@@ -3,6 +3,7 @@
 use stead_core::WorkspaceId;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, SetupReport, StepReport};
+use stead_fs::Digest;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
@@ -98,11 +99,11 @@ const SAID_CHARS: usize = 2_048;
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
     /// The file is not the one the caller saw.
-    #[error("the file has changed: its hash is now {}", if .current.is_empty() { "(it is gone)" } else { .current.as_str() })]
-    Stale { current: String },
+    #[error("the file has changed: its hash is now {}", .current.map_or_else(|| "(it is gone)".to_owned(), |hash| hash.to_string()))]
+    Stale { current: Option<Digest> },
     /// The caller wanted to make it and it is there.
     #[error("the file is there already: its hash is {current}")]
-    Present { current: String },
+    Present { current: Digest },
     #[error("the snapshot {snapshot} is not there")]
     NoSnapshot { snapshot: stead_core::SnapshotId },
     #[error("{reason}")]

@@ -26,7 +26,7 @@ pub enum ExecError {
     NoSignal { signal: i32 },
     /// The command could not be started.
     #[error("{message}")]
-    Refused { code: String, message: String },
+    Refused { code: &'static str, message: String },
     /// The box does not answer any more.
     #[error("the box is gone: {reason}")]
     Lost { reason: String },

@@ -367,9 +367,8 @@ impl From<OperateError> for Problem {
         };
         let problem = Self::new(code, error.to_string());
         match error {
-            OperateError::Stale { current } | OperateError::Present { current } => {
-                Self { current: Some(current).filter(|hash| !hash.is_empty()), ..problem }
-            }
+            OperateError::Stale { current } => Self { current: current.map(|hash| hash.to_string()), ..problem },
+            OperateError::Present { current } => Self { current: Some(current.to_string()), ..problem },
             _ => problem,
         }
     }

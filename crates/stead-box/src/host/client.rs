@@ -14,8 +14,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::error::{At, BoxError};
 use crate::protocol::{
-    AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, MAX_FRAME, ProtocolError, ReadError, Reply,
-    Request, Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode, receive,
+    AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, GuestError, GuestErrorKind, MAX_FRAME,
+    ProtocolError, ReadError, Reply, Request, Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode, receive,
 };
 
 /// A box that does not answer a simple question for this long is not going to.
@@ -95,10 +95,7 @@ impl Connection {
         if reply.id != self.last {
             return Err(unexpected("with another request's number"));
         }
-        match reply.answer {
-            Answer::Failed { code, message } => Err(BoxError::Answer { code, message }),
-            answer => Ok((answer, body)),
-        }
+        Ok((reply.answer.or_refusal()?, body))
     }
 
     fn ask(&mut self, ask: Ask, body: &[u8], patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
@@ -291,7 +288,7 @@ impl Connection {
         match self.ask(ask, &[], Some(FILES_PATIENCE)) {
             Ok((Answer::Done, _)) => Ok(true),
             Ok(_) => Err(unexpected("to rest")),
-            Err(BoxError::Answer { code, .. }) if code == "busy" => Ok(false),
+            Err(BoxError::Guest(GuestError { kind: GuestErrorKind::Busy, .. })) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -14,7 +14,7 @@ use super::job::{Queued, Work, failed};
 use super::serve::Init;
 use super::spawn::resize;
 use super::tree::Tree;
-use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, Request, VERSION};
+use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, GuestErrorKind, Request, VERSION};
 use crate::spec::{HOME, WORKSPACE};
 
 /// Execs that are remembered; a new one takes the place of the oldest that has finished.
@@ -60,7 +60,11 @@ impl Init {
             Ask::Resize { exec, size } => self.known(&exec, |init| {
                 let terminal = init.execs.get(&exec)?.stdout.as_ref();
                 let resized = terminal.is_some_and(|terminal| resize(terminal, size).is_ok());
-                Some(if resized { Answer::Done } else { failed("not_a_terminal", "the exec has no terminal") })
+                Some(if resized {
+                    Answer::Done
+                } else {
+                    failed(GuestErrorKind::NotATerminal, "the exec has no terminal")
+                })
             }),
             Ask::Input { exec, end } => self.known(&exec, |init| {
                 let bytes = init.execs.get_mut(&exec)?.feed(&body, end) as u64;
@@ -76,11 +80,11 @@ impl Init {
             }
             Ask::Carry { at } => Some(match self.connections[index].carry(at, &body) {
                 Ok(()) => Answer::Done,
-                Err(error) => failed("no_space", format!("the box cannot take the file: {error}")),
+                Err(error) => failed(GuestErrorKind::NoSpace, format!("the box cannot take the file: {error}")),
             }),
             Ask::Fetch { from } => match self.connections[index].fetch(from) {
                 Ok(piece) => return self.connections[index].answer(id, Answer::Piece, &piece),
-                Err(error) => Some(failed("io", format!("the box cannot give the file: {error}"))),
+                Err(error) => Some(failed(GuestErrorKind::Io, format!("the box cannot give the file: {error}"))),
             },
             Ask::Forget { exec } => self.known(&exec, |init| Some(init.forget(&exec))),
             Ask::Tool(call) => self.queue(index, id, Work::Tool(call)),
@@ -96,7 +100,7 @@ impl Init {
             // here delays no other request. If the sync fails, the server copies the files instead,
             // as it does for a busy box.
             Ask::Rest | Ask::Alone if self.is_idle(index) && self.sync_workspace().is_err() => {
-                Some(failed("busy", "the box cannot bring its files onto the disk"))
+                Some(failed(GuestErrorKind::Busy, "the box cannot bring its files onto the disk"))
             }
             Ask::Rest if self.is_idle(index) => {
                 self.shutdown = true;
@@ -109,7 +113,7 @@ impl Init {
                 self.connections.iter_mut().filter(|other| other.number != number).for_each(Connection::close);
                 Some(Answer::Done)
             }
-            Ask::Rest | Ask::Alone => Some(failed("busy", "something runs or is remembered in the box")),
+            Ask::Rest | Ask::Alone => Some(failed(GuestErrorKind::Busy, "something runs or is remembered in the box")),
             Ask::Shutdown => {
                 self.shutdown = true;
                 None
@@ -143,7 +147,7 @@ impl Init {
         if self.execs.contains_key(exec) {
             then(self)
         } else {
-            Some(failed("no_such_exec", "there is no exec of this id in the box"))
+            Some(failed(GuestErrorKind::NoSuchExec, "there is no exec of this id in the box"))
         }
     }
 
@@ -154,13 +158,13 @@ impl Init {
 
     fn exec(&mut self, order: &ExecOrder, input: Vec<u8>) -> Answer {
         if order.exec.is_empty() || order.exec.len() > MOST_NAME {
-            return failed("invalid_exec", "an exec's id has 1 to 128 bytes");
+            return failed(GuestErrorKind::InvalidExec, "an exec's id has 1 to 128 bytes");
         }
         if self.execs.contains_key(&order.exec) {
-            return failed("exec_exists", "there is an exec of this id in the box");
+            return failed(GuestErrorKind::ExecExists, "there is an exec of this id in the box");
         }
         if self.execs.len() >= MOST_EXECS && !self.forget_oldest() {
-            return failed("resource_exhausted", format!("{MOST_EXECS} execs are running"));
+            return failed(GuestErrorKind::ResourceExhausted, format!("{MOST_EXECS} execs are running"));
         }
         self.clear_a_full_box();
         let tree = match &self.handles.cgroup {
@@ -170,7 +174,9 @@ impl Init {
         self.next_number += 1;
         let tree = match tree {
             Ok(tree) => tree,
-            Err(error) => return failed("resource_exhausted", format!("cannot make a control group: {error}")),
+            Err(error) => {
+                return failed(GuestErrorKind::ResourceExhausted, format!("cannot make a control group: {error}"));
+            }
         };
         let before = self.memory_kills();
         match self.spawn_with_room(order, &tree) {
@@ -183,7 +189,7 @@ impl Init {
             Err(unstarted) => {
                 // What failed to become the command may still be on its way out.
                 self.unstarted.push(tree);
-                failed(unstarted.code, unstarted.message)
+                Answer::Failed(unstarted)
             }
         }
     }
@@ -191,7 +197,7 @@ impl Init {
     fn forget(&mut self, id: &str) -> Answer {
         let finished = self.execs.get(id).is_some_and(|exec| exec.result().is_some());
         if !finished {
-            return failed("exec_running", "the exec has not finished");
+            return failed(GuestErrorKind::ExecRunning, "the exec has not finished");
         }
         if let Some(exec) = self.execs.remove(id)
             && exec.lingers(self.handles.cgroup.as_ref())
@@ -226,12 +232,20 @@ impl Init {
                         connection.answer(waiting.request, Answer::Finished(result.clone()), exec.kept());
                         forget.extend(Some(waiting.exec).filter(|_| waiting.then == AfterRun::Forget));
                     }
-                    None => connection.answer(waiting.request, failed("no_such_exec", "the exec was forgotten"), &[]),
+                    None => connection.answer(
+                        waiting.request,
+                        failed(GuestErrorKind::NoSuchExec, "the exec was forgotten"),
+                        &[],
+                    ),
                 }
             }
             for mut following in std::mem::take(&mut connection.following) {
                 let Some(exec) = execs.get_mut(&following.exec) else {
-                    connection.answer(following.request, failed("no_such_exec", "the exec was forgotten"), &[]);
+                    connection.answer(
+                        following.request,
+                        failed(GuestErrorKind::NoSuchExec, "the exec was forgotten"),
+                        &[],
+                    );
                     continue;
                 };
                 while connection.has_room()
@@ -278,10 +292,10 @@ fn other_processes() -> usize {
 
 fn signal_exec(exec: &Exec, number: i32) -> Answer {
     let Some(signal) = Signal::from_named_raw(number) else {
-        return failed("invalid_signal", format!("{number} is not a signal"));
+        return failed(GuestErrorKind::InvalidSignal, format!("{number} is not a signal"));
     };
     match exec.signal(signal) {
         Ok(()) => Answer::Done,
-        Err(_) => failed("exec_finished", "the command has ended"),
+        Err(_) => failed(GuestErrorKind::ExecFinished, "the command has ended"),
     }
 }

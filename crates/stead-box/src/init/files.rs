@@ -11,56 +11,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
-use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
+use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
-    Content, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk,
+    Content, Digest, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk,
     WorkspacePath, WriteMode, copy_sparse,
 };
 
 use super::Compared;
-use super::job::failed;
 use super::put_all::put_all;
-use crate::protocol::{Answer, FileAsk, FileStat, IfMissing, IfThere, PatchText};
+use crate::protocol::{Answer, FileAsk, FileStat, GuestError, GuestErrorKind, IfMissing, IfThere, PatchText};
 
 /// Bytes of files, holes counted, in a tree that the server copies.
 const MOST_COPIED: u64 = 64 << 30;
 
-/// Why it was not done: a stable code and a sentence.
-pub(super) struct Undone {
-    pub(super) code: &'static str,
-    pub(super) message: String,
-}
-
-impl From<FsError> for Undone {
-    fn from(error: FsError) -> Self {
-        Self { code: error.code(), message: error.sentence() }
-    }
-}
-
-impl From<ArchiveError> for Undone {
-    fn from(error: ArchiveError) -> Self {
-        match error {
-            ArchiveError::Fs(error) => error.into(),
-            ArchiveError::Io(error) => error.into(),
-            refused => Self { code: refused.code(), message: refused.to_string() },
-        }
-    }
-}
-
-impl From<io::Error> for Undone {
-    fn from(error: io::Error) -> Self {
-        let code = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "no_space",
-            io::ErrorKind::PermissionDenied => "permission_denied",
-            io::ErrorKind::ReadOnlyFilesystem => "read_only",
-            _ => "io",
-        };
-        Self { code, message: error.to_string() }
-    }
-}
-
-type Answered = Result<(Answer, Vec<u8>), Undone>;
+type Answered = Result<(Answer, Vec<u8>), GuestError>;
 
 pub(super) fn perform(
     files: &mut DiskFs,
@@ -70,7 +35,7 @@ pub(super) fn perform(
 ) -> (Answer, Vec<u8>) {
     match attempt(files, ask, lent, compared) {
         Ok(answered) => answered,
-        Err(Undone { code, message }) => (failed(code, message), Vec::new()),
+        Err(error) => (Answer::Failed(error), Vec::new()),
     }
 }
 
@@ -104,7 +69,7 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
             let mut start = Vec::new();
             archive.rewind()?;
             (&mut archive).take(512).read_to_end(&mut start)?;
-            let unknown = || Undone { code: "archive_unsupported", message: "no archive of a known kind".to_owned() };
+            let unknown = || GuestError::new(GuestErrorKind::ArchiveUnsupported, "no archive of a known kind");
             let format = ArchiveFormat::of_content(&start).ok_or_else(unknown)?;
             let below = existing(path)?;
             files.mkdir(&below, 0)?;
@@ -145,7 +110,7 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
 }
 
 /// Refuses a tree that would take the server hours to write and hash again, all of it holes.
-fn refuse_vast(files: &DiskFs, path: &WorkspacePath) -> Result<(), Undone> {
+fn refuse_vast(files: &DiskFs, path: &WorkspacePath) -> Result<(), GuestError> {
     let mut bytes = 0u64;
     files.walk(path, &mut |walked| {
         if walked.kind == Kind::File {
@@ -153,7 +118,7 @@ fn refuse_vast(files: &DiskFs, path: &WorkspacePath) -> Result<(), Undone> {
         }
         ControlFlow::Continue(Walk::IfReadable)
     })?;
-    if bytes > MOST_COPIED { Err(Undone { code: "too_large", message: bytes.to_string() }) } else { Ok(()) }
+    if bytes > MOST_COPIED { Err(GuestError::too_large(bytes)) } else { Ok(()) }
 }
 
 /// Makes many changes and waits for the disk once. After a power loss before the answer any part of
@@ -166,7 +131,7 @@ fn in_bulk(files: &DiskFs, change: impl FnOnce(&mut DiskFs) -> Answered) -> Answ
 }
 
 fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {
-    let nothing = || Undone { code: "no_base", message: "there is nothing to compare with yet".to_owned() };
+    let nothing = || GuestError::new(GuestErrorKind::NoBase, "there is nothing to compare with yet");
     let compared = compared.ok_or_else(nothing)?;
     let before = open_tree(&compared.before)?;
     let Some(written) = &compared.written else { return patch_of(patch::between(&before, files)?) };
@@ -208,8 +173,8 @@ fn stamp_of(files: &DiskFs) -> Answered {
     Ok((Answer::Stamp { stamp }, Vec::new()))
 }
 
-fn upper(compared: Option<&Compared>) -> Result<DiskFs, Undone> {
-    let nothing = || Undone { code: "no_base", message: "the box was not told where it is written".to_owned() };
+fn upper(compared: Option<&Compared>) -> Result<DiskFs, GuestError> {
+    let nothing = || GuestError::new(GuestErrorKind::NoBase, "the box was not told where it is written");
     Ok(open_tree(&compared.ok_or_else(nothing)?.upper)?)
 }
 
@@ -223,7 +188,7 @@ fn patch_of(Patch { text, changed, unshown, contents }: Patch) -> Answered {
 }
 
 /// The rules for new names are the tools', not the raw interface's.
-pub(super) fn existing(path: &str) -> Result<WorkspacePath, Undone> {
+pub(super) fn existing(path: &str) -> Result<WorkspacePath, GuestError> {
     Ok(WorkspacePath::parse(path, &PathRules::existing()).map_err(FsError::from)?)
 }
 
@@ -239,7 +204,7 @@ fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) ->
     let stat = files.stat(path)?;
     if stat.kind == Kind::File && stat.size > most_bytes {
         // Hashing a file of this size takes too long, even if all of it is one hole.
-        return Err(Undone { code: "too_large", message: stat.size.to_string() });
+        return Err(GuestError::too_large(stat.size));
     }
     let hash = files.hash(path)?.to_string();
     match files.open_read(path)? {
@@ -251,9 +216,7 @@ fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) ->
 
 fn put(files: &mut DiskFs, path: &WorkspacePath, mut content: File, there: IfThere, parents: IfMissing) -> Answered {
     let existed = match files.hash(path) {
-        Ok(hash) if there == IfThere::Refuse => {
-            return Err(Undone { code: "present", message: hash.to_string() });
-        }
+        Ok(hash) if there == IfThere::Refuse => return Err(GuestError::present(hash)),
         Ok(_) => true,
         Err(FsError::NotFound { .. }) => false,
         Err(error) => return Err(error.into()),
@@ -270,16 +233,20 @@ fn put(files: &mut DiskFs, path: &WorkspacePath, mut content: File, there: IfThe
     Ok((Answer::Placed { existed }, Vec::new()))
 }
 
-/// The message of `stale` is the hash the file has now, empty if it is gone.
-fn check_match(files: &DiskFs, path: &WorkspacePath, if_match: Option<&str>) -> Result<(), Undone> {
+fn check_match(files: &DiskFs, path: &WorkspacePath, if_match: Option<&str>) -> Result<(), GuestError> {
     let Some(wanted) = if_match else { return Ok(()) };
-    let current = match files.hash(path) {
-        Ok(hash) => hash.to_string(),
-        Err(FsError::NotFound { .. }) => String::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let matches = !current.is_empty() && (current == wanted || wanted == "*");
-    if matches { Ok(()) } else { Err(Undone { code: "stale", message: current }) }
+    let current = hash_of(files, path)?;
+    let matches = current.is_some_and(|current| wanted == "*" || current.to_string() == wanted);
+    if matches { Ok(()) } else { Err(GuestError::stale(current)) }
+}
+
+/// The hash of a file; `None` if there is none.
+pub(super) fn hash_of(files: &DiskFs, path: &WorkspacePath) -> Result<Option<Digest>, GuestError> {
+    match files.hash(path) {
+        Ok(hash) => Ok(Some(hash)),
+        Err(FsError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What the box writes into a file of the server's has an end, even where a file of the box's has none.
@@ -293,7 +260,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     /// Holds what the tar holds.
-    fn unpacked(tar: File) -> Result<Self, Undone> {
+    fn unpacked(tar: File) -> Result<Self, GuestError> {
         let scratch = Self(Path::new("/tmp").join(format!(".stead-{}", std::process::id())));
         std::fs::create_dir(&scratch.0)?;
         let mut files = DiskFs::open(&scratch.0)?;

@@ -16,7 +16,9 @@ use stead_fs::{DiskFs, Durability};
 
 use super::{Compared, files};
 use crate::build;
-use crate::protocol::{Answer, FileAsk, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, encode};
+use crate::protocol::{
+    Answer, FileAsk, GuestError, GuestErrorKind, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, encode,
+};
 use crate::spec::WORKSPACE;
 use crate::sys::clone::{self, Side};
 
@@ -40,7 +42,10 @@ pub(super) struct Queued {
 impl Queued {
     pub(super) fn changes_files(&self) -> bool {
         match &self.work {
-            Work::Tool(call) => !matches!(call.tool.as_str(), "ls" | "read" | "glob" | "grep"),
+            Work::Tool(call) => {
+                let tool = call.tool.parse::<FileTool>();
+                !matches!(tool, Ok(FileTool::Ls | FileTool::Read | FileTool::Glob | FileTool::Grep))
+            }
             Work::Files { ask, .. } => ask.changes_files(),
         }
     }
@@ -97,16 +102,21 @@ impl Job {
         let mut buffer = [0; 64 << 10];
         loop {
             match read(&self.pipe, &mut buffer) {
-                Ok(0) if self.frame.is_empty() => return Some(Err(failed("tool_ended", "the tool was ended"))),
+                Ok(0) if self.frame.is_empty() => {
+                    return Some(Err(failed(GuestErrorKind::ToolEnded, "the tool was ended")));
+                }
                 Ok(0) => return Some(Ok(std::mem::take(&mut self.frame))),
                 Ok(count) => self.frame.extend_from_slice(&buffer[..count]),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return None,
-                Err(_) => return Some(Err(failed("tool_ended", "the tool's answer is lost"))),
+                Err(_) => return Some(Err(failed(GuestErrorKind::ToolEnded, "the tool's answer is lost"))),
             }
             if self.frame.len() > MAX_FRAME + 8 {
                 self.kill();
-                return Some(Err(failed("too_large", "the tool's answer is larger than a frame")));
+                return Some(Err(failed(
+                    GuestErrorKind::TooLarge { size: None },
+                    "the tool's answer is larger than a frame",
+                )));
             }
         }
     }
@@ -116,8 +126,8 @@ impl Job {
     }
 }
 
-pub(super) fn failed(code: &str, message: impl Into<String>) -> Answer {
-    Answer::Failed { code: code.to_owned(), message: message.into() }
+pub(super) fn failed(kind: GuestErrorKind, message: impl Into<String>) -> Answer {
+    Answer::Failed(GuestError::new(kind, message))
 }
 
 /// In the child.
@@ -125,7 +135,7 @@ fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
     // An acknowledged change survives a power loss, so each one waits for the disk.
     let mut files = match DiskFs::open(Path::new(WORKSPACE)) {
         Ok(files) => files.with_durability(Durability::Synced),
-        Err(error) => return (failed("no_workspace", error.to_string()), Vec::new()),
+        Err(error) => return (failed(GuestErrorKind::NoWorkspace, error.to_string()), Vec::new()),
     };
     match work {
         Work::Tool(call) => (tool(&mut files, call), Vec::new()),
@@ -138,7 +148,7 @@ fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
 
 fn tool(files: &mut DiskFs, call: &ToolCall) -> Answer {
     let Ok(tool) = call.tool.parse::<FileTool>() else {
-        return failed("unknown_tool", format!("{:?} is not a file tool", call.tool));
+        return failed(GuestErrorKind::UnknownTool, format!("{:?} is not a file tool", call.tool));
     };
     let limits = limits(call.limits);
     let call = Call { tool, arguments: &call.arguments, limits: &limits, now_millis: call.now_millis };

@@ -7,8 +7,8 @@ use std::io::{self, Read, Seek};
 
 use stead_fs::{DiskFs, DiskWriter, Filesystem, FsError, Recursion, WorkspacePath, WriteMode};
 
-use super::files::{Undone, existing};
-use crate::protocol::{Answer, NewContent};
+use super::files::{existing, hash_of};
+use crate::protocol::{Answer, GuestError, NewContent};
 
 /// A file with its new bytes, not in its place yet, and what is there.
 struct Ready {
@@ -23,33 +23,30 @@ pub(super) fn put_all(files: &mut DiskFs, contents: &[NewContent], mut bytes: Fi
     for content in contents {
         match prepare(files, content, &mut bytes) {
             Ok(file) => ready.push(file),
-            Err(undone) => return Ok(unplaced(&content.path, undone)),
+            Err(error) => return Ok(Answer::Unplaced { path: content.path.clone(), error }),
         }
     }
     let mut placed = Vec::with_capacity(ready.len());
     for Ready { path, writer, before } in ready {
         if let Err(error) = writer.commit() {
             let taken_back = take_back(files, placed);
-            let Undone { code, mut message } = error.into();
+            let mut error = GuestError::from(error);
             if let Err((path, again)) = taken_back {
-                message = format!("{message}; and {path} could not be put back as it was: {}", again.sentence());
+                let more = format!("; and {path} could not be put back as it was: {}", again.sentence());
+                error.message.push_str(&more);
             }
-            return Ok(unplaced(&path.to_string(), Undone { code, message }));
+            return Ok(Answer::Unplaced { path: path.to_string(), error });
         }
         placed.push((path, before));
     }
     Ok(Answer::Done)
 }
 
-fn prepare(files: &DiskFs, content: &NewContent, bytes: &mut File) -> Result<Ready, Undone> {
+fn prepare(files: &DiskFs, content: &NewContent, bytes: &mut File) -> Result<Ready, GuestError> {
     let path = existing(&content.path)?;
-    let current = match files.hash(&path) {
-        Ok(hash) => Some(hash.to_string()),
-        Err(FsError::NotFound { .. }) => None,
-        Err(error) => return Err(error.into()),
-    };
-    if current != content.replaces {
-        return Err(Undone { code: "stale", message: current.unwrap_or_default() });
+    let current = hash_of(files, &path)?;
+    if current.map(|hash| hash.to_string()) != content.replaces {
+        return Err(GuestError::stale(current));
     }
     let before = current.is_some().then(|| files.read_bytes(&path)).transpose()?.map(|bytes| bytes.to_vec());
     let mut writer = files.begin_write(&path, WriteMode::Overwrite)?;
@@ -73,8 +70,4 @@ fn take_back(
         undone.map_err(|error| (path, error))?;
     }
     Ok(())
-}
-
-fn unplaced(path: &str, Undone { code, message }: Undone) -> Answer {
-    Answer::Unplaced { path: path.to_owned(), code: code.to_owned(), message }
 }

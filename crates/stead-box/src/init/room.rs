@@ -13,9 +13,9 @@ use super::exec::{Exec, Why};
 use super::group_events;
 use super::job::{Job, Queued};
 use super::serve::Init;
-use super::spawn::{EXHAUSTED, Spawned, Unstarted, spawn};
+use super::spawn::{Spawned, spawn};
 use super::tree::{Tree, everything, strays};
-use crate::protocol::ExecOrder;
+use crate::protocol::{ExecOrder, GuestError, GuestErrorKind};
 
 /// Longest time that init spends on making room for one command. It answers no request meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,11 +48,11 @@ impl Room {
 
 impl Init {
     /// Starts a command; if there is no room, ends first what finished commands have left behind.
-    pub(super) fn spawn_with_room(&mut self, order: &ExecOrder, tree: &Tree) -> Result<Spawned, Unstarted> {
+    pub(super) fn spawn_with_room(&mut self, order: &ExecOrder, tree: &Tree) -> Result<Spawned, GuestError> {
         let mut room = Room::default();
         loop {
             match spawn(order, &self.handles.env, tree) {
-                Err(unstarted) if unstarted.code == EXHAUSTED && room.is_made(self) => {}
+                Err(unstarted) if unstarted.kind == GuestErrorKind::ResourceExhausted && room.is_made(self) => {}
                 outcome => return outcome,
             }
         }

@@ -15,7 +15,7 @@ use super::job::{Job, Queued, failed};
 use super::socket_watch::SocketWatch;
 use super::tree::{Tree, strays};
 use super::{Door, Handles};
-use crate::protocol::Stream;
+use crate::protocol::{GuestErrorKind, Stream};
 use crate::sys::signals;
 
 const MOST_CONNECTIONS: usize = 64;
@@ -276,7 +276,11 @@ impl Init {
         for job in self.jobs.iter().filter(|job| now >= job.deadline) {
             job.kill();
             if let Some(connection) = self.connections.iter_mut().find(|other| other.number == job.connection) {
-                connection.answer(job.request, failed("timed_out", "the tool took too long and was ended"), &[]);
+                connection.answer(
+                    job.request,
+                    failed(GuestErrorKind::TimedOut, "the tool took too long and was ended"),
+                    &[],
+                );
             }
         }
         self.jobs.retain(|job| now < job.deadline);
@@ -342,7 +346,7 @@ impl Init {
                     let message = format!("the box cannot start another process: {error}");
                     let connection = self.connections.iter_mut().find(|other| other.number == queued.connection);
                     if let Some(connection) = connection {
-                        connection.answer(queued.request, failed("resource_exhausted", message), &[]);
+                        connection.answer(queued.request, failed(GuestErrorKind::ResourceExhausted, message), &[]);
                     }
                 }
             }

@@ -15,7 +15,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use super::supervise;
 use super::tree::{Member, Tree};
 use crate::build;
-use crate::protocol::{ExecOrder, Input, TerminalSize};
+use crate::protocol::{ExecOrder, GuestError, GuestErrorKind, Input, TerminalSize};
 use crate::spec::{HOME, WORKSPACE};
 use crate::sys::clone::{self, Side};
 use crate::sys::signals;
@@ -31,21 +31,6 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("TMPDIR", "/tmp"),
     ("PWD", WORKSPACE),
 ];
-
-/// The error code for a command that hit a limit of processes or open files.
-pub(super) const EXHAUSTED: &str = "resource_exhausted";
-
-/// A command that could not be started.
-pub(super) struct Unstarted {
-    pub(super) code: &'static str,
-    pub(super) message: String,
-}
-
-impl Unstarted {
-    fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-}
 
 /// A command that runs, and our ends of its files.
 pub(super) struct Spawned {
@@ -66,9 +51,11 @@ struct Files {
     terminal: bool,
 }
 
-pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &Tree) -> Result<Spawned, Unstarted> {
+pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &Tree) -> Result<Spawned, GuestError> {
     let directory = open_cwd(&order.cwd)?;
-    let exhausted = |error: io::Error| Unstarted::new(EXHAUSTED, format!("cannot start a process: {error}"));
+    let exhausted = |error: io::Error| {
+        GuestError::new(GuestErrorKind::ResourceExhausted, format!("cannot start a process: {error}"))
+    };
     let (ours, theirs) = files(order).map_err(exhausted)?;
     let (mut failure, fail) = io::pipe().map_err(exhausted)?;
     let supervised = match tree {
@@ -93,7 +80,7 @@ pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &T
     let mut reason = String::new();
     let _ = failure.by_ref().take(4096).read_to_string(&mut reason);
     if !reason.is_empty() {
-        return Err(Unstarted::new("cannot_execute", reason));
+        return Err(GuestError::new(GuestErrorKind::CannotExecute, reason));
     }
     Ok(Spawned { child, told: told.map(Into::into), ..ours(child) })
 }
@@ -105,8 +92,8 @@ fn shell_that_is_there(program: &str) -> &str {
 }
 
 /// Opens the working directory. Links are the box's own business; links that the kernel makes up, as in `/proc/self/fd`, are not.
-fn open_cwd(path: &str) -> Result<OwnedFd, Unstarted> {
-    let refused = |why: &str| Unstarted::new("invalid_cwd", format!("cannot work in {path:?}: {why}"));
+fn open_cwd(path: &str) -> Result<OwnedFd, GuestError> {
+    let refused = |why: &str| GuestError::new(GuestErrorKind::InvalidCwd, format!("cannot work in {path:?}: {why}"));
     if !path.starts_with('/') {
         return Err(refused("it is not an absolute path"));
     }

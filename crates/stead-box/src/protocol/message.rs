@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::guest_error::GuestError;
+use crate::error::BoxError;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -78,7 +81,7 @@ pub enum Ask {
     /// Ends everything in the box, init last. Not answered.
     Shutdown,
     /// Ends the box if nothing would be lost by it: no command, running or remembered, no other process, nothing asked by others. Answered
-    /// with `done` just before, or with the failure `busy`.
+    /// with `done` just before, or with [`GuestErrorKind::Busy`](super::GuestErrorKind::Busy).
     Rest,
     /// Hangs up on everybody else, if nothing would be lost by it: whoever asks is alone with the box then.
     Alone,
@@ -366,8 +369,8 @@ pub enum Answer {
     /// Nothing was placed, because of this one.
     Unplaced {
         path: String,
-        code: String,
-        message: String,
+        #[serde(flatten)]
+        error: GuestError,
     },
     /// The body is a [`PatchText`].
     Patch,
@@ -376,10 +379,17 @@ pub enum Answer {
     Stamp {
         stamp: Option<String>,
     },
-    Failed {
-        code: String,
-        message: String,
-    },
+    Failed(GuestError),
+}
+
+impl Answer {
+    /// Makes an error of a refusal.
+    pub fn or_refusal(self) -> Result<Self, BoxError> {
+        match self {
+            Self::Failed(error) => Err(BoxError::Guest(error)),
+            answer => Ok(answer),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

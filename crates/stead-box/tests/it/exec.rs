@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stead_box::protocol::{Input, TerminalSize};
+use stead_box::protocol::{GuestErrorKind, Input, TerminalSize};
 use stead_box::{BoxError, Finished};
 
 use crate::home::{Home, Running, text};
@@ -44,14 +44,14 @@ pub(crate) fn what_cannot_start_says_why(home: &Home) {
         let mut order = sandbox.order("true");
         change(&mut order);
         match sandbox.connect().start(order, &[]) {
-            Err(BoxError::Answer { code, .. }) => code,
+            Err(BoxError::Guest(refusal)) => refusal.kind,
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(code(&|order| order.argv = vec!["no-such-program".to_owned()]), "cannot_execute");
-    assert_eq!(code(&|order| order.argv = Vec::new()), "cannot_execute");
+    assert_eq!(code(&|order| order.argv = vec!["no-such-program".to_owned()]), GuestErrorKind::CannotExecute);
+    assert_eq!(code(&|order| order.argv = Vec::new()), GuestErrorKind::CannotExecute);
     for cwd in ["/nowhere", "relative", "/proc/self/fd/3", "/proc/1/root", "/proc/self/cwd/..", "/proc/self/root"] {
-        assert_eq!(code(&|order| order.cwd = cwd.to_owned()), "invalid_cwd", "{cwd}");
+        assert_eq!(code(&|order| order.cwd = cwd.to_owned()), GuestErrorKind::InvalidCwd, "{cwd}");
     }
     // And the box is none the worse.
     assert_eq!(sandbox.says("echo fine"), "fine\n");

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use stead_box::protocol::{
-    Answer, FileAsk, IfMissing, IfThere, Input, NewContent, Stream, TerminalSize, ToolCall, ToolLimits,
+    Answer, FileAsk, GuestErrorKind, IfMissing, IfThere, Input, NewContent, Stream, TerminalSize, ToolCall, ToolLimits,
 };
 use stead_box::{BoxError, Connection, Followed, InputEnd, RunningBox};
+use stead_fs::Digest;
 
 use crate::home::{Home, Running, text};
 
@@ -104,9 +105,13 @@ pub(crate) fn input_signals_and_terminals_reach_the_command(home: &Home) {
     connection.signal(&exec, 10).unwrap();
     let finished = connection.wait(&exec).unwrap();
     assert_eq!((finished.result.exit_code, text(&finished.stdout).as_str()), (3, "read hello\ngot it\n"));
-    assert!(matches!(connection.signal(&exec, 10), Err(BoxError::Answer { code, .. }) if code == "exec_finished"));
+    assert!(
+        matches!(connection.signal(&exec, 10), Err(BoxError::Guest(refusal)) if refusal.kind == GuestErrorKind::ExecFinished)
+    );
     connection.forget(&exec).unwrap();
-    assert!(matches!(connection.wait(&exec), Err(BoxError::Answer { code, .. }) if code == "no_such_exec"));
+    assert!(
+        matches!(connection.wait(&exec), Err(BoxError::Guest(refusal)) if refusal.kind == GuestErrorKind::NoSuchExec)
+    );
 
     let mut order = sandbox.order("trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done");
     order.terminal = Some(TerminalSize { rows: 24, columns: 80 });
@@ -163,8 +168,8 @@ fn back(mut file: File) -> Vec<u8> {
 pub(crate) fn whole_files_go_in_and_out(home: &Home) {
     let sandbox = home.start();
     let ask = |ask: FileAsk, file: Option<&File>| sandbox.connect().files(ask, file);
-    let code = |result: Result<_, BoxError>| match result {
-        Err(BoxError::Answer { code, .. }) => code,
+    let kind = |result: Result<_, BoxError>| match result {
+        Err(BoxError::Guest(refusal)) => refusal.kind,
         other => panic!("{other:?}"),
     };
     let put = |path: &str, existing| FileAsk::Put {
@@ -186,7 +191,8 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
         matches!(ask(open("d/big.bin"), Some(&out)).unwrap().0, Answer::Opened { stat, .. } if stat.size == 20_000_000)
     );
     assert!(back(out) == content);
-    assert_eq!(code(ask(put("d/big.bin", IfThere::Refuse), Some(&lend(b"")))), "present");
+    let current = Some(Digest::of(&content));
+    assert_eq!(kind(ask(put("d/big.bin", IfThere::Refuse), Some(&lend(b"")))), GuestErrorKind::Present { current });
     sandbox.says("mkfifo pipe; ln -s /proc/self/environ link; truncate -s 100G hole");
     for path in ["pipe", "link", "missing", "../../etc/passwd"] {
         assert!(ask(open(path), Some(&lend(b""))).is_err(), "{path}");
@@ -194,7 +200,7 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
     // What the box writes into the server's file has an end.
     let small = FileAsk::Open { path: "d/big.bin".to_owned(), most_bytes: 1 << 20 };
     let out = lend(b"");
-    assert_eq!(code(ask(small, Some(&out))), "too_large");
+    assert_eq!(kind(ask(small, Some(&out))), GuestErrorKind::TooLarge { size: Some(20_000_000) });
     assert!(back(out).len() <= 1 << 20);
 
     // A tree as a tar: out, changed, compared, and back. Links are kept as they are.
@@ -214,29 +220,31 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
 
 pub(crate) fn several_files_are_put_together_or_not_at_all(home: &Home) {
     let sandbox = home.start();
-    let hash = |text: &str| Some(stead_fs::Digest::of(text.as_bytes()).to_string());
+    let hash = |text: &str| Some(Digest::of(text.as_bytes()).to_string());
     let content = |path: &str, bytes, replaces| NewContent { path: path.to_owned(), bytes, replaces };
     let put = |files: Vec<NewContent>, bytes: &[u8]| {
         sandbox.connect().files(FileAsk::PutAll { files }, Some(&lend(bytes))).unwrap().0
     };
     let why = |answer| match answer {
-        Answer::Unplaced { path, code, .. } => (path, code),
+        Answer::Unplaced { path, error } => (path, error.kind),
         other => panic!("{other:?}"),
     };
     sandbox.says("echo -n old > old; mkdir dir");
     let good = [content("new/er", 3, None), content("old", 4, hash("old"))];
-    for (bad, code) in [
-        (content("dir", 1, None), "is_directory"),
-        (content("old", 1, None), "stale"),
-        (content("old", 1, hash("other")), "stale"),
-        (content("gone", 1, hash("x")), "stale"),
-        (content("old/below", 1, None), "not_directory"),
-        (content("../out", 1, None), "invalid_argument"),
-        (content("short", 9, None), "io"),
+    let stale = |current| GuestErrorKind::Stale { current };
+    let old = Some(Digest::of(b"old"));
+    for (bad, kind) in [
+        (content("dir", 1, None), GuestErrorKind::IsDirectory),
+        (content("old", 1, None), stale(old)),
+        (content("old", 1, hash("other")), stale(old)),
+        (content("gone", 1, hash("x")), stale(None)),
+        (content("old/below", 1, None), GuestErrorKind::NotDirectory),
+        (content("../out", 1, None), GuestErrorKind::InvalidArgument),
+        (content("short", 9, None), GuestErrorKind::Io),
     ] {
         let path = bad.path.clone();
         let files = good.iter().cloned().chain([bad]).collect();
-        assert_eq!(why(put(files, b"newnew!x")), (path, code.to_owned()));
+        assert_eq!(why(put(files, b"newnew!x")), (path, kind));
         assert_eq!(sandbox.says("cat old; ls -A"), "olddir\nold\n");
     }
     assert_eq!(put(good.to_vec(), b"newnew!"), Answer::Done);

@@ -67,8 +67,7 @@ async fn start(
         Ok(intent) => {
             match guard_op(perform(engine, &session, intent)).await {
                 Err(OpError::Panicked) => {
-                    let bug =
-                        ExecError::Refused { code: "internal".to_owned(), message: OpError::Panicked.to_string() };
+                    let bug = ExecError::Refused { code: "internal", message: OpError::Panicked.to_string() };
                     execs::settle(engine, &session, exec, Some(Err(bug))).await?;
                 }
                 performed => performed?,

@@ -111,8 +111,8 @@ pub(super) fn set_up(
     let finished = home.connect().and_then(|mut connection| connection.run(order, &[]));
     let Finished { result, stdout, stderr, .. } = match finished {
         Ok(finished) => finished,
-        Err(BoxError::Answer { message, .. }) => {
-            let report = SetupReport { exit_code: 127, stderr: message, ..report_of(number, command) };
+        Err(BoxError::Guest(refusal)) => {
+            let report = SetupReport { exit_code: 127, stderr: refusal.message, ..report_of(number, command) };
             return Err(ProviderError::Setup { report: Box::new(report), timeout_seconds });
         }
         Err(error) => return Err(error.into()),

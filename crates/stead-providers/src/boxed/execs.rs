@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stead_box::protocol::{self, AfterRun, Answer, Ask, Input, OutputLimits, Request, Stream, encode};
+use stead_box::protocol::{
+    self, AfterRun, Answer, Ask, GuestError, GuestErrorKind, Input, OutputLimits, Request, Stream, encode,
+};
 use stead_box::{BoxError, Finished};
 use stead_core::ExecId;
 use stead_core::exec::{ExecOrder, ExecOutput, Exit, Stdin, TerminalSize, Unread};
@@ -121,11 +123,11 @@ fn end(exec: ExecId, said: (Answer, Vec<u8>)) -> Result<ExecEnd, ExecError> {
 
 fn exec_error(exec: ExecId, error: BoxError) -> ExecError {
     match error {
-        BoxError::Answer { code, message } => match code.as_str() {
-            "no_such_exec" => ExecError::Unknown { exec },
-            "exec_finished" => ExecError::Ended,
-            "not_a_terminal" => ExecError::NoTerminal,
-            _ => ExecError::Refused { code, message },
+        BoxError::Guest(GuestError { kind, message }) => match kind {
+            GuestErrorKind::NoSuchExec => ExecError::Unknown { exec },
+            GuestErrorKind::ExecFinished => ExecError::Ended,
+            GuestErrorKind::NotATerminal => ExecError::NoTerminal,
+            kind => ExecError::Refused { code: kind.code(), message },
         },
         other => ExecError::Lost { reason: chain(&other) },
     }
@@ -182,9 +184,12 @@ impl Execs for BoxedExecs {
     }
 
     async fn signal(&self, exec: ExecId, signal: i32) -> Result<(), ExecError> {
-        match self.done(exec, Ask::Signal { exec: exec.to_string(), signal }).await {
-            Err(ExecError::Refused { code, .. }) if code == "invalid_signal" => Err(ExecError::NoSignal { signal }),
-            sent => sent,
+        match self.line.ask(Ask::Signal { exec: exec.to_string(), signal }, &[]).await {
+            Ok(_) => Ok(()),
+            Err(BoxError::Guest(GuestError { kind: GuestErrorKind::InvalidSignal, .. })) => {
+                Err(ExecError::NoSignal { signal })
+            }
+            Err(error) => Err(exec_error(exec, error)),
         }
     }
 
@@ -228,7 +233,7 @@ struct Follower {
 impl Following for Follower {
     async fn next(&mut self) -> Result<Followed, ExecError> {
         let (reply, bytes) = self.frames.next(&mut self.read).await.map_err(|error| exec_error(self.exec, error))?;
-        match reply.answer {
+        match reply.answer.or_refusal().map_err(|error| exec_error(self.exec, error))? {
             Answer::Output { stream, number } => {
                 let stream = match stream {
                     Stream::Stdout => OutputStream::Stdout,
@@ -237,7 +242,6 @@ impl Following for Follower {
                 Ok(Followed::Output { seq: number.saturating_add(1), stream, bytes })
             }
             Answer::Finished(_) => Ok(Followed::Ended),
-            Answer::Failed { code, message } => Err(exec_error(self.exec, BoxError::Answer { code, message })),
             _ => Err(ExecError::Lost { reason: "it answered nonsense".to_owned() }),
         }
     }

@@ -133,10 +133,8 @@ fn lost() -> BoxError {
 
 /// Waits for an answer. A refusal is an error.
 async fn hear(told: oneshot::Receiver<Said>) -> Result<Said, BoxError> {
-    match told.await.map_err(|_| lost())? {
-        (Answer::Failed { code, message }, _) => Err(BoxError::Answer { code, message }),
-        said => Ok(said),
-    }
+    let (answer, body) = told.await.map_err(|_| lost())?;
+    Ok((answer.or_refusal()?, body))
 }
 
 /// A new connection, greeted.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use stead_box::BoxError;
+use stead_box::protocol::{GuestError, GuestErrorKind};
 use stead_core::event::{Answer, ToolFailure};
 use stead_fs::{FsError, PathRules, WorkspacePath};
 
@@ -11,49 +12,52 @@ use crate::workspace::{Done, ToolDone};
 
 /// Characters of a box's sentence that are passed on.
 const MAX_TOLD: usize = 1_000;
-/// Codes of a box that are passed on with its sentence. The box knows which path below the one asked for failed.
-const TOLD: &[&str] = &[
-    "exists",
-    "not_directory",
-    "not_empty",
-    "escapes",
-    "link_loop",
-    "special_file",
-    "permission_denied",
-    "read_only",
-    "no_space",
-    "changed",
-    "too_large",
-    "invalid_argument",
-];
 
-/// A refusal by its code. A box works on the agent's own files, so whatever else it says is about these and not about the
-/// server. A box that does not answer is unreachable.
+/// A refusal as the filesystem error it stands for. A box works on the agent's own files, so whatever
+/// else it refuses is about these and not about the server. A box that does not answer is unreachable.
 pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
     let at = match WorkspacePath::parse(path, &PathRules::existing()) {
         Ok(path) => path,
         Err(error) => return error.into(),
     };
-    match error {
-        BoxError::Answer { code, .. } if code == "not_found" => FsError::NotFound { path: at },
-        BoxError::Answer { code, .. } if code == "is_directory" => FsError::IsDirectory { path: at },
-        // The message is the size of what was asked for.
-        BoxError::Answer { code, message } if code == "too_large" && message.parse::<u64>().is_ok() => {
-            FsError::TooLarge { path: at, size: message.parse().unwrap_or(u64::MAX), limit: MOST_BYTES }
-        }
-        BoxError::Answer { code, message } => {
-            let code = TOLD.iter().find(|told| **told == code).copied().unwrap_or("file_error");
-            FsError::Told { code, message: message.chars().take(MAX_TOLD).collect() }
-        }
-        lost => FsError::Unreachable { reason: chain(&lost) },
+    let GuestError { kind, message } = match error {
+        BoxError::Guest(refusal) => refusal,
+        lost => return FsError::Unreachable { reason: chain(&lost) },
+    };
+    match kind {
+        GuestErrorKind::NotFound => FsError::NotFound { path: at },
+        GuestErrorKind::IsDirectory => FsError::IsDirectory { path: at },
+        GuestErrorKind::TooLarge { size: Some(size) } => FsError::TooLarge { path: at, size, limit: MOST_BYTES },
+        kind => FsError::Told { code: told_code(&kind), message: message.chars().take(MAX_TOLD).collect() },
+    }
+}
+
+/// The code that goes with the guest's own sentence, which names the path below the one asked for.
+fn told_code(kind: &GuestErrorKind) -> &'static str {
+    match kind {
+        GuestErrorKind::Exists
+        | GuestErrorKind::NotDirectory
+        | GuestErrorKind::NotEmpty
+        | GuestErrorKind::Escapes
+        | GuestErrorKind::LinkLoop
+        | GuestErrorKind::SpecialFile
+        | GuestErrorKind::PermissionDenied
+        | GuestErrorKind::ReadOnly
+        | GuestErrorKind::NoSpace
+        | GuestErrorKind::Changed
+        | GuestErrorKind::TooLarge { .. }
+        | GuestErrorKind::InvalidArgument => kind.code(),
+        _ => "file_error",
     }
 }
 
 pub(super) fn operate_error(path: &str, error: BoxError) -> OperateError {
-    match &error {
-        BoxError::Answer { code, message } if code == "stale" => OperateError::Stale { current: message.clone() },
-        BoxError::Answer { code, message } if code == "present" => OperateError::Present { current: message.clone() },
-        _ => OperateError::Fs(fs_error(path, error)),
+    match error {
+        BoxError::Guest(GuestError { kind: GuestErrorKind::Stale { current }, .. }) => OperateError::Stale { current },
+        BoxError::Guest(GuestError { kind: GuestErrorKind::Present { current: Some(current) }, .. }) => {
+            OperateError::Present { current }
+        }
+        error => OperateError::Fs(fs_error(path, error)),
     }
 }
 
@@ -80,7 +84,7 @@ pub(super) fn failed(code: &str, message: String, hint: Option<String>) -> ToolD
 /// The box itself could not do it.
 pub(super) fn broken(error: &BoxError) -> ToolDone {
     match error {
-        BoxError::Answer { code, message } => failed(code, message.clone(), None),
+        BoxError::Guest(refusal) => failed(refusal.kind.code(), refusal.message.clone(), None),
         other => failed("box_failed", chain(other), Some("The box may be gone; see the session's events.".to_owned())),
     }
 }

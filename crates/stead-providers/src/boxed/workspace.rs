@@ -161,8 +161,8 @@ impl Inner {
         let sent: Vec<String> = files.iter().map(|content| content.path.clone()).collect();
         match self.files(FileAsk::PutAll { files }, Some(&file)).map_err(failed)?.0 {
             BoxAnswer::Done => Ok(()),
-            BoxAnswer::Unplaced { path, code, message } if sent.contains(&path) => {
-                let error = operate_error(&path, BoxError::Answer { code, message });
+            BoxAnswer::Unplaced { path, error } if sent.contains(&path) => {
+                let error = operate_error(&path, BoxError::Guest(error));
                 Err((path, error))
             }
             _ => Err(failed(nonsense())),

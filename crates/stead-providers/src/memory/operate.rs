@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use stead_core::Timestamp;
 use stead_core::event::{Existing, Parents};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
-use stead_fs::{Change, Filesystem, FsError, MemoryFs, Recursion, WorkspacePath, WriteMode};
+use stead_fs::{Change, Digest, Filesystem, FsError, MemoryFs, Recursion, WorkspacePath, WriteMode};
 
 use super::compare;
 use super::tree::Kept;
@@ -77,10 +77,10 @@ fn placement_at(files: &MemoryFs, path: &WorkspacePath) -> Placement {
 }
 
 /// The hash of what is there; empty if nothing is.
-fn current(files: &MemoryFs, path: &WorkspacePath) -> Result<String, OperateError> {
+fn current(files: &MemoryFs, path: &WorkspacePath) -> Result<Option<Digest>, OperateError> {
     match files.hash(path) {
-        Ok(hash) => Ok(hash.to_string()),
-        Err(FsError::NotFound { .. }) => Ok(String::new()),
+        Ok(hash) => Ok(Some(hash)),
+        Err(FsError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -88,13 +88,12 @@ fn current(files: &MemoryFs, path: &WorkspacePath) -> Result<String, OperateErro
 fn check_match(files: &MemoryFs, path: &WorkspacePath, if_match: Option<&str>) -> Result<(), OperateError> {
     let Some(wanted) = if_match else { return Ok(()) };
     let current = current(files, path)?;
-    let matches = !current.is_empty() && (current == wanted || wanted == "*");
+    let matches = current.is_some_and(|current| wanted == "*" || current.to_string() == wanted);
     if matches { Ok(()) } else { Err(OperateError::Stale { current }) }
 }
 
 fn check_absent(files: &MemoryFs, path: &WorkspacePath) -> Result<(), OperateError> {
-    let current = current(files, path)?;
-    if current.is_empty() { Ok(()) } else { Err(OperateError::Present { current }) }
+    current(files, path)?.map_or(Ok(()), |current| Err(OperateError::Present { current }))
 }
 
 fn read_all(mut content: File, bytes: u64, path: &WorkspacePath) -> Result<bytes::Bytes, FsError> {
