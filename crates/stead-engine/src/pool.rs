@@ -122,9 +122,9 @@ pub(crate) async fn take(engine: &Engine, agent_type: &str, spec: &mut Workspace
     let (Some(provider), true) = (spec.providers.first().copied(), keeps) else { return };
     let order = order(spec.id, (spec.base_image.clone(), spec.image_roots.clone()), &spec.limits);
     // The shape as it is now: an image that was replaced since has another one.
-    let key = match engine.providers().get(provider) {
-        Ok(provider) => provider.shape(&order).await.ok().flatten(),
-        Err(_) => None,
+    let key = match engine.providers().get(provider).ok().and_then(|provider| provider.warm_boxes()) {
+        Some(warm) => warm.shape(&order).await.ok(),
+        None => None,
     };
     if let Some(member) = engine.pool().take(agent_type, provider, &key.unwrap_or_default()) {
         spec.id = member;
@@ -218,9 +218,9 @@ async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
             let Ok(roots) = image_roots(config.base_image.as_deref(), &platform) else { continue };
             let order = order(WorkspaceId::from_bits(0), (config.base_image.clone(), roots), &limits);
             let Ok(provider) = engine.providers().get(name) else { continue };
-            match provider.shape(&order).await {
-                Ok(Some(key)) => wanted.push((id.to_string(), name, key, config.warm_pool, order)),
-                Ok(None) => {}
+            let Some(warm) = provider.warm_boxes() else { continue };
+            match warm.shape(&order).await {
+                Ok(key) => wanted.push((id.to_string(), name, key, config.warm_pool, order)),
                 Err(error) => {
                     tracing::warn!(agent_type = %id, error = %error.to_failure().message, "cannot keep boxes ready");
                 }
@@ -238,7 +238,7 @@ fn wants(config: &WorkspaceConfig) -> bool {
 
 /// Makes members until there are enough. One after the other: sessions that wait for a box come first.
 async fn fill(engine: &Engine, agent_type: &str, provider: ProviderName, key: &str, shape: &CreateOrder) {
-    let Ok(maker) = engine.providers().get(provider) else { return };
+    let Some(maker) = engine.providers().get(provider).ok().and_then(|provider| provider.warm_boxes()) else { return };
     while !engine.stopping().is_cancelled() {
         let lacking = |entry: &Entry| entry.key == key && (entry.ready.len() as u64) < entry.target;
         if !engine.pool().lock().of.get(agent_type).is_some_and(lacking) {

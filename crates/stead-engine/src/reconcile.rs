@@ -147,11 +147,11 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
                 let gone = || ProviderError::Gone { workspace }.to_failure();
                 let workspace = session.workspace().ok_or_else(gone)?;
                 let bundle = bundle::open(engine, session.id(), &action).await?;
-                let (tree, checkout) = repository::tree(engine, session, &action).await?.unzip();
-                let order = ActionOrder { action, env, bundle, tree, now: at };
+                let (layer, checkout) = repository::layer(engine, session, &workspace, &action).await?.unzip();
+                let order = ActionOrder { action, env, bundle, layer, now: at };
                 let failed = |error: ProviderError| StepFailed { failure: error.to_failure(), report: error.report() };
                 let mut performed = workspace.perform(order).await.map_err(failed)?;
-                repository::complete(&mut performed.report, checkout);
+                performed.report.checkout = checkout;
                 Ok(performed)
             };
             let performed = tokio::select! {
@@ -222,8 +222,10 @@ async fn create(
     order: &CreateOrder,
 ) -> Result<std::sync::Arc<dyn Workspace>, ProviderError> {
     let provider = engine.providers().get(name)?;
-    if engine.pool().claim(order.workspace) == Some(name) {
-        match provider.claim(order).await {
+    if engine.pool().claim(order.workspace) == Some(name)
+        && let Some(warm) = provider.warm_boxes()
+    {
+        match warm.claim(order).await {
             Ok(workspace) => return Ok(workspace),
             // It died while it waited: what is left of it goes first when a new one is made under its id.
             Err(error) => {
@@ -235,11 +237,13 @@ async fn create(
     if let Health::Unhealthy { reason } = provider.health().await {
         return Err(ProviderError::Unhealthy { provider: name, reason });
     }
-    let watcher = Watcher::of(engine, session.id());
-    let tell = |progress| watcher.provisioned(progress);
-    tokio::select! {
-        fetched = provider.fetch(order, &tell) => fetched?,
-        () = closing(session) => return Err(ProviderError::Source(closed())),
+    if let Some(images) = provider.image_cache() {
+        let watcher = Watcher::of(engine, session.id());
+        let tell = |progress| watcher.provisioned(progress);
+        tokio::select! {
+            fetched = images.fetch(order, &tell) => fetched?,
+            () = closing(session) => return Err(ProviderError::Source(closed())),
+        }
     }
     provider.create(order).await
 }

@@ -4,28 +4,30 @@
 //! that cannot be recorded does not happen.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use stead_core::capability::FileHome;
-use stead_core::event::{CheckoutReport, Failure, StepReport};
+use stead_core::event::{CheckoutReport, Failure};
 use stead_core::plan::Action;
 use stead_core::settled::ResolvedCommit;
 use stead_core::spec::RepositorySpec;
 use stead_core::{Outcome, SessionId};
 use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Resolved, Source, Target, Watch};
-use stead_providers::{LayerKey, ProviderError, TreeSource};
+use stead_providers::{Layer, LayerKey, LayerReport, LayerSlot, ProviderError, Workspace};
 use tokio::runtime::Handle;
 
 use crate::engine::Engine;
 use crate::failpoint::pause;
 use crate::open_session::OpenSession;
 
-/// The tree of a `clone_repository`, ready to be put into a workspace; `None` for every other action.
-pub(crate) async fn tree(
+/// The layer of a `clone_repository`, prepared for a workspace, with its report; `None` for every other action.
+pub(crate) async fn layer(
     engine: &Engine,
     session: &OpenSession,
+    workspace: &Arc<dyn Workspace>,
     action: &Action,
-) -> Result<Option<(TreeSource, CheckoutReport)>, Failure> {
+) -> Result<Option<(Layer, CheckoutReport)>, Failure> {
     let Action::CloneRepository { .. } = action else { return Ok(None) };
     let state = session.state().await;
     let current = state.session.as_ref();
@@ -61,13 +63,10 @@ pub(crate) async fn tree(
     } else {
         Part::Repository
     };
-    let report = CheckoutReport {
-        commit: resolved.commit.clone(),
-        branch: resolved.branch.clone(),
-        fetched: resolved.fetched,
-        warnings,
-    };
-    Ok(Some((source_of(checkout, part), report)))
+    let (layer, mut left_out) = prepare(workspace.clone(), checkout, part).await?;
+    left_out.append(&mut warnings);
+    let Resolved { commit, branch, fetched, .. } = resolved;
+    Ok(Some((layer, CheckoutReport { commit, branch, fetched, warnings: left_out })))
 }
 
 /// The checkout with its base branch, if the task names one. A base that the remote does not have is
@@ -118,37 +117,47 @@ enum Part {
     Files,
 }
 
-fn source_of(checkout: Checkout, part: Part) -> TreeSource {
+/// The checkout as a layer, written if there is none yet, and what it leaves out.
+///
+/// All of it runs on one thread for blocking work. [`Workspace::prepare_layer`] says why.
+async fn prepare(
+    workspace: Arc<dyn Workspace>,
+    checkout: Checkout,
+    part: Part,
+) -> Result<(Layer, Vec<Failure>), Failure> {
     let key = LayerKey::of("git", &[checkout.key().as_bytes(), format!("{part:?}").as_bytes()]);
     let runtime = Handle::current();
-    TreeSource::new(key, move |into: &Path| {
-        let refused = |failure| ProviderError::Source(failure);
-        let written = runtime.block_on(checkout.write(into)).map_err(|error| refused(failure(&error)))?;
-        if part == Part::Files {
-            for repository in written.repositories {
-                let removed = std::fs::remove_dir_all(into.join(repository).join(".git"));
-                removed.map_err(|error| refused(Failure::new("git_failed", error.to_string())))?;
+    let prepared = tokio::task::spawn_blocking(move || {
+        let refused = |error: ProviderError| error.to_failure();
+        let layer = match workspace.prepare_layer(key).map_err(refused)? {
+            LayerSlot::Ready(layer) => layer,
+            LayerSlot::Empty(draft) => {
+                let left_out = runtime.block_on(write(&checkout, part, draft.tree()))?;
+                draft.complete(LayerReport::checkout(left_out)).map_err(refused)?
             }
+        };
+        match &layer.report {
+            LayerReport::Checkout { checkout } => {
+                let left_out = checkout.warnings.clone();
+                Ok((layer, left_out))
+            }
+            _ => Err(refused(ProviderError::LayerReport { key: layer.key })),
         }
-        // Told again whenever the layer is used.
-        let left_out = written.left_out.into_iter().map(|(code, message)| Failure::new(&code, message)).collect();
-        let report = StepReport { checkout: Some(noted(left_out)), ..StepReport::default() };
-        serde_json::to_value(report).map_err(|error| refused(Failure::new("git_failed", error.to_string())))
-    })
-}
-
-/// A report of which only the warnings are known.
-fn noted(warnings: Vec<Failure>) -> CheckoutReport {
-    CheckoutReport { commit: String::new(), branch: None, fetched: false, warnings }
-}
-
-/// What a layer's note says was left out, now in the report of the session that uses it.
-pub(crate) fn complete(report: &mut StepReport, checkout: Option<CheckoutReport>) {
-    let left_out = report.checkout.take().map(|noted| noted.warnings).unwrap_or_default();
-    report.checkout = checkout.map(|checkout| {
-        let warnings = left_out.into_iter().chain(checkout.warnings).collect();
-        CheckoutReport { warnings, ..checkout }
     });
+    // It panicked, or the server is going down.
+    prepared.await.unwrap_or_else(|_| Err(ProviderError::Interrupted.to_failure()))
+}
+
+/// Writes a checkout into an empty directory, and returns what it leaves out.
+async fn write(checkout: &Checkout, part: Part, into: &Path) -> Result<Vec<Failure>, Failure> {
+    let written = checkout.write(into).await.map_err(|error| failure(&error))?;
+    if part == Part::Files {
+        for repository in written.repositories {
+            let removed = std::fs::remove_dir_all(into.join(repository).join(".git"));
+            removed.map_err(|error| Failure::new("git_failed", error.to_string()))?;
+        }
+    }
+    Ok(written.left_out.into_iter().map(|(code, message)| Failure::new(&code, message)).collect())
 }
 
 pub(crate) fn mirrors(engine: &Engine) -> Result<&Mirrors, Failure> {

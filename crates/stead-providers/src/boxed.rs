@@ -13,12 +13,12 @@ mod line;
 mod remembered;
 mod reply;
 mod scratch;
-mod tars;
+pub(crate) mod tars;
 mod workspace;
 
-pub(crate) use home::{BoxHome, Fill, Looked, MountOrder, stamp_of};
-pub(crate) use scratch::Scratch;
-pub(crate) use tars::{patch_of, send};
+pub(crate) use home::{BoxHome, Fill, HostMounts, Looked, MountOrder, stamp_of};
+pub(crate) use scratch::{Scratch, ScratchDirectory};
+pub(crate) use tars::{TarStore, patch_of, send};
 pub(crate) use workspace::BoxedWorkspace;
 
 use stead_box::Held;

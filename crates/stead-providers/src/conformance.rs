@@ -213,7 +213,7 @@ impl Suite<'_> {
 }
 
 fn action(action: Action) -> ActionOrder {
-    ActionOrder { action, env: Env::default(), bundle: None, tree: None, now: now() }
+    ActionOrder { action, env: Env::default(), bundle: None, layer: None, now: now() }
 }
 
 fn now() -> Timestamp {

@@ -75,6 +75,8 @@ pub enum ProviderError {
     VolumeFull,
     #[error("the layer {key} is not there")]
     NoLayer { key: crate::LayerKey },
+    #[error("the layer {key} was made for something else: its label has another kind of report")]
+    LayerReport { key: crate::LayerKey },
     #[error("cannot write the workspace's files")]
     Files {
         #[source]
@@ -162,7 +164,7 @@ impl ProviderError {
             Self::Source(failure) => &failure.code,
             Self::Unenforced { .. } => "limit_not_enforced",
             Self::NoRoom { .. } | Self::VolumeFull => "no_room",
-            Self::NoLayer { .. } => "no_layer",
+            Self::NoLayer { .. } | Self::LayerReport { .. } => "no_layer",
             Self::Files { .. } => "files_failed",
         }
     }

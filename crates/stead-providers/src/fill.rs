@@ -10,7 +10,7 @@ use stead_fs::mount::{self, AllowedRoots, MountPreview};
 use stead_fs::{DiskFs, Filesystem, WorkspacePath};
 
 use crate::error::ProviderError;
-use crate::layers::{LayerKey, TreeSource};
+use crate::layers::{Layer, LayerDraft, LayerKey, LayerReport};
 
 /// Copies every mount in, or none.
 pub(crate) fn mounts(
@@ -53,7 +53,7 @@ pub(crate) fn bundle(
     mut bundle: File,
     digest: Option<String>,
     at_millis: i64,
-) -> Result<StepReport, ProviderError> {
+) -> Result<BundleReport, ProviderError> {
     let refused = |source| ProviderError::Bundle { source };
     let mut start = Vec::new();
     let read = bundle.rewind().and_then(|()| (&mut bundle).take(512).read_to_end(&mut start));
@@ -63,20 +63,22 @@ pub(crate) fn bundle(
     let (limits, root) = (ArchiveLimits::default(), WorkspacePath::root());
     let unpacked = archive::unpack(&mut bundle, format, expected, &limits, files, &root, at_millis).map_err(refused)?;
     let (digest, bytes) = (unpacked.digest.to_string(), unpacked.bytes);
-    let report = BundleReport { digest, files: unpacked.files as u64, bytes };
-    Ok(StepReport { bundle: Some(report), ..StepReport::default() })
+    Ok(BundleReport { digest, files: unpacked.files as u64, bytes })
 }
 
-/// The bundle as a tree that is made once for each digest.
-pub(crate) fn bundle_tree(mut bundle: File, digest: Option<String>) -> Result<TreeSource, ProviderError> {
+/// The key of a bundle's layer. A digest that was given is checked when the archive is read, so it is
+/// part of the key.
+pub(crate) fn bundle_key(bundle: &mut File, digest: Option<&str>) -> Result<LayerKey, ProviderError> {
     let refused = |source: std::io::Error| ProviderError::Bundle { source: source.into() };
     bundle.rewind().map_err(refused)?;
-    let found = stead_fs::Digest::of_reader(&mut bundle).map_err(refused)?;
-    // A digest that was given is checked where the archive is read, so it is part of what the tree depends on.
-    let key = LayerKey::of("bundle", &[found.as_bytes(), digest.as_deref().unwrap_or_default().as_bytes()]);
-    Ok(TreeSource::new(key, move |tree| {
-        let mut files = DiskFs::open(tree).map_err(|source| ProviderError::Bundle { source: source.into() })?;
-        let report = self::bundle(&mut files, bundle, digest, 0)?;
-        serde_json::to_value(report).map_err(|_| ProviderError::BundleFormat)
-    }))
+    let found = stead_fs::Digest::of_reader(bundle).map_err(refused)?;
+    Ok(LayerKey::of("bundle", &[found.as_bytes(), digest.unwrap_or_default().as_bytes()]))
+}
+
+/// Unpacks a bundle into the directory of a layer.
+pub(crate) fn bundle_layer(bundle: File, digest: Option<String>, draft: LayerDraft) -> Result<Layer, ProviderError> {
+    let tree = DiskFs::open(draft.tree());
+    let mut files = tree.map_err(|source| ProviderError::Bundle { source: source.into() })?;
+    let bundle = self::bundle(&mut files, bundle, digest, 0)?;
+    draft.complete(LayerReport::Bundle { bundle })
 }

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use stead_core::Timestamp;
 use stead_core::image::ImageName;
 use stead_fs::archive::ArchiveError;
@@ -20,7 +19,7 @@ use stead_fs::archive::image::{self, Image};
 use stead_fs::{Digest, DiskFs};
 
 use crate::error::ProviderError;
-use crate::layers::{LayerKey, LayerStore, TreeSource};
+use crate::layers::{ImageReport, Layer, LayerKey, LayerReport, LayerSlot, LayerStore};
 
 /// Of layers that are images.
 const KIND: &str = "image";
@@ -87,12 +86,12 @@ pub struct Images {
 }
 
 impl Images {
-    /// Gives up what an interrupted import held. The directory is made when it is needed.
-    /// Where they are kept, with everything else that is shared.
+    /// The store of the images' files, which all layers share.
     pub(crate) fn layers(&self) -> &Arc<LayerStore> {
         &self.layers
     }
 
+    /// Gives up what an interrupted import held. The directory is made when it is needed.
     pub fn open(directory: PathBuf, layers: Arc<LayerStore>) -> Result<Self, ProviderError> {
         let images = Self { directory, layers, names: Mutex::default() };
         let named: Vec<String> = images.records()?.iter().map(holder).collect();
@@ -117,26 +116,23 @@ impl Images {
         let refused = |source| ImageError::Refused { source };
         let image = Image::open(archive, spool, &image::LIMITS).map_err(refused)?;
         let (digest, env): (_, BTreeMap<String, String>) = (image.digest, image.env.iter().cloned().collect());
-        let noted = env.clone();
-        let key = key_of(&digest);
-        let holder = holder_of(name, &digest);
-        let source = TreeSource::new(key.clone(), move |tree| {
-            let unwritten = |source| ProviderError::Bundle { source };
-            let mut files = DiskFs::open(tree).map_err(|error| unwritten(ArchiveError::Io(error)))?;
-            let written = image.write(&image::LIMITS, &mut files).map_err(unwritten)?;
-            Ok(json!({"bytes": written.bytes, "files": written.files, "left_out": written.left_out, "env": noted}))
-        });
-        let layer = match self.layers.ensure(source, &holder) {
-            Err(ProviderError::Bundle { source }) => return Err(refused(source)),
-            layer => layer?,
+        let (key, holder) = (key_of(&digest), holder_of(name, &digest));
+        let layer = match self.layers.prepare(key.clone(), &holder)? {
+            LayerSlot::Ready(layer) => layer,
+            LayerSlot::Empty(draft) => {
+                let mut files = DiskFs::open(draft.tree()).map_err(|error| refused(ArchiveError::Io(error)))?;
+                let written = image.write(&image::LIMITS, &mut files).map_err(refused)?;
+                let (bytes, files, left_out) = (written.bytes, written.files, written.left_out);
+                draft.complete(LayerReport::Image(ImageReport { bytes, files, left_out, env: env.clone() }))?
+            }
         };
-        let number = |field: &str| layer.note.get(field).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let report = image_report(layer)?;
         let record = ImageRecord {
             name: name.clone(),
             digest,
-            bytes: number("bytes"),
-            files: number("files"),
-            left_out: number("left_out"),
+            bytes: report.bytes,
+            files: report.files,
+            left_out: report.left_out,
             imported_at: at,
             env,
             layer: key.to_string(),
@@ -206,8 +202,11 @@ impl Images {
             return Ok(Some(HeldImage { reference, digest, layer: record.layer, env: record.env }));
         }
         // No name means it any more, but a box may still hold it.
-        let Ok(layer) = self.layers.layer(key.clone()) else { return Ok(None) };
-        let env = layer.note.get("env").cloned().and_then(|env| serde_json::from_value(env).ok()).unwrap_or_default();
+        let layer = match self.layers.layer(key.clone()) {
+            Err(ProviderError::NoLayer { .. }) => return Ok(None),
+            layer => layer?,
+        };
+        let env = image_report(layer)?.env;
         Ok(Some(HeldImage { reference, digest, layer: key.to_string(), env }))
     }
 
@@ -308,6 +307,13 @@ impl Images {
 
     fn host(&self, doing: &'static str, source: io::Error) -> ProviderError {
         stead_box::BoxError::Host { doing, path: self.directory.clone(), source }.into()
+    }
+}
+
+fn image_report(layer: Layer) -> Result<ImageReport, ProviderError> {
+    match layer.report {
+        LayerReport::Image(report) => Ok(report),
+        _ => Err(ProviderError::LayerReport { key: layer.key }),
     }
 }
 

@@ -6,11 +6,16 @@
 //! start removes. One server owns a store: `STEAD_HOME` is locked.
 
 mod collect;
+mod draft;
+mod flush;
 mod holders;
 mod key;
-mod make;
+mod label;
+mod report;
 mod store;
 
 pub use collect::{Retention, Usage};
-pub use key::{LayerKey, Note, TreeSource};
+pub use draft::{LayerDraft, LayerSlot};
+pub use key::LayerKey;
+pub use report::{CheckoutWarnings, ImageReport, LayerReport};
 pub use store::{Layer, LayerStore};

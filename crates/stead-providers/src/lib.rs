@@ -24,15 +24,20 @@ pub use error::{OperateError, ProviderError};
 pub use execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream};
 pub use host_sources::{AllowedMode, AllowedMount, judge_host_paths};
 pub use images::{ImageError, ImageRecord, Images, Naming};
-pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage};
+pub use layers::{
+    CheckoutWarnings, ImageReport, Layer, LayerDraft, LayerKey, LayerReport, LayerSlot, LayerStore, Retention, Usage,
+};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};
 pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull, Trees};
 /// What this host can do for native boxes, tried one by one.
 pub use stead_box::{Check, doctor};
 
-pub use provider::{AdoptOrder, FileEvent, Health, Mark, Progress, Provider, Providers, Tell, WorkspaceUsage};
+pub use provider::{
+    AdoptOrder, DiskUsage, FileEvent, Health, ImageCache, Mark, Progress, Provider, Providers, Tell, WarmBoxes,
+    WorkspaceUsage,
+};
 pub use workspace::{
-    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, Staged, ToolDone,
-    ToolOrder, Workspace,
+    ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, Staged,
+    ToolDone, ToolOrder, Workspace,
 };

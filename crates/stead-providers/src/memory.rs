@@ -23,7 +23,7 @@ use stead_core::registry::Side;
 use stead_core::tool::ToolName;
 
 use crate::error::ProviderError;
-use crate::provider::{AdoptOrder, Health, Provider};
+use crate::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes};
 use crate::workspace::Workspace;
 pub use rebuild::{RebuildError, rebuild};
 use tree::{Kept, Tree};
@@ -108,5 +108,17 @@ impl Provider for MemoryProvider {
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         Ok(self.lock().keys().copied().collect())
+    }
+
+    fn warm_boxes(&self) -> Option<&dyn WarmBoxes> {
+        None
+    }
+
+    fn image_cache(&self) -> Option<&dyn ImageCache> {
+        None
+    }
+
+    fn disk_usage(&self) -> Option<&dyn DiskUsage> {
+        None
     }
 }

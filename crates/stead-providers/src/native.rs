@@ -1,4 +1,4 @@
-//! The native provider: boxes of this host's own kernel, no daemon, no image, as root and as an ordinary user.
+//! The native provider: boxes of this host's own kernel without a daemon, as root and as an ordinary user.
 //!
 //! Their workspaces are layered ([`crate::layered`]): the box is started over the layers there are when something first needs it, and ended to freeze
 //! what it wrote.
@@ -23,8 +23,8 @@ use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::images::Images;
 use crate::layered::{Boxes, LayeredHome, Lineage, Place, Running, Workspaces};
-use crate::layers::{LayerStore, Usage as SharedUsage};
-use crate::provider::{AdoptOrder, Health, Provider, WorkspaceUsage};
+use crate::layers::LayerStore;
+use crate::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes, WorkspaceUsage};
 use crate::workspace::Workspace;
 use boxes::{NativeBox, NativeBoxes};
 pub use place::NativeConfig;
@@ -119,39 +119,6 @@ impl Provider for NativeProvider {
         Ok(self.workspace(order))
     }
 
-    async fn shape(&self, order: &CreateOrder) -> Result<Option<String>, ProviderError> {
-        // Limits of a box that runs are bound through its control groups, and only root may.
-        if !stead_box::runs_as_root() {
-            return Ok(None);
-        }
-        let (boxes, order) = (self.boxes.clone(), order.clone());
-        off_thread(move || place::shape(&boxes.images, &order).map(Some)).await
-    }
-
-    async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
-        self.create(order).await?;
-        let home = self.home(order);
-        off_thread(move || {
-            let warmed = home.warm();
-            if warmed.is_err() {
-                // What cannot be removed now is listed by nobody, and removed at the next start.
-                let _ = home.workspaces.remove(home.order.workspace);
-            }
-            warmed
-        })
-        .await
-    }
-
-    async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        let home = self.home(order);
-        off_thread(move || {
-            let env = place::env(&home.order, &home.lineage()?);
-            home.claim(env)
-        })
-        .await?;
-        Ok(self.workspace(order))
-    }
-
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let (workspaces, id) = (self.workspaces.clone(), order.create.workspace);
         off_thread(move || {
@@ -182,13 +149,60 @@ impl Provider for NativeProvider {
         self.boxes.spares.retire();
     }
 
-    async fn usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
+    fn warm_boxes(&self) -> Option<&dyn WarmBoxes> {
+        // Limits of a running box are bound through its control groups, which needs root.
+        if stead_box::runs_as_root() { Some(self) } else { None }
+    }
+
+    fn image_cache(&self) -> Option<&dyn ImageCache> {
+        None
+    }
+
+    fn disk_usage(&self) -> Option<&dyn DiskUsage> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl WarmBoxes for NativeProvider {
+    async fn shape(&self, order: &CreateOrder) -> Result<String, ProviderError> {
+        let (boxes, order) = (self.boxes.clone(), order.clone());
+        off_thread(move || place::shape(&boxes.images, &order)).await
+    }
+
+    async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
+        self.create(order).await?;
+        let home = self.home(order);
+        off_thread(move || {
+            let warmed = home.warm();
+            if warmed.is_err() {
+                // What cannot be removed now is listed by nobody, and removed at the next start.
+                let _ = home.workspaces.remove(home.order.workspace);
+            }
+            warmed
+        })
+        .await
+    }
+
+    async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        let home = self.home(order);
+        off_thread(move || {
+            let env = place::env(&home.order, &home.lineage()?);
+            home.claim(env)
+        })
+        .await?;
+        Ok(self.workspace(order))
+    }
+}
+
+#[async_trait]
+impl DiskUsage for NativeProvider {
+    async fn workspace_usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
         let workspaces = self.workspaces.clone();
         off_thread(move || workspaces.usage(workspace)).await
     }
 
-    async fn shared_usage(&self) -> Result<Option<SharedUsage>, ProviderError> {
-        let layers = self.workspaces.layers.clone();
-        off_thread(move || layers.usage().map(Some)).await
+    fn layers(&self) -> &Arc<LayerStore> {
+        &self.workspaces.layers
     }
 }

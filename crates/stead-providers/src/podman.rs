@@ -36,7 +36,8 @@ use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
 use crate::error::ProviderError;
 use crate::images::Images;
 use crate::layered::{self, LayeredHome, Workspaces, limits};
-use crate::provider::{AdoptOrder, Health, Provider, Tell, WorkspaceUsage};
+use crate::layers::LayerStore;
+use crate::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, Tell, WarmBoxes, WorkspaceUsage};
 use crate::workspace::Workspace;
 pub use address::PodmanTarget;
 use boxes::PodmanBoxes;
@@ -283,27 +284,6 @@ impl Provider for PodmanProvider {
         }
     }
 
-    async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError> {
-        let reference = self.reference(order)?;
-        if self.podman.config.pull == Pull::Never {
-            return Ok(());
-        }
-        // What it means here is asked first: an imported image needs no registry.
-        let (there, wanted) = match &order.image_digest {
-            Some(digest) => {
-                let there = self.images.look_pinned(reference, digest)?.is_some()
-                    || self.pinned_image(reference, digest).await?.is_some();
-                (there, image::pinned(reference, digest))
-            }
-            None => {
-                let there = self.images.look(reference)?.is_some()
-                    || image::look(&self.podman.client, reference).await?.is_some();
-                (there, reference.to_owned())
-            }
-        };
-        if there { Ok(()) } else { self.pulls.wait(&self.podman.client, &wanted, tell).await }
-    }
-
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         self.remove(order.workspace).await?;
         let made = match self.make(order).await {
@@ -322,53 +302,6 @@ impl Provider for PodmanProvider {
                 Err(error)
             }
         }
-    }
-
-    async fn shape(&self, order: &CreateOrder) -> Result<Option<String>, ProviderError> {
-        // Limits of a box that runs are bound through its control groups, and only root may.
-        if !stead_box::runs_as_root() {
-            return Ok(None);
-        }
-        let reference = self.reference(order)?;
-        let image = match self.images.look(reference)? {
-            Some(imported) => imported.digest.to_string(),
-            None => image::find(&self.podman.client, reference).await?.id,
-        };
-        let runtime = self.podman.config.runtime.as_deref().unwrap_or("default");
-        let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
-        Ok(Some(format!("podman/{}/{runtime}/{image}/disk={disk}", container::SHAPE)))
-    }
-
-    async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
-        self.create(order).await?;
-        Ok(())
-    }
-
-    async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        let id = order.workspace;
-        let gone = || ProviderError::Gone { workspace: id };
-        let record = self.podman.place.read(id).filter(|record| !record.warm).ok_or_else(gone)?;
-        let (podman, asked) = (self.podman.clone(), order.clone());
-        let mut home = self.layered(order, &record);
-        // What it was kept ready with is not what was asked for.
-        home.promised.clear();
-        let record = off_thread(move || {
-            let (id, place) = (asked.workspace, &podman.place);
-            let gone = || ProviderError::Gone { workspace: id };
-            if record.layered {
-                home.claim(env(&asked))?;
-                return place.read(id).ok_or_else(gone);
-            }
-            let (mut record, pid) = (record.clone(), record.pid.ok_or_else(gone)?);
-            // That it answers proves that the process is still the one that was recorded.
-            place.connect(id)?.bind(env(&asked))?;
-            let Held { disk, reserve, .. } = record.held;
-            record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, &limits(&asked)) };
-            record.warm = true;
-            place.write(id, &record)?;
-            Ok(record)
-        });
-        Ok(self.workspace(order, &record.await?, Taken::Found))
     }
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
@@ -407,10 +340,6 @@ impl Provider for PodmanProvider {
         self.images.release(&workspace.to_string())
     }
 
-    async fn forget_image(&self, digest: &Digest) -> Result<(), ProviderError> {
-        self.take_back(digest).await
-    }
-
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         self.podman.late.watch();
         let place = self.podman.place.clone();
@@ -421,8 +350,102 @@ impl Provider for PodmanProvider {
         self.unclaimed.clone()
     }
 
-    async fn usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
+    fn warm_boxes(&self) -> Option<&dyn WarmBoxes> {
+        // Limits of a running box are bound through its control groups, which needs root.
+        if stead_box::runs_as_root() { Some(self) } else { None }
+    }
+
+    fn image_cache(&self) -> Option<&dyn ImageCache> {
+        Some(self)
+    }
+
+    fn disk_usage(&self) -> Option<&dyn DiskUsage> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl WarmBoxes for PodmanProvider {
+    async fn shape(&self, order: &CreateOrder) -> Result<String, ProviderError> {
+        let reference = self.reference(order)?;
+        let image = match self.images.look(reference)? {
+            Some(imported) => imported.digest.to_string(),
+            None => image::find(&self.podman.client, reference).await?.id,
+        };
+        let runtime = self.podman.config.runtime.as_deref().unwrap_or("default");
+        let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
+        Ok(format!("podman/{}/{runtime}/{image}/disk={disk}", container::SHAPE))
+    }
+
+    async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
+        self.create(order).await?;
+        Ok(())
+    }
+
+    async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
+        let id = order.workspace;
+        let gone = || ProviderError::Gone { workspace: id };
+        let record = self.podman.place.read(id).filter(|record| !record.warm).ok_or_else(gone)?;
+        let (podman, asked) = (self.podman.clone(), order.clone());
+        let mut home = self.layered(order, &record);
+        // What it was kept ready with is not what was asked for.
+        home.promised.clear();
+        let record = off_thread(move || {
+            let (id, place) = (asked.workspace, &podman.place);
+            let gone = || ProviderError::Gone { workspace: id };
+            if record.layered {
+                home.claim(env(&asked))?;
+                return place.read(id).ok_or_else(gone);
+            }
+            let (mut record, pid) = (record.clone(), record.pid.ok_or_else(gone)?);
+            // That it answers proves that the process is still the one that was recorded.
+            place.connect(id)?.bind(env(&asked))?;
+            let Held { disk, reserve, .. } = record.held;
+            record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, &limits(&asked)) };
+            record.warm = true;
+            place.write(id, &record)?;
+            Ok(record)
+        });
+        Ok(self.workspace(order, &record.await?, Taken::Found))
+    }
+}
+
+#[async_trait]
+impl ImageCache for PodmanProvider {
+    async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError> {
+        let reference = self.reference(order)?;
+        if self.podman.config.pull == Pull::Never {
+            return Ok(());
+        }
+        // What it means here is asked first: an imported image needs no registry.
+        let (there, wanted) = match &order.image_digest {
+            Some(digest) => {
+                let there = self.images.look_pinned(reference, digest)?.is_some()
+                    || self.pinned_image(reference, digest).await?.is_some();
+                (there, image::pinned(reference, digest))
+            }
+            None => {
+                let there = self.images.look(reference)?.is_some()
+                    || image::look(&self.podman.client, reference).await?.is_some();
+                (there, reference.to_owned())
+            }
+        };
+        if there { Ok(()) } else { self.pulls.wait(&self.podman.client, &wanted, tell).await }
+    }
+
+    async fn forget_image(&self, digest: &Digest) -> Result<(), ProviderError> {
+        self.take_back(digest).await
+    }
+}
+
+#[async_trait]
+impl DiskUsage for PodmanProvider {
+    async fn workspace_usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
         let workspaces = self.podman.workspaces.clone();
         off_thread(move || workspaces.usage(workspace)).await
+    }
+
+    fn layers(&self) -> &Arc<LayerStore> {
+        &self.podman.workspaces.layers
     }
 }

@@ -10,8 +10,9 @@ use stead_core::config::ProviderName;
 use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
 use stead_fs::Digest;
 
+use crate::boxed::off_thread;
 use crate::error::ProviderError;
-use crate::layers::Usage;
+use crate::layers::{LayerStore, Usage};
 use crate::workspace::Workspace;
 
 /// Whether a provider can be asked for workspaces now.
@@ -21,17 +22,17 @@ pub enum Health {
     Unhealthy { reason: String },
 }
 
-/// How far a provider is with what it fetches.
+/// Fetch progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// What it does, in a few words.
     pub stage: String,
-    /// Of what is known to be fetched; never less than it was.
+    /// Percent of the known bytes; never decreases.
     pub percent: u64,
     pub detail: String,
 }
 
-/// Who is told of it.
+/// Progress callback.
 pub type Tell<'a> = &'a (dyn Fn(Progress) + Send + Sync);
 
 /// One event of the journal that concerned the files, with the bytes at hand.
@@ -87,35 +88,11 @@ pub trait Provider: Send + Sync {
     /// Answers within a second or so; never makes anything.
     async fn health(&self) -> Health;
 
-    /// Fetches from elsewhere what [`Provider::create`] will need and does not fetch itself, and tells now and then how far it is.
-    ///
-    /// May take long. Given up whenever it is dropped: it makes nothing that is the workspace's, so nothing is left to remove.
-    async fn fetch(&self, _order: &CreateOrder, _tell: Tell<'_>) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
     /// Makes the box with an empty, writable workspace directory.
     ///
     /// Promises: on `Ok` the workspace exists and is listed; on `Err` nothing of it is left. What an earlier, interrupted attempt
     /// left under the same id is removed first. Two workspaces never share anything writable.
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
-
-    /// Everything that shapes a box before it is known whose it is, as one key; `None` if boxes cannot be kept ready here.
-    ///
-    /// Of the order it may look at the image and the disk, nothing else: the rest is bound by [`Provider::claim`].
-    async fn shape(&self, _order: &CreateOrder) -> Result<Option<String>, ProviderError> {
-        Ok(None)
-    }
-
-    /// Makes a box that is nobody's yet. It answers when this returns; promises as for [`Provider::create`].
-    async fn warm(&self, _order: &CreateOrder) -> Result<(), ProviderError> {
-        Err(ProviderError::Unsupported { provider: self.name(), action: "warm" })
-    }
-
-    /// Gives a box that [`Provider::warm`] made to its session: limits and environment are bound now. Once.
-    async fn claim(&self, _order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        Err(ProviderError::Unsupported { provider: self.name(), action: "claim" })
-    }
 
     /// Takes up a workspace that was there before the server restarted, as it was.
     ///
@@ -127,11 +104,6 @@ pub trait Provider: Send + Sync {
     /// Promises: on `Ok` nothing of it is left and it is not listed. Removing what is not there is `Ok`. Touches nothing it did not
     /// make.
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError>;
-
-    /// An imported image is no longer named here: what was made of it for boxes to come may go.
-    async fn forget_image(&self, _digest: &Digest) -> Result<(), ProviderError> {
-        Ok(())
-    }
 
     /// Every workspace of this server's that exists now, whoever remembers it.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
@@ -145,15 +117,51 @@ pub trait Provider: Send + Sync {
     /// The server ends: what was made for boxes to come goes. Workspaces stay.
     fn retire(&self) {}
 
-    /// What a workspace takes on this host's disk; `None` where nobody can tell.
-    async fn usage(&self, _workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
-        Ok(None)
-    }
+    /// Boxes started ahead of time; `None` if this provider cannot have them here.
+    fn warm_boxes(&self) -> Option<&dyn WarmBoxes>;
 
-    /// What its workspaces share; `None` where they share nothing.
-    async fn shared_usage(&self) -> Result<Option<Usage>, ProviderError> {
-        Ok(None)
-    }
+    /// Images that the provider keeps a copy of; `None` if it keeps none.
+    fn image_cache(&self) -> Option<&dyn ImageCache>;
+
+    /// Disk usage; `None` if its workspaces use no disk.
+    fn disk_usage(&self) -> Option<&dyn DiskUsage>;
+}
+
+/// Boxes that are started before it is known which session gets them.
+#[async_trait]
+pub trait WarmBoxes: Send + Sync {
+    /// Everything that shapes a box before it is known whose it is, as one key.
+    ///
+    /// Of the order it may look at the image and the disk, nothing else: the rest is bound by [`WarmBoxes::claim`].
+    async fn shape(&self, order: &CreateOrder) -> Result<String, ProviderError>;
+
+    /// Makes a box that belongs to no session yet. It answers when this returns; promises as for [`Provider::create`].
+    async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError>;
+
+    /// Gives a box that [`WarmBoxes::warm`] made to its session: limits and environment are bound now. Once.
+    async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
+}
+
+/// A provider's own copies of images.
+#[async_trait]
+pub trait ImageCache: Send + Sync {
+    /// Fetches the image that [`Provider::create`] will need and does not fetch itself, and reports progress.
+    ///
+    /// May take long. Dropping the future cancels it: it makes nothing that is the workspace's, so nothing is left to remove.
+    async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError>;
+
+    /// An imported image has no name any more: the copy made for boxes to come may go.
+    async fn forget_image(&self, digest: &Digest) -> Result<(), ProviderError>;
+}
+
+/// What a provider's workspaces take on this host's disk.
+#[async_trait]
+pub trait DiskUsage: Send + Sync {
+    /// Of one workspace; `None` if there is no such workspace or its size is unknown.
+    async fn workspace_usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError>;
+
+    /// The store of the layers that its workspaces share. Several providers may have the same store.
+    fn layers(&self) -> &Arc<LayerStore>;
 }
 
 /// The providers of one server.
@@ -172,6 +180,26 @@ impl Providers {
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
         self.0.values()
+    }
+
+    /// What the layers of all providers take, each store counted once. Leaves out a store that cannot be read.
+    pub async fn layer_usage(&self) -> Usage {
+        let mut stores: Vec<Arc<LayerStore>> = Vec::new();
+        for usage in self.iter().filter_map(|provider| provider.disk_usage()) {
+            if !stores.iter().any(|store| Arc::ptr_eq(store, usage.layers())) {
+                stores.push(usage.layers().clone());
+            }
+        }
+        let mut sum = Usage::default();
+        for store in stores {
+            if let Ok(usage) = off_thread(move || store.usage()).await {
+                sum.layers += usage.layers;
+                sum.bytes += usage.bytes;
+                sum.held_layers += usage.held_layers;
+                sum.held_bytes += usage.held_bytes;
+            }
+        }
+        sum
     }
 
     pub fn capabilities(&self) -> BTreeMap<ProviderName, ProviderCapabilities> {

@@ -21,7 +21,7 @@ use stead_fs::{Content, Digest, FsError, Listing, Stat};
 
 use crate::error::{OperateError, ProviderError};
 use crate::execs::Execs;
-use crate::layers::TreeSource;
+use crate::layers::{Layer, LayerKey, LayerSlot};
 
 /// A tool call, complete.
 #[derive(Debug, Clone)]
@@ -121,8 +121,8 @@ pub struct ActionOrder {
     pub env: Env,
     /// The bytes of the bundle an `unpack_bundle` is about.
     pub bundle: Option<File>,
-    /// The tree the action puts at the workspace's root, for a `clone_repository`.
-    pub tree: Option<TreeSource>,
+    /// The layer the action puts at the workspace's root, for a `clone_repository`: from [`Workspace::prepare_layer`].
+    pub layer: Option<Layer>,
     pub now: Timestamp,
 }
 
@@ -204,6 +204,15 @@ pub struct ToolDone {
     pub done: Done,
 }
 
+/// Git that runs inside a box.
+#[async_trait]
+pub trait BoxGit: Send + Sync {
+    async fn run(&self, order: GitOrder) -> Result<GitRan, ProviderError>;
+
+    /// Ends a git by the name its order gave it, so that [`BoxGit::run`] returns. Does nothing if there is none.
+    async fn kill(&self, exec: &str);
+}
+
 /// A box and its files.
 #[async_trait]
 pub trait Workspace: Send + Sync {
@@ -214,6 +223,12 @@ pub trait Workspace: Send + Sync {
     fn made(&self) -> BoxFacts {
         BoxFacts::default()
     }
+
+    /// Returns the layer of this key for the workspace to use, or an empty directory for the caller to write it into.
+    ///
+    /// Blocks while another caller writes the same layer, so call it on a thread for blocking work and
+    /// write the layer on that thread: all other such threads may be waiting for it.
+    fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError>;
 
     /// Performs one action of the init plan, completely or not at all.
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError>;
@@ -247,7 +262,8 @@ pub trait Workspace: Send + Sync {
         None
     }
 
-    /// A text that is another one whenever any file of this workspace is, where that is known for less than reading them. Of two workspaces it says nothing.
+    /// Version tag that changes when any file changes, where it costs less than reading the files. Not
+    /// comparable across workspaces.
     async fn stamp(&self) -> Option<String> {
         None
     }
@@ -258,11 +274,8 @@ pub trait Workspace: Send + Sync {
     /// Runs a tool. A tool that fails is an answer with an error and no change, never an `Err` of this method.
     async fn call(&self, order: ToolOrder) -> ToolDone;
 
-    /// Runs git inside the box. `Gone` where there is no box to run it in.
-    async fn git(&self, order: GitOrder) -> Result<GitRan, ProviderError>;
-
-    /// Ends a git that [`Workspace::git`] runs, by the name its order gave it, so that the method returns. One that is not there is left alone.
-    async fn kill_git(&self, _exec: &str) {}
+    /// Git inside the box; `None` where there is no box to run it in.
+    fn git(&self) -> Option<&dyn BoxGit>;
 
     /// Ends a call that runs a command, with every process of it, so that [`Workspace::call`] returns. A call that is not there, is over or ends by itself
     /// soon (the file tools) is left alone.

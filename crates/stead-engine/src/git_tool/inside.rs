@@ -9,7 +9,7 @@ use serde_json::Value;
 use stead_core::Timestamp;
 use stead_core::event::{Existing, Failure, Parents};
 use stead_fs::Content;
-use stead_providers::{FileOrder, GitOrder, GitRan, ProviderError, ToolOrder, Workspace};
+use stead_providers::{FileOrder, GitOrder, GitRan, ToolOrder, Workspace};
 
 use super::Said;
 
@@ -55,7 +55,9 @@ impl<'a> Inside<'a> {
 
     pub(super) async fn kill(&self) {
         if let Some(exec) = self.current() {
-            self.workspace.kill_git(&exec).await;
+            if let Some(git) = self.workspace.git() {
+                git.kill(&exec).await;
+            }
         }
     }
 
@@ -69,21 +71,17 @@ impl<'a> Inside<'a> {
     }
 
     async fn git(&self, args: Vec<String>, input: Vec<u8>, output_bytes: u64) -> Result<GitRan, Failure> {
+        let no_box = || Failure::new("tool_unavailable", "Tool 'git' needs a box, and this workspace has none.");
+        let git = self.workspace.git().ok_or_else(no_box)?;
         let exec = format!("{}_{}", self.call, self.number.fetch_add(1, Ordering::Relaxed));
         self.set_current(Some(exec.clone()));
         if self.stopped.load(Ordering::SeqCst) {
             self.set_current(None);
             return Err(stopped());
         }
-        let ran = self.workspace.git(GitOrder { exec, args, input, timeout_ms: TIMEOUT_MS, output_bytes }).await;
+        let ran = git.run(GitOrder { exec, args, input, timeout_ms: TIMEOUT_MS, output_bytes }).await;
         self.set_current(None);
-        ran.map_err(|error| match error {
-            ProviderError::Unsupported { provider, .. } => {
-                let message = format!("Tool 'git' needs a box, and a {provider} workspace has none.");
-                Failure::new("tool_unavailable", message)
-            }
-            other => other.to_failure(),
-        })
+        ran.map_err(|error| error.to_failure())
     }
 
     /// Runs git with the agent's words; whatever comes of it is the answer.

@@ -81,7 +81,8 @@ async fn remove(engine: &Engine, actor: &Actor, name: ImageName) -> Result<(), O
     let entry = audit::admin_change(actor, "image", record.name.as_str(), "null", clock::now());
     engine.store().record_audit(vec![entry]).await?;
     for provider in engine.providers().iter().filter(|_| !still_named) {
-        if let Err(error) = provider.forget_image(&record.digest).await {
+        let Some(images) = provider.image_cache() else { continue };
+        if let Err(error) = images.forget_image(&record.digest).await {
             // It is of no more use there, and of no harm.
             tracing::warn!(provider = %provider.name(), image = %record.digest, error = %error.to_failure().message, "keeps a copy of a removed image");
         }

@@ -39,15 +39,7 @@ pub async fn usage(engine: &Engine) -> Result<Usage, OpError> {
             Err(error) => return Err(error),
         }
     }
-    let mut layers = LayerUsage::default();
-    for provider in engine.providers().iter() {
-        if let Ok(Some(shared)) = provider.shared_usage().await {
-            layers.layers += shared.layers;
-            layers.bytes += shared.bytes;
-            layers.held_layers += shared.held_layers;
-            layers.held_bytes += shared.held_bytes;
-        }
-    }
+    let layers = engine.providers().layer_usage().await;
     let held = collect::held(engine).await?;
     let mirrors = match repository::mirrors(engine) {
         Ok(mirrors) => {
@@ -70,10 +62,10 @@ pub async fn session_usage(engine: &Engine, id: SessionId) -> Result<Option<Sess
     let (Some(provider), Some(spec)) = (held.and_then(|held| held.provider), session.workspace_spec()) else {
         return Ok(None);
     };
-    let disk = match engine.providers().get(provider) {
-        // A workspace that is just going has no size any more.
-        Ok(provider) => provider.usage(spec.id).await.unwrap_or_default(),
-        Err(_) => None,
+    let disk = match engine.providers().get(provider).ok().and_then(|provider| provider.disk_usage()) {
+        // A workspace that is being removed has no size any more.
+        Some(usage) => usage.workspace_usage(spec.id).await.unwrap_or_default(),
+        None => None,
     };
     Ok(Some(SessionUsage { session: id, workspace: spec.id, provider, disk }))
 }

@@ -1,9 +1,6 @@
 //! What a provider tells of one of its boxes.
 
-use std::fs::File;
-use std::io;
-
-use stead_box::protocol::{Answer, FileAsk, ProtocolError};
+use stead_box::protocol::{Answer, ProtocolError};
 use stead_box::{BoxError, Connection};
 use stead_core::SnapshotId;
 use stead_core::box_facts::BoxFacts;
@@ -11,14 +8,13 @@ use stead_core::capability::LimitKind;
 use stead_core::config::{HostMount, ProviderName};
 use stead_core::event::StepReport;
 use stead_core::policy::MountMode;
-use stead_core::rewind::{Point, Points, Touched, Unkept};
+use stead_core::rewind::{Point, Touched};
 use stead_fs::DiskFs;
 use stead_fs::patch::Patch;
 
 use super::scratch::Scratch;
-use super::tars;
 use crate::error::ProviderError;
-use crate::layers::{Note, TreeSource};
+use crate::layers::{Layer, LayerKey, LayerSlot};
 use crate::workspace::PointOrder;
 
 /// Writes files into an empty tree, all of them or an error.
@@ -43,8 +39,7 @@ pub(crate) struct Looked {
 
 /// How one box is reached, and what the server keeps for it. Calls may block; none is made on an async thread.
 ///
-/// What is kept of a tree is kept as tars, by [`BoxHome::keep`] and its like, unless the provider knows better and overrides [`BoxHome::lay`],
-/// [`BoxHome::fill`], [`BoxHome::begin`], [`BoxHome::snapshot`], [`BoxHome::restore`] and [`BoxHome::compare`].
+/// A tree is made of layers ([`crate::layered`]) or copied as a tar ([`super::TarStore`]).
 pub(crate) trait BoxHome: Send + Sync + 'static {
     fn provider(&self) -> ProviderName;
 
@@ -52,9 +47,7 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     fn enforced_limits(&self) -> Vec<LimitKind>;
 
     /// What the box turned out to be.
-    fn made(&self) -> BoxFacts {
-        BoxFacts::default()
-    }
+    fn made(&self) -> BoxFacts;
 
     /// A new connection to the box's first process, greeted.
     fn connect(&self) -> Result<Connection, BoxError>;
@@ -65,73 +58,37 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     /// Where the server puts what is on its way into or out of a box.
     fn scratch(&self) -> &Scratch;
 
-    /// Keeps what the box writes into the file it is given, under this name and only as a whole.
-    fn keep(&self, _name: &str, _write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError> {
-        Err(BoxError::Lost(no_tars()))
-    }
-
-    /// What was kept of this box under the name.
-    fn kept(&self, _name: &str) -> io::Result<File> {
-        Err(no_tars())
-    }
-
-    /// A snapshot of any box of this provider's.
-    fn find_snapshot(&self, _snapshot: SnapshotId) -> io::Result<Option<File>> {
-        Err(no_tars())
-    }
+    /// See [`Workspace::prepare_layer`](crate::Workspace::prepare_layer).
+    fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError>;
 
     /// Puts a whole tree at the root.
-    fn lay(&self, source: TreeSource) -> Result<Note, ProviderError> {
-        tars::lay(self, source)
-    }
+    fn lay(&self, layer: &Layer) -> Result<(), ProviderError>;
 
     /// Adds files; one that would cover what is there refuses all of them.
-    fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
-        tars::fill(self, fill)
-    }
+    fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError>;
 
     /// Puts a small text of the server's own at a path, where that takes no box; `false` if it has to go through the box.
-    fn place(&self, _path: &str, _text: &str) -> Result<bool, ProviderError> {
-        Ok(false)
-    }
+    fn place(&self, path: &str, text: &str) -> Result<bool, ProviderError>;
 
-    /// Makes a host directory the workspace.
-    fn mount(&self, _order: MountOrder) -> Result<StepReport, ProviderError> {
-        Err(ProviderError::Unsupported { provider: self.provider(), action: "mount_directory" })
-    }
+    /// Host directories as workspaces; `None` if this box cannot have one.
+    fn host_mounts(&self) -> Option<&dyn HostMounts>;
 
     /// What is there now is what [`BoxHome::compare`] compares with.
-    fn begin(&self) -> Result<(), ProviderError> {
-        Ok(tars::keep(self, tars::BASE)?)
-    }
+    fn begin(&self) -> Result<(), ProviderError>;
 
-    fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
-        Ok(tars::keep(self, &snapshot.to_string())?)
-    }
+    fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError>;
 
     /// What was written since the tree was last kept, as far as this provider can tell.
-    fn look(&self) -> Result<Looked, ProviderError> {
-        Ok(Looked::default())
-    }
+    fn look(&self) -> Result<Looked, ProviderError>;
 
     /// Whether a snapshot now would end the box if it had nothing to do, and copy everything if it had.
-    fn ends_for_a_snapshot(&self) -> bool {
-        false
-    }
+    fn ends_for_a_snapshot(&self) -> bool;
 
     /// See [`Workspace::stamp`](crate::Workspace::stamp).
-    fn stamp(&self) -> Result<Option<String>, BoxError> {
-        stamp_of(self.connect()?.files(FileAsk::Stamp, None)?)
-    }
+    fn stamp(&self) -> Result<Option<String>, BoxError>;
 
     /// Keeps the tree as it is now, within what may be spent.
-    fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
-        if order.points < Points::Copies {
-            return Ok(Point::Unkept(Unkept::Copy));
-        }
-        self.snapshot(order.snapshot)?;
-        Ok(Point::Kept(order.snapshot))
-    }
+    fn point(&self, order: PointOrder) -> Result<Point, ProviderError>;
 
     /// All snapshots of this box.
     fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError>;
@@ -140,17 +97,14 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError>;
 
     /// Makes the tree what the snapshot kept; `false` if there is none.
-    fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
-        Ok(tars::put_back(self, snapshot)?)
-    }
+    fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError>;
 
-    fn compare(&self) -> Result<Patch, BoxError> {
-        tars::compare(self)
-    }
+    fn compare(&self) -> Result<Patch, BoxError>;
 }
 
-fn no_tars() -> io::Error {
-    io::Error::other("this provider keeps no tars")
+/// Boxes that can have a host directory as their workspace.
+pub(crate) trait HostMounts {
+    fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError>;
 }
 
 /// Used by the actions that copy mounts in.

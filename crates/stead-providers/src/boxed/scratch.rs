@@ -57,6 +57,7 @@ fn is_left(name: &str) -> bool {
     pid.is_some_and(|pid| pid != std::process::id() && !Path::new(&format!("/proc/{pid}")).exists())
 }
 
+#[derive(Debug)]
 pub(crate) struct ScratchDirectory(PathBuf);
 
 impl ScratchDirectory {

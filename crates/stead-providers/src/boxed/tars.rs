@@ -1,5 +1,8 @@
 //! Trees as tars: for a box whose tree cannot be made of layers.
 
+use std::fs::File;
+use std::io;
+
 use stead_box::BoxError;
 use stead_box::protocol::{Answer, FileAsk, PatchText, ProtocolError};
 use stead_core::SnapshotId;
@@ -10,21 +13,36 @@ use stead_fs::{DiskFs, WorkspacePath};
 
 use super::home::{BoxHome, Fill};
 use crate::error::ProviderError;
-use crate::layers::{Note, TreeSource};
+use crate::layers::{Layer, LayerDraft, LayerKey, LayerSlot};
 
 /// The name of what a diff compares with.
-pub(super) const BASE: &str = "base";
+const BASE: &str = "base";
 /// What a box may write into a file of the server's.
 const MOST_BYTES: u64 = 64 << 30;
 
-pub(super) fn lay<H: BoxHome + ?Sized>(home: &H, source: TreeSource) -> Result<Note, ProviderError> {
-    let scratch = home.scratch().directory().map_err(spool)?;
-    let note = (source.write)(scratch.path())?;
-    send(home, &DiskFs::open(scratch.path()).map_err(spool)?)?;
-    Ok(note)
+/// A box whose trees are kept as tars in files of the server's.
+pub(crate) trait TarStore: BoxHome {
+    /// Keeps what the box writes into the file it is given, under this name and only as a whole.
+    fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError>;
+
+    /// What was kept of this box under the name.
+    fn kept(&self, name: &str) -> io::Result<File>;
+
+    /// A snapshot of any box of this provider's.
+    fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>>;
 }
 
-pub(super) fn fill<H: BoxHome + ?Sized>(home: &H, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
+/// A directory to write a tree into, which is then sent into the box.
+pub(crate) fn draft(home: &dyn BoxHome, key: LayerKey) -> Result<LayerSlot, ProviderError> {
+    let directory = home.scratch().directory().map_err(spool)?;
+    Ok(LayerSlot::Empty(LayerDraft::scratch(key, directory)))
+}
+
+pub(crate) fn lay(home: &dyn BoxHome, layer: &Layer) -> Result<(), ProviderError> {
+    send(home, &DiskFs::open(&layer.tree).map_err(spool)?)
+}
+
+pub(crate) fn fill(home: &dyn BoxHome, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
     let scratch = home.scratch().directory().map_err(spool)?;
     let mut files = DiskFs::open(scratch.path()).map_err(spool)?;
     let report = fill(&mut files)?;
@@ -33,27 +51,32 @@ pub(super) fn fill<H: BoxHome + ?Sized>(home: &H, fill: Fill<'_>) -> Result<Step
 }
 
 /// Sends a tree into the box. Only adds.
-pub(crate) fn send<H: BoxHome + ?Sized>(home: &H, files: &DiskFs) -> Result<(), ProviderError> {
+pub(crate) fn send(home: &dyn BoxHome, files: &DiskFs) -> Result<(), ProviderError> {
     let mut tar = home.scratch().file().map_err(spool)?;
     archive::export_tar(files, &WorkspacePath::root(), &mut tar).map_err(|source| ProviderError::Bundle { source })?;
     home.connect()?.files(FileAsk::Unpack { path: String::new() }, Some(&tar))?;
     Ok(())
 }
 
+/// Keeps the tree for [`compare`].
+pub(crate) fn begin(home: &dyn TarStore) -> Result<(), BoxError> {
+    keep(home, BASE)
+}
+
 /// Keeps the whole workspace under a name.
-pub(super) fn keep<H: BoxHome + ?Sized>(home: &H, name: &str) -> Result<(), BoxError> {
+pub(crate) fn keep(home: &dyn TarStore, name: &str) -> Result<(), BoxError> {
     let ask = || FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES };
     home.keep(name, &mut |file| home.connect()?.files(ask(), Some(file)).map(drop))
 }
 
-pub(super) fn put_back<H: BoxHome + ?Sized>(home: &H, snapshot: SnapshotId) -> Result<bool, BoxError> {
+pub(crate) fn restore(home: &dyn TarStore, snapshot: SnapshotId) -> Result<bool, BoxError> {
     match home.find_snapshot(snapshot).map_err(BoxError::Lost)? {
         Some(file) => home.connect()?.files(FileAsk::Restore, Some(&file)).map(|_| true),
         None => Ok(false),
     }
 }
 
-pub(super) fn compare<H: BoxHome + ?Sized>(home: &H) -> Result<Patch, BoxError> {
+pub(crate) fn compare(home: &dyn TarStore) -> Result<Patch, BoxError> {
     let base = home.kept(BASE).map_err(BoxError::Lost)?;
     patch_of(home.connect()?.files(FileAsk::Diff, Some(&base))?)
 }

@@ -1,4 +1,4 @@
-//! One workspace in a box, spoken to over its socket, each call on a connection of its own.
+//! One workspace in a box, spoken to over its socket: short questions on a connection they share, files each on their own.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -32,9 +32,10 @@ use super::{arguments, command, evaluate, git, off_thread};
 use crate::error::{OperateError, ProviderError};
 use crate::execs::Execs;
 use crate::fill;
+use crate::layers::{LayerKey, LayerReport, LayerSlot};
 use crate::workspace::{
-    ActionOrder, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone, ToolOrder,
-    Workspace,
+    ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone,
+    ToolOrder, Workspace,
 };
 
 /// Where the agent finds what its task is about.
@@ -170,9 +171,9 @@ impl Inner {
     }
 
     fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {
-        if let Some(tree) = order.tree {
-            let note = self.home.lay(tree)?;
-            return Ok(serde_json::from_value(note).unwrap_or_default());
+        if let Some(layer) = order.layer {
+            self.home.lay(&layer)?;
+            return Ok(StepReport::default());
         }
         match order.action {
             Action::CreateWorkspace => {}
@@ -199,14 +200,13 @@ impl Inner {
                 return self.home.fill(mounts_fill(mounts, &allowed_host_roots));
             }
             Action::UnpackBundle { digest, .. } => {
-                let bundle = order.bundle.ok_or(ProviderError::BundleFormat)?;
-                let bundle = fill::bundle_tree(bundle, digest)?;
-                let note = self.home.lay(bundle)?;
-                return serde_json::from_value(note).map_err(|_| ProviderError::BundleFormat);
+                return self.unpack_bundle(order.bundle.ok_or(ProviderError::BundleFormat)?, digest);
             }
             Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts } => {
                 let order = MountOrder { host_path, mode, allowed_host_roots, allowed_root_owned_mounts };
-                return self.home.mount(order);
+                let (provider, action) = (self.home.provider(), "mount_directory");
+                let mounts = self.home.host_mounts().ok_or(ProviderError::Unsupported { provider, action })?;
+                return mounts.mount(order);
             }
             unsupported => {
                 let (provider, action) = (self.home.provider(), unsupported.name());
@@ -214,6 +214,20 @@ impl Inner {
             }
         }
         Ok(StepReport::default())
+    }
+
+    /// Makes the bundle a layer, once for each key, and puts it at the root.
+    fn unpack_bundle(&self, mut bundle: File, digest: Option<String>) -> Result<StepReport, ProviderError> {
+        let key = fill::bundle_key(&mut bundle, digest.as_deref())?;
+        let layer = match self.home.prepare_layer(key)? {
+            LayerSlot::Ready(layer) => layer,
+            LayerSlot::Empty(draft) => fill::bundle_layer(bundle, digest, draft)?,
+        };
+        self.home.lay(&layer)?;
+        match layer.report {
+            LayerReport::Bundle { bundle } => Ok(StepReport { bundle: Some(bundle), ..StepReport::default() }),
+            _ => Err(ProviderError::LayerReport { key: layer.key }),
+        }
     }
 
     fn operate(&self, order: FileOrder) -> Result<Option<Placement>, OperateError> {
@@ -352,6 +366,10 @@ impl Workspace for BoxedWorkspace {
         self.inner.home.enforced_limits()
     }
 
+    fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
+        self.inner.home.prepare_layer(key)
+    }
+
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {
         let report = self.with(|inner| inner.perform(order)).await.ok_or(ProviderError::Interrupted)??;
         Ok(Performed { done: Done::nothing(), report })
@@ -422,15 +440,8 @@ impl Workspace for BoxedWorkspace {
         compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
     }
 
-    async fn git(&self, order: GitOrder) -> Result<GitRan, ProviderError> {
-        let ran = self.with(|inner| git::run(&*inner.home, order)).await;
-        ran.unwrap_or(Err(ProviderError::Interrupted))
-    }
-
-    async fn kill_git(&self, exec: &str) {
-        let exec = exec.to_owned();
-        // One that is not there has ended, or the box has: either way nothing of it runs.
-        let _ = self.with(move |inner| inner.home.connect()?.kill(&exec)).await;
+    fn git(&self) -> Option<&dyn BoxGit> {
+        Some(self)
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {
@@ -444,5 +455,19 @@ impl Workspace for BoxedWorkspace {
     async fn cancel(&self, call: CallId) {
         // A command that is not there has ended, or the box has: either way the call returns.
         let _ = self.with(move |inner| inner.home.connect()?.kill(&call.to_string())).await;
+    }
+}
+
+#[async_trait]
+impl BoxGit for BoxedWorkspace {
+    async fn run(&self, order: GitOrder) -> Result<GitRan, ProviderError> {
+        let ran = self.with(|inner| git::run(&*inner.home, order)).await;
+        ran.unwrap_or(Err(ProviderError::Interrupted))
+    }
+
+    async fn kill(&self, exec: &str) {
+        let exec = exec.to_owned();
+        // One that is not there has ended, or the box has: either way nothing of it runs.
+        let _ = self.with(move |inner| inner.home.connect()?.kill(&exec)).await;
     }
 }

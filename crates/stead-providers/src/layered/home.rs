@@ -26,9 +26,9 @@ use super::boxes::{Boxes, Restart, Running};
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::workspaces::{Turn, Workspaces};
 use crate::boxed::limit_kinds;
-use crate::boxed::{BoxHome, Fill, Looked, MountOrder, Scratch, patch_of, send};
+use crate::boxed::{BoxHome, Fill, HostMounts, Looked, MountOrder, Scratch, patch_of, send};
 use crate::error::ProviderError;
-use crate::layers::{Note, TreeSource};
+use crate::layers::{Layer, LayerKey, LayerSlot};
 use crate::workspace::PointOrder;
 
 /// A longer chain is made one layer: overlayfs looks through all of them for every name that is not there.
@@ -269,14 +269,16 @@ impl BoxHome for LayeredHome {
         self.workspaces.place.scratch()
     }
 
-    fn lay(&self, source: TreeSource) -> Result<Note, ProviderError> {
-        let layer = self.workspaces.layers.ensure(source, &self.id().to_string())?;
+    fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
+        self.workspaces.layers.prepare(key, &self.id().to_string())
+    }
+
+    fn lay(&self, layer: &Layer) -> Result<(), ProviderError> {
         let key = layer.key.to_string();
         if self.cover(&mut self.turn(), LayerRef::Shared { key })? {
-            return Ok(layer.note);
+            return Ok(());
         }
-        send(self, &DiskFs::open(&layer.tree).map_err(|source| beside::failed(&layer.tree, source))?)?;
-        Ok(layer.note)
+        send(self, &DiskFs::open(&layer.tree).map_err(|source| beside::failed(&layer.tree, source))?)
     }
 
     fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
@@ -309,23 +311,8 @@ impl BoxHome for LayeredHome {
         }
     }
 
-    fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError> {
-        let refused = |source| ProviderError::Mount { source };
-        let roots = AllowedRoots::open(&order.allowed_host_roots).map_err(refused)?;
-        let directory = roots.directory(&order.host_path).map_err(refused)?;
-        let (access, owner) = match order.mode {
-            // Copied, not put below the overlay as it is: a directory that changes below an overlay has no defined content, and a diff or
-            // an apply needs to know what the agent began with.
-            MountMode::Overlay => return self.fill(beside::copy_of(directory.into_files())),
-            MountMode::ReadOnly => (Access::Read, None),
-            MountMode::ReadWrite => {
-                (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))
-            }
-        };
-        end_unused(&mut self.turn())?;
-        let bound = Some(Bound { path: directory.path().to_owned(), access, owner });
-        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.bound = bound)?;
-        Ok(StepReport::default())
+    fn host_mounts(&self) -> Option<&dyn HostMounts> {
+        Some(self)
     }
 
     fn begin(&self) -> Result<(), ProviderError> {
@@ -426,6 +413,27 @@ impl BoxHome for LayeredHome {
             _ => connection.files(FileAsk::Compare, None)?,
         };
         patch_of(answer)
+    }
+}
+
+impl HostMounts for LayeredHome {
+    fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError> {
+        let refused = |source| ProviderError::Mount { source };
+        let roots = AllowedRoots::open(&order.allowed_host_roots).map_err(refused)?;
+        let directory = roots.directory(&order.host_path).map_err(refused)?;
+        let (access, owner) = match order.mode {
+            // Copied, not put below the overlay as it is: a directory that changes below an overlay has no defined content, and a diff or
+            // an apply needs to know what the agent began with.
+            MountMode::Overlay => return self.fill(beside::copy_of(directory.into_files())),
+            MountMode::ReadOnly => (Access::Read, None),
+            MountMode::ReadWrite => {
+                (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))
+            }
+        };
+        end_unused(&mut self.turn())?;
+        let bound = Some(Bound { path: directory.path().to_owned(), access, owner });
+        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.bound = bound)?;
+        Ok(StepReport::default())
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::key::LayerKey;
-use super::make;
+use super::label;
 use super::store::{LayerStore, host};
 use crate::error::ProviderError;
 
@@ -56,7 +56,7 @@ impl LayerStore {
             if self.lock().holders.count(&key) > 0 {
                 continue;
             }
-            let used = fs::metadata(self.path(&key).join(make::LABEL)).and_then(|label| label.modified());
+            let used = fs::metadata(self.path(&key).join(label::LABEL)).and_then(|label| label.modified());
             // Without a label it is no layer: the first to go.
             unheld.push((used.unwrap_or(SystemTime::UNIX_EPOCH), self.bytes_of(&key), key));
         }
@@ -123,7 +123,7 @@ impl LayerStore {
         if let Some(bytes) = self.lock().bytes.get(key) {
             return *bytes;
         }
-        let bytes = make::read_label(&self.path(key)).map_or(0, |label| label.bytes);
+        let bytes = label::read_label(&self.path(key)).map_or(0, |label| label.bytes);
         self.lock().bytes.insert(key.clone(), bytes);
         bytes
     }

@@ -1,12 +1,8 @@
-//! What a layer is known by, and who can make it.
+//! The name of a layer.
 
 use std::fmt;
-use std::path::Path;
 
-use serde_json::Value;
 use stead_fs::Digest;
-
-use crate::error::ProviderError;
 
 /// A name for the content of a layer: equal keys, equal trees. It is the layer's directory name too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,31 +42,6 @@ impl LayerKey {
 impl fmt::Display for LayerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-/// What its maker wants to be told again whenever the layer is used: a step report, a commit. Small, and no secret.
-pub type Note = Value;
-
-type Write = Box<dyn FnOnce(&Path) -> Result<Note, ProviderError> + Send>;
-
-/// A tree to be put at the root of a workspace.
-pub struct TreeSource {
-    pub key: LayerKey,
-    /// Writes the tree into this empty directory, all of it or an error. Called only when there is no layer with the key. Plain files,
-    /// directories and links, owned by the caller; blocking is fine.
-    pub write: Write,
-}
-
-impl TreeSource {
-    pub fn new(key: LayerKey, write: impl FnOnce(&Path) -> Result<Note, ProviderError> + Send + 'static) -> Self {
-        Self { key, write: Box::new(write) }
-    }
-}
-
-impl fmt::Debug for TreeSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreeSource").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

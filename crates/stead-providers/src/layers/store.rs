@@ -4,22 +4,32 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use stead_box::BoxError;
 
+use super::draft::{LayerDraft, LayerSlot, Making};
 use super::holders::Holders;
-use super::key::{LayerKey, Note, TreeSource};
-use super::make::{self, Making};
+use super::key::LayerKey;
+use super::label;
+use super::report::LayerReport;
+use crate::boxed::ScratchDirectory;
 use crate::error::ProviderError;
 
-/// A layer somebody holds.
-#[derive(Debug, Clone, PartialEq)]
+/// A complete tree, of the layer store or of a directory that goes with this value.
+#[derive(Debug)]
 pub struct Layer {
     pub key: LayerKey,
-    /// The tree. Never write there.
+    /// Never write there.
     pub tree: PathBuf,
-    pub note: Note,
+    pub report: LayerReport,
+    _scratch: Option<ScratchDirectory>,
+}
+
+impl Layer {
+    pub(super) fn of_scratch(key: LayerKey, directory: ScratchDirectory, report: LayerReport) -> Self {
+        Self { key, tree: directory.path().to_owned(), report, _scratch: Some(directory) }
+    }
 }
 
 /// The layers below one directory.
@@ -49,34 +59,28 @@ impl LayerStore {
         Ok(Self { directory, state: Mutex::new(state), made: Condvar::new() })
     }
 
-    /// Gives the layer of this key, making it if there is none, and notes that `holder` has it. Callers that want the same layer at the same
-    /// time wait for the first; if that one fails, the next tries. Blocks.
-    pub fn ensure(&self, source: TreeSource, holder: &str) -> Result<Layer, ProviderError> {
-        let TreeSource { key, write } = source;
+    /// Returns the layer of this key, held by `holder` from now on, or a draft for the caller to write.
+    /// Callers that want the same layer at the same time wait for the first one. If that one fails,
+    /// the next gets a draft. Blocks.
+    pub fn prepare(self: &Arc<Self>, key: LayerKey, holder: &str) -> Result<LayerSlot, ProviderError> {
         let mut state = self.lock();
         while state.making.contains(&key) {
             state = self.made.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if !self.path(&key).join(make::LABEL).exists() {
-            state.making.insert(key.clone());
-            drop(state);
-            let making = Making { store: self, key: &key };
-            making.run(write)?;
-            state = self.lock();
-            // Held before anybody could find it unheld and collect it.
+        if self.path(&key).join(label::LABEL).exists() {
             self.note_holder(&mut state, holder, &key)?;
             drop(state);
-            drop(making);
-        } else {
-            self.note_holder(&mut state, holder, &key)?;
+            return self.layer(key).map(LayerSlot::Ready);
         }
-        self.layer(key)
+        state.making.insert(key.clone());
+        drop(state);
+        LayerDraft::stored(Making { store: self.clone(), key }, holder).map(LayerSlot::Empty)
     }
 
     /// Notes that `holder` has a layer that somebody else holds already.
     pub fn hold(&self, key: &LayerKey, holder: &str) -> Result<Layer, ProviderError> {
         let mut state = self.lock();
-        if !self.path(key).join(make::LABEL).exists() {
+        if !self.path(key).join(label::LABEL).exists() {
             return Err(ProviderError::NoLayer { key: key.clone() });
         }
         self.note_holder(&mut state, holder, key)?;
@@ -87,10 +91,10 @@ impl LayerStore {
     /// A layer that is there, without holding it.
     pub fn layer(&self, key: LayerKey) -> Result<Layer, ProviderError> {
         let path = self.path(&key);
-        match make::read_label(&path) {
-            Ok(label) => {
-                make::touch(&path);
-                Ok(Layer { tree: path.join(make::TREE), note: label.note, key })
+        match label::read_label(&path) {
+            Ok(read) => {
+                label::touch(&path);
+                Ok(Layer { tree: path.join(label::TREE), report: read.report, key, _scratch: None })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ProviderError::NoLayer { key }),
             Err(error) => Err(host("read", &path, error)),
@@ -113,7 +117,7 @@ impl LayerStore {
         state.holders.remove(holder).map_err(|error| host("release", &self.directory, error))
     }
 
-    fn note_holder(&self, state: &mut State, holder: &str, key: &LayerKey) -> Result<(), ProviderError> {
+    pub(super) fn note_holder(&self, state: &mut State, holder: &str, key: &LayerKey) -> Result<(), ProviderError> {
         let noted = state.holders.add(holder, key);
         noted.map_err(|error| host("note a holder in", &self.directory, error))
     }

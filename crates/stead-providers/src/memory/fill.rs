@@ -11,7 +11,7 @@ use stead_fs::{DiskFs, MemoryFs};
 use crate::boxed::Scratch;
 use crate::error::ProviderError;
 use crate::fill;
-use crate::layers::TreeSource;
+use crate::layers::{Layer, LayerDraft, LayerKey, LayerSlot};
 
 type Filled = Result<(MemoryFs, StepReport), ProviderError>;
 
@@ -25,23 +25,28 @@ pub(super) async fn mounts(mut files: MemoryFs, mounts: Vec<HostMount>, roots: V
 
 pub(super) async fn bundle(mut files: MemoryFs, bundle: File, digest: Option<String>, now: Timestamp) -> Filled {
     off_thread(move || {
-        let report = fill::bundle(&mut files, bundle, digest, now.millis())?;
-        Ok((files, report))
+        let bundle = fill::bundle(&mut files, bundle, digest, now.millis())?;
+        Ok((files, StepReport { bundle: Some(bundle), ..StepReport::default() }))
     })
     .await
 }
 
-/// Reads a tree in, over what is there. It is written to a directory first, whoever writes it.
-pub(super) async fn tree(mut files: MemoryFs, source: TreeSource, now: Timestamp) -> Filled {
+/// Reads a tree in, over what is there.
+pub(super) async fn layer(mut files: MemoryFs, layer: Layer, now: Timestamp) -> Filled {
     off_thread(move || {
         let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
-        let scratch = Scratch::new(std::env::temp_dir()).directory().map_err(spool)?;
-        let note = (source.write)(scratch.path())?;
-        let disk = DiskFs::open(scratch.path()).map_err(spool)?;
+        let disk = DiskFs::open(&layer.tree).map_err(spool)?;
         stead_fs::lay(&disk, &mut files, now.millis()).map_err(|source| ProviderError::Files { source })?;
-        Ok((files, serde_json::from_value(note).unwrap_or_default()))
+        Ok((files, StepReport::default()))
     })
     .await
+}
+
+/// A directory to write a tree into. Memory workspaces share no layers.
+pub(super) fn draft(key: LayerKey) -> Result<LayerSlot, ProviderError> {
+    let directory = Scratch::new(std::env::temp_dir()).directory();
+    let directory = directory.map_err(|source| ProviderError::Bundle { source: ArchiveError::Io(source) })?;
+    Ok(LayerSlot::Empty(LayerDraft::scratch(key, directory)))
 }
 
 async fn off_thread(work: impl FnOnce() -> Filled + Send + 'static) -> Filled {

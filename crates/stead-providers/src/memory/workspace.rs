@@ -28,9 +28,9 @@ use super::{compare, fill, operate};
 use crate::error::{OperateError, ProviderError};
 use crate::evaluate::{self, WorkingCopy, file_limits};
 use crate::execs::Execs;
+use crate::layers::{LayerKey, LayerSlot};
 use crate::workspace::{
-    ActionOrder, Done, FileOrder, GitOrder, GitRan, Keep, OpenFile, Performed, PointOrder, Staged, ToolDone, ToolOrder,
-    Workspace,
+    ActionOrder, BoxGit, Done, FileOrder, Keep, OpenFile, Performed, PointOrder, Staged, ToolDone, ToolOrder, Workspace,
 };
 
 /// Where the agent finds what its task is about.
@@ -168,14 +168,18 @@ impl Workspace for MemoryWorkspace {
         self.enforced.clone()
     }
 
+    fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
+        fill::draft(key)
+    }
+
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {
         let current = self.current().await;
         let now = order.now;
         let mut report = StepReport::default();
         let mut files = current.files.clone();
-        let (action, tree) = (order.action, order.tree);
-        if let Some(tree) = tree {
-            let (files, report) = fill::tree(files, tree, now).await?;
+        let (action, layer) = (order.action, order.layer);
+        if let Some(layer) = layer {
+            let (files, report) = fill::layer(files, layer, now).await?;
             self.keeper.check(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
             let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
             return Ok(Performed { done: self.stage(current, files, changes), report });
@@ -313,8 +317,8 @@ impl Workspace for MemoryWorkspace {
         compared.unwrap_or_else(|| Err(interrupted()))
     }
 
-    async fn git(&self, _order: GitOrder) -> Result<GitRan, ProviderError> {
-        Err(ProviderError::Unsupported { provider: ProviderName::Memory, action: "git" })
+    fn git(&self) -> Option<&dyn BoxGit> {
+        None
     }
 
     async fn call(&self, order: ToolOrder) -> ToolDone {

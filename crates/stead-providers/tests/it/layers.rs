@@ -1,26 +1,43 @@
 //! The layer store on a real disk: once, whole, shared, collected.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 
-use serde_json::json;
-use stead_providers::{LayerKey, LayerStore, ProviderError, Retention, TreeSource};
+use stead_core::event::Failure;
+use stead_providers::{Layer, LayerDraft, LayerKey, LayerReport, LayerSlot, LayerStore, ProviderError, Retention};
 
 fn key(name: &str) -> LayerKey {
     LayerKey::of("test", &[name.as_bytes()])
 }
 
-fn source(name: &'static str) -> TreeSource {
-    TreeSource::new(key(name), move |tree| {
-        fs::write(tree.join("name"), name).unwrap();
-        Ok(json!({"of": name}))
-    })
+/// A report that is known again.
+fn report(name: &str) -> LayerReport {
+    LayerReport::checkout(vec![Failure::new("of", name)])
 }
 
-fn never(name: &str) -> TreeSource {
-    TreeSource::new(key(name), |_| panic!("there is a layer already"))
+fn write(draft: LayerDraft, name: &str) -> Layer {
+    fs::write(draft.tree().join("name"), name).unwrap();
+    draft.complete(report(name)).unwrap()
+}
+
+fn make(store: &Arc<LayerStore>, name: &str, holder: &str) -> Layer {
+    match store.prepare(key(name), holder).unwrap() {
+        LayerSlot::Empty(draft) => write(draft, name),
+        LayerSlot::Ready(layer) => panic!("{layer:?} is there already"),
+    }
+}
+
+fn find(store: &Arc<LayerStore>, name: &str, holder: &str) -> (PathBuf, LayerReport) {
+    match store.prepare(key(name), holder).unwrap() {
+        LayerSlot::Ready(layer) => (layer.tree, layer.report),
+        LayerSlot::Empty(draft) => panic!("{draft:?} is to be written"),
+    }
+}
+
+fn open(home: &Path) -> Arc<LayerStore> {
+    Arc::new(LayerStore::open(home).unwrap())
 }
 
 fn leftovers(home: &Path) -> Vec<String> {
@@ -31,35 +48,34 @@ fn leftovers(home: &Path) -> Vec<String> {
 #[test]
 fn a_layer_is_made_once_and_found_by_a_new_server() {
     let home = tempfile::tempdir().unwrap();
-    let store = LayerStore::open(home.path()).unwrap();
-    let made = store.ensure(source("a"), "ws_1").unwrap();
-    assert_eq!(
-        (fs::read_to_string(made.tree.join("name")).unwrap(), &made.note),
-        ("a".to_owned(), &json!({"of": "a"}))
-    );
-    assert_eq!(store.ensure(never("a"), "ws_2").unwrap(), made);
+    let store = open(home.path());
+    let made = make(&store, "a", "ws_1");
+    assert_eq!((fs::read_to_string(made.tree.join("name")).unwrap(), &made.report), ("a".to_owned(), &report("a")));
+    let made = (made.tree, made.report);
+    assert_eq!(find(&store, "a", "ws_2"), made);
     drop(store);
-    let store = LayerStore::open(home.path()).unwrap();
-    assert_eq!(store.ensure(never("a"), "ws_3").unwrap(), made);
+    let store = open(home.path());
+    assert_eq!(find(&store, "a", "ws_3"), made);
     assert_eq!(store.held_by("ws_1"), [key("a")]);
 }
 
 #[test]
 fn callers_at_the_same_time_share_one_making_and_outlive_a_failed_one() {
     let home = tempfile::tempdir().unwrap();
-    let store = Arc::new(LayerStore::open(home.path()).unwrap());
+    let store = open(home.path());
     let (started, runs) = (Arc::new(Barrier::new(8)), Arc::new(AtomicU32::new(0)));
     let threads: Vec<_> = (0..8)
         .map(|number| {
             let (store, started, runs) = (store.clone(), started.clone(), runs.clone());
             std::thread::spawn(move || {
                 started.wait();
-                let source = TreeSource::new(key("shared"), move |tree| {
-                    fs::write(tree.join("half"), "half").unwrap();
-                    // The first two fail, and leave nothing of theirs.
-                    if runs.fetch_add(1, Ordering::SeqCst) < 2 { Err(ProviderError::Interrupted) } else { Ok(json!(1)) }
-                });
-                store.ensure(source, &format!("ws_{number}")).is_ok()
+                let draft = match store.prepare(key("shared"), &format!("ws_{number}")).unwrap() {
+                    LayerSlot::Ready(_) => return true,
+                    LayerSlot::Empty(draft) => draft,
+                };
+                fs::write(draft.tree().join("half"), "half").unwrap();
+                // The first two give up, and leave nothing of theirs.
+                runs.fetch_add(1, Ordering::SeqCst) >= 2 && draft.complete(report("shared")).is_ok()
             })
         })
         .collect();
@@ -74,18 +90,18 @@ fn what_a_crash_left_is_removed_and_never_taken_for_a_layer() {
     fs::create_dir_all(home.path().join(".making/7/tree/deep")).unwrap();
     // A directory under a layer's name without its label: not a layer.
     fs::create_dir_all(home.path().join(key("a").as_str()).join("tree/old")).unwrap();
-    let store = LayerStore::open(home.path()).unwrap();
+    let store = open(home.path());
     assert!(leftovers(home.path()).is_empty());
-    let made = store.ensure(source("a"), "ws_1").unwrap();
+    let made = make(&store, "a", "ws_1");
     assert!(!made.tree.join("old").exists() && made.tree.join("name").exists());
 }
 
 #[test]
 fn only_what_nobody_holds_is_collected() {
     let home = tempfile::tempdir().unwrap();
-    let store = LayerStore::open(home.path()).unwrap();
-    store.ensure(source("a"), "ws_1").unwrap();
-    store.ensure(source("b"), "ws_1").unwrap();
+    let store = open(home.path());
+    make(&store, "a", "ws_1");
+    make(&store, "b", "ws_1");
     store.hold(&key("a"), "ws_2").unwrap();
     let usage = store.usage().unwrap();
     assert_eq!((usage.layers, usage.held_layers), (2, 2));
@@ -103,6 +119,19 @@ fn only_what_nobody_holds_is_collected() {
     assert!(leftovers(home.path()).is_empty());
 }
 
+#[test]
+fn a_label_that_cannot_be_read_is_an_error_and_no_empty_report() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    make(&store, "a", "ws_1");
+    let label = home.path().join(key("a").as_str()).join("layer.json");
+    let good = fs::read(&label).unwrap();
+    fs::write(&label, br#"{"bytes": 0, "entries": 1, "note": {"of": "a"}}"#).unwrap();
+    assert!(matches!(store.prepare(key("a"), "ws_2"), Err(ProviderError::Box { .. })));
+    fs::write(&label, good).unwrap();
+    assert_eq!(find(&store, "a", "ws_2").1, report("a"));
+}
+
 /// Whoever makes the workspace, a tree that is handed over is at its root.
 #[tokio::test]
 async fn a_memory_workspace_reads_the_tree_it_is_handed() {
@@ -111,14 +140,11 @@ async fn a_memory_workspace_reads_the_tree_it_is_handed() {
     use stead_providers::{ActionOrder, Provider};
     let provider = stead_providers::MemoryProvider::new();
     let workspace = provider.create(&crate::native::order(1)).await.unwrap();
-    let now = stead_core::Timestamp::from_millis(0);
-    let order = ActionOrder {
-        action: Action::CreateWorkspace,
-        env: Env::default(),
-        bundle: None,
-        tree: Some(source("a")),
-        now,
-    };
+    let LayerSlot::Empty(draft) = workspace.prepare_layer(key("a")).unwrap() else { panic!("it shares no layers") };
+    let (written, now) = (draft.tree().to_owned(), stead_core::Timestamp::from_millis(0));
+    let layer = Some(write(draft, "a"));
+    let order = ActionOrder { action: Action::CreateWorkspace, env: Env::default(), bundle: None, layer, now };
     workspace.perform(order).await.unwrap().done.staged.publish();
     assert_eq!(workspace.list("").await.unwrap().entries[0].path.to_string(), "name");
+    assert!(!written.exists(), "the directory goes with the layer");
 }

@@ -112,7 +112,7 @@ pub(crate) async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, argumen
 pub(crate) fn action(action: Action) -> ActionOrder {
     let mut env = Env::default();
     env.set("OF_THE_PLAN", "plan");
-    ActionOrder { action, env, bundle: None, tree: None, now: Timestamp::from_millis(0) }
+    ActionOrder { action, env, bundle: None, layer: None, now: Timestamp::from_millis(0) }
 }
 
 pub(crate) fn setup(number: u64, command: &str, timeout_seconds: u64) -> ActionOrder {

@@ -8,7 +8,7 @@ use serde_json::json;
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{SnapshotId, Timestamp, WorkspaceId};
-use stead_providers::{ActionOrder, AdoptOrder, FileOrder, LayerKey, Provider, TreeSource, Workspace};
+use stead_providers::{ActionOrder, AdoptOrder, FileOrder, LayerKey, LayerReport, LayerSlot, Provider, Workspace};
 
 use crate::native::{action, as_root_and_as_ordinary_user, call, order, provider, run};
 
@@ -26,12 +26,17 @@ fn snap(number: u128) -> SnapshotId {
     SnapshotId::from_bits(number)
 }
 
-fn lay(write: impl FnOnce(&Path) + Send + 'static) -> ActionOrder {
-    let tree = TreeSource::new(LayerKey::of("test", &[b"tree"]), move |tree| {
-        write(tree);
-        Ok(json!(null))
-    });
-    ActionOrder { tree: Some(tree), ..action(Action::CreateWorkspace) }
+/// Puts a shared tree at the root of a workspace; `write` writes it if there is none yet.
+async fn lay(workspace: &Arc<dyn Workspace>, write: impl FnOnce(&Path)) {
+    let layer = match workspace.prepare_layer(LayerKey::of("test", &[b"tree"])).unwrap() {
+        LayerSlot::Ready(layer) => layer,
+        LayerSlot::Empty(draft) => {
+            write(draft.tree());
+            draft.complete(LayerReport::checkout(Vec::new())).unwrap()
+        }
+    };
+    let order = ActionOrder { layer: Some(layer), ..action(Action::CreateWorkspace) };
+    workspace.perform(order).await.unwrap();
 }
 
 fn repository(tree: &Path) {
@@ -50,8 +55,8 @@ fn many_workspaces_share_one_tree_and_a_diff_tells_what_each_did() {
             let provider = provider(home, init);
             let one = provider.create(&order(1001)).await.unwrap();
             let other = provider.create(&order(1002)).await.unwrap();
-            one.perform(lay(repository)).await.unwrap();
-            other.perform(lay(|_| panic!("it is there"))).await.unwrap();
+            lay(&one, repository).await;
+            lay(&other, |_| panic!("it is there")).await;
             one.begin().await.unwrap();
             other.begin().await.unwrap();
             let change = "echo more >> a; rm src/b; rm -r docs; mkdir docs; echo new > docs/n; mv src/deep src/moved; \
@@ -81,7 +86,7 @@ fn a_fork_stands_on_what_was_frozen_and_outlives_its_origin() {
             run(async {
                 let provider = provider(home, init.clone());
                 let origin = provider.create(&order(2001)).await.unwrap();
-                origin.perform(lay(repository)).await.unwrap();
+                lay(&origin, repository).await;
                 origin.begin().await.unwrap();
                 bash(
                     &origin,
@@ -126,7 +131,7 @@ fn marks_an_agent_forges_hide_nothing_in_a_layer() {
             // Also where there is nothing below: what is written is somebody's layer later.
             for number in [3001, 3002] {
                 let workspace = provider.create(&order(number)).await.unwrap();
-                workspace.perform(lay(repository)).await.unwrap();
+                lay(&workspace, repository).await;
                 workspace.begin().await.unwrap();
                 let forge = "import os\n\
                     def mark(path, name, value):\n\
