@@ -184,7 +184,7 @@ impl PodmanProvider {
         let (home, place) = (self.layered(order, &record), self.podman.place.clone());
         off_thread(move || {
             home.warm()?;
-            place.read(home.order.workspace).ok_or(ProviderError::Gone { workspace: home.order.workspace })
+            place.record(home.order.workspace)
         })
         .await
     }
@@ -215,7 +215,7 @@ impl PodmanProvider {
             Ok(Taken::Started)
         });
         let taken = taken.await?;
-        let record = self.podman.place.read(id).ok_or(ProviderError::Gone { workspace: id })?;
+        let record = self.podman.place.record(id)?;
         Ok(self.workspace(order, &record, taken))
     }
 
@@ -306,7 +306,7 @@ impl Provider for PodmanProvider {
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let id = order.create.workspace;
-        let Some(record) = self.podman.place.read(id).filter(|record| record.instance == self.podman.config.instance)
+        let Some(record) = self.podman.place.read(id)?.filter(|record| record.instance == self.podman.config.instance)
         else {
             return Err(ProviderError::Gone { workspace: id });
         };
@@ -325,7 +325,7 @@ impl Provider for PodmanProvider {
             return self.images.release(&workspace.to_string());
         }
         // Without a record nothing was asked of Podman yet.
-        if let Some(record) = self.podman.place.read(workspace) {
+        if let Some(record) = self.podman.place.read(workspace)? {
             if record.runtime.is_none() {
                 self.podman
                     .late
@@ -385,7 +385,7 @@ impl WarmBoxes for PodmanProvider {
     async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let id = order.workspace;
         let gone = || ProviderError::Gone { workspace: id };
-        let record = self.podman.place.read(id).filter(|record| !record.warm).ok_or_else(gone)?;
+        let record = self.podman.place.read(id)?.filter(|record| !record.warm).ok_or_else(gone)?;
         let (podman, asked) = (self.podman.clone(), order.clone());
         let mut home = self.layered(order, &record);
         // What it was kept ready with is not what was asked for.
@@ -395,7 +395,7 @@ impl WarmBoxes for PodmanProvider {
             let gone = || ProviderError::Gone { workspace: id };
             if record.layered {
                 home.claim(env(&asked))?;
-                return place.read(id).ok_or_else(gone);
+                return place.record(id);
             }
             let (mut record, pid) = (record.clone(), record.pid.ok_or_else(gone)?);
             // That it answers proves that the process is still the one that was recorded.

@@ -92,8 +92,7 @@ fn start(mut builder: Builder, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     let status = builder.end().at("wait for the helper of", &spec.directory)?;
     match said? {
         Ok(Report::Ready(held)) => {
-            let path = spec.directory.join(HELD_FILE);
-            fs::write(&path, serde_json::to_vec(&held).unwrap_or_default()).at("write", &path)?;
+            write_held(&spec.directory, &held)?;
             Ok(RunningBox { directory: spec.directory.clone(), held })
         }
         Ok(Report::Refused(refused)) => Err(refused.into()),
@@ -104,6 +103,14 @@ fn start(mut builder: Builder, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     }
 }
 
+/// Records the limits that hold, for a server that takes the box up later. A server that is killed
+/// meanwhile leaves the file as it was.
+fn write_held(directory: &Path, held: &Held) -> Result<(), BoxError> {
+    let (path, new) = (directory.join(HELD_FILE), directory.join("held.json.new"));
+    let text = serde_json::to_vec(held).map_err(io::Error::from);
+    text.and_then(|text| fs::write(&new, text)).and_then(|()| fs::rename(&new, &path)).at("write", &path)
+}
+
 impl RunningBox {
     /// Takes up a box by its directory, if its first process is still the one the record names.
     pub fn find(directory: &Path) -> Result<Self, BoxError> {
@@ -112,8 +119,13 @@ impl RunningBox {
         let record = record.ok_or(gone("there is no record of it"))?;
         let init = record.init.ok_or(gone("it was never started"))?;
         init.alive().at("look for the process of", directory)?.ok_or(gone("its first process has ended"))?;
-        let held = fs::read(directory.join(HELD_FILE)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Ok(Self { directory: directory.to_owned(), held: held.ok_or(gone("it never became ready"))? })
+        let path = directory.join(HELD_FILE);
+        let held = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(gone("it never became ready")),
+            text => text.at("read", &path)?,
+        };
+        let held = serde_json::from_slice(&held).at("read", &path)?;
+        Ok(Self { directory: directory.to_owned(), held })
     }
 
     pub fn directory(&self) -> &Path {
@@ -138,8 +150,7 @@ impl RunningBox {
         let pid = self.record()?.init.map(|mark| mark.pid).ok_or(BoxError::Gone { reason: "it was never started" })?;
         let Held { disk, inodes, reserve, .. } = self.held;
         let held = Held { disk, inodes, reserve, ..bind_limits(pid, limits) };
-        let path = self.directory.join(HELD_FILE);
-        fs::write(&path, serde_json::to_vec(&held).unwrap_or_default()).at("write", &path)?;
+        write_held(&self.directory, &held)?;
         Ok(Self { directory: self.directory.clone(), held })
     }
 

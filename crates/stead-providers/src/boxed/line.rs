@@ -1,7 +1,12 @@
-//! One connection to a box for everything that is short: many questions at once, each answered by its number.
+//! One connection to a box for all short questions: many at once, each answered by its number.
 //!
-//! It is made when it is first needed and made again when it is lost; what was asked on a lost one is answered with that. Output is not
-//! followed here: a reader that is slow has a connection of its own to be slow on.
+//! The connection is made when it is first needed and made again after it was lost; questions on a lost
+//! connection fail. Output is followed on a connection per reader, so that a slow reader delays nobody.
+//!
+//! This is not the blocking [`stead_box::Connection`], because the two serve different callers. A command
+//! may run for minutes, and waiting for it here costs no thread. Files travel by descriptor or in pieces
+//! on a connection of their own, from code that holds the workspace's lock on a blocking thread, in a
+//! crate without an async runtime. Both share the frames, the messages, the greeting and the errors.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

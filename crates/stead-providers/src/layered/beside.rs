@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use stead_box::BoxError;
 use stead_core::WorkspaceId;
 use stead_core::event::StepReport;
 use stead_fs::{DiskFs, Filesystem, FsError, Kind, Walk, WorkspacePath, WriteMode};
@@ -57,7 +58,7 @@ fn make_and_sync<T>(
     // Never the same number twice, also if this fails.
     let lineage = workspaces.change(id, Durability::Later, |lineage| lineage.next_beside += 1)?;
     let layer = LayerRef::Beside { volume: id.to_string(), number: lineage.next_beside - 1 };
-    let tree = path(workspaces, &layer);
+    let tree = path(workspaces, &layer)?;
     DirBuilder::new().mode(0o755).create(&tree).map_err(|error| failed(&tree, error))?;
     let written = write(&tree).and_then(|written| {
         sync(&tree).map_err(|error| failed(&tree, error))?;
@@ -85,14 +86,16 @@ pub(super) fn sweep(workspaces: &Workspaces, id: WorkspaceId) -> Result<(), Prov
     Ok(())
 }
 
-pub(super) fn path(workspaces: &Workspaces, layer: &LayerRef) -> PathBuf {
+/// The directory of a layer that is one on this host.
+pub(super) fn path(workspaces: &Workspaces, layer: &LayerRef) -> Result<PathBuf, ProviderError> {
+    let gone = |reason| BoxError::Gone { reason };
     match layer {
-        LayerRef::Beside { volume, number } => workspaces.place.beside(volume, *number),
+        LayerRef::Beside { volume, number } => Ok(workspaces.place.beside(volume, *number)),
         LayerRef::Shared { key } => {
-            let layer = LayerKey::parse(key).and_then(|key| workspaces.layers.layer(key).ok());
-            layer.map(|layer| layer.tree).unwrap_or_default()
+            let key = LayerKey::parse(key).ok_or_else(|| gone("a layer's name cannot be read"))?;
+            Ok(workspaces.layers.layer(key)?.tree)
         }
-        LayerRef::Generation { .. } => PathBuf::new(),
+        LayerRef::Generation { .. } => Err(gone("a generation is inside its volume").into()),
     }
 }
 
@@ -108,7 +111,7 @@ pub(super) fn refuse_covering(
 ) -> Result<(), ProviderError> {
     let mut lower = Vec::new();
     for layer in below.iter().filter(|layer| !matches!(layer, LayerRef::Generation { .. })) {
-        let path = path(workspaces, layer);
+        let path = path(workspaces, layer)?;
         lower.push(DiskFs::open(&path).map_err(|error| failed(&path, error))?);
     }
     let mut covered: Option<WorkspacePath> = None;

@@ -290,7 +290,7 @@ impl BoxHome for LayeredHome {
             Ok(report)
         })?;
         if !self.cover(&mut self.turn(), layer.clone())? {
-            let tree = beside::path(&self.workspaces, &layer);
+            let tree = beside::path(&self.workspaces, &layer)?;
             send(self, &DiskFs::open(&tree).map_err(|source| beside::failed(&tree, source))?)?;
         }
         Ok(report)
@@ -407,7 +407,7 @@ impl BoxHome for LayeredHome {
         let answer = match lineage.began_with.as_deref() {
             // The box was at work when the session began, and knows of nothing to compare with.
             Some([layer @ LayerRef::Beside { .. }]) if !same => {
-                let tar = self.tar_of(layer).map_err(BoxError::Lost)?;
+                let tar = self.tar_of(layer)?;
                 connection.files(FileAsk::Diff, Some(&tar))?
             }
             _ => connection.files(FileAsk::Compare, None)?,
@@ -438,10 +438,12 @@ impl HostMounts for LayeredHome {
 }
 
 impl LayeredHome {
-    fn tar_of(&self, layer: &LayerRef) -> std::io::Result<File> {
-        let files = DiskFs::open(&beside::path(&self.workspaces, layer))?;
-        let mut tar = self.scratch().file()?;
-        archive::export_tar(&files, &WorkspacePath::root(), &mut tar).map_err(std::io::Error::other)?;
+    fn tar_of(&self, layer: &LayerRef) -> Result<File, BoxError> {
+        let path = beside::path(&self.workspaces, layer).map_err(into_box_error)?;
+        let files = DiskFs::open(&path).map_err(BoxError::Lost)?;
+        let mut tar = self.scratch().file().map_err(BoxError::Lost)?;
+        let exported = archive::export_tar(&files, &WorkspacePath::root(), &mut tar);
+        exported.map_err(|error| BoxError::Lost(std::io::Error::other(error)))?;
         Ok(tar)
     }
 }

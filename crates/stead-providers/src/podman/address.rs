@@ -61,7 +61,12 @@ impl PodmanTarget {
     fn connection(&self, name: &str) -> Result<Address, String> {
         let listed = Command::new("podman").args(["system", "connection", "list", "--format", "json"]).output();
         let listed = listed.map_err(|error| format!("cannot ask podman for the connection {name:?}: {error}"))?;
-        let known: Vec<Connection> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        let known: Vec<Connection> = match listed.stdout.trim_ascii() {
+            // Podman prints nothing if it knows no connection.
+            b"" => Vec::new(),
+            text => serde_json::from_slice(text)
+                .map_err(|error| format!("cannot read podman's list of connections: {error}"))?,
+        };
         // Podman marks the default one in its list with a star.
         let Some(found) = known.iter().find(|connection| connection.name.trim_end_matches('*') == name) else {
             let names: Vec<_> = known.iter().map(|connection| connection.name.trim_end_matches('*')).collect();

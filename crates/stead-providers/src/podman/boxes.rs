@@ -29,7 +29,7 @@ impl PodmanBoxes {
     /// The box of a workspace, if it lives and is over what the lineage says.
     pub(super) fn find(&self, id: WorkspaceId, lineage: &Lineage) -> Result<Option<Arc<dyn Running>>, ProviderError> {
         let podman = &self.0;
-        let Some(record) = podman.place.read(id).filter(|record| record.over == Some(Over::of(lineage))) else {
+        let Some(record) = podman.place.read(id)?.filter(|record| record.over == Some(Over::of(lineage))) else {
             return Ok(None);
         };
         if let Some(secret) = &record.dial {
@@ -59,7 +59,7 @@ impl Boxes for PodmanBoxes {
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {
         let (podman, id) = (&self.0, order.workspace);
         let spec = podman.workspaces.place.spec(order, lineage, &podman.workspaces.layers, kept)?;
-        let mut record = podman.place.read(id).ok_or(ProviderError::Gone { workspace: id })?;
+        let mut record = podman.place.record(id)?;
         // Nothing is over it until it is known to be.
         let before = record.over.take();
         podman.place.write(id, &record)?;
@@ -90,8 +90,8 @@ struct PodmanBox {
 }
 
 impl PodmanBox {
-    fn record(&self) -> Result<Record, BoxError> {
-        self.podman.place.read(self.id).ok_or_else(gone)
+    fn record(&self) -> Result<Record, ProviderError> {
+        self.podman.place.record(self.id)
     }
 }
 
@@ -104,7 +104,8 @@ impl Running for PodmanBox {
         match self.record() {
             Ok(Record { mark: Some(mark), .. }) => !mark.is_alive(),
             Ok(record) => !wait(self.podman.is_running(&record.container)).unwrap_or(true),
-            Err(_) => true,
+            // A record that cannot be read says nothing about the container.
+            Err(error) => matches!(error, ProviderError::Gone { .. }),
         }
     }
 

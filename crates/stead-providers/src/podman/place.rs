@@ -184,22 +184,34 @@ impl Place {
     pub(super) fn write(&self, id: WorkspaceId, record: &Record) -> Result<(), ProviderError> {
         let directory = self.directory(id);
         let new = directory.join("podman.json.new");
-        let text = serde_json::to_vec(record).unwrap_or_default();
-        let written = fs::write(&new, text)
+        let written = serde_json::to_vec(record)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::write(&new, text))
             .and_then(|()| sync(&new))
             .and_then(|()| fs::rename(&new, directory.join(RECORD)))
             .and_then(|()| sync(&directory));
         written.map_err(|error| host("write the record in", &directory, error))
     }
 
-    pub(super) fn read(&self, id: WorkspaceId) -> Option<Record> {
-        let bytes = fs::read(self.directory(id).join(RECORD)).ok()?;
-        serde_json::from_slice(&bytes).ok()
+    /// The record of a box; `None` if there is none.
+    pub(super) fn read(&self, id: WorkspaceId) -> Result<Option<Record>, ProviderError> {
+        let directory = self.directory(id);
+        let unread = |error| host("read the record in", &directory, error);
+        match fs::read(directory.join(RECORD)) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| unread(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unread(error)),
+        }
     }
 
-    /// Proven by the record, never guessed from a name.
+    /// The record of a box that must have one.
+    pub(super) fn record(&self, id: WorkspaceId) -> Result<Record, ProviderError> {
+        self.read(id)?.ok_or(ProviderError::Gone { workspace: id })
+    }
+
+    /// Proven by the record, never guessed from a name. A record that cannot be read proves nothing.
     pub(super) fn is_of_another(&self, id: WorkspaceId) -> bool {
-        self.read(id).is_some_and(|record| record.instance != self.instance)
+        matches!(self.read(id), Ok(Some(record)) if record.instance != self.instance)
     }
 
     /// Takes over the files of boxes that were copied from a home of these instances. Leaves their
@@ -208,9 +220,15 @@ impl Place {
         let mut unclaimed = Vec::new();
         for entry in fs::read_dir(self.boxes()).into_iter().flatten().flatten() {
             let id: Option<WorkspaceId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            let copied =
-                id.and_then(|id| Some((id, self.read(id).filter(|record| former.contains(&record.instance))?)));
-            let Some((id, record)) = copied else { continue };
+            let Some(id) = id else { continue };
+            let record = match self.read(id) {
+                Ok(record) => record.filter(|record| former.contains(&record.instance)),
+                Err(error) => {
+                    unclaimed.push(format!("workspace {id}: {}", error.to_failure().message));
+                    continue;
+                }
+            };
+            let Some(record) = record else { continue };
             unclaimed.push(format!("container {} of instance {}", record.container, record.instance));
             let fresh = Record::new(self.instance.clone(), self.container(id), record.image, record.first_uid);
             let own = Record { warm: record.warm, layered: record.layered, held: record.held, ..fresh };
@@ -250,7 +268,8 @@ impl Place {
 
     /// Podman's ids of the image with this digest, as boxes of this server's have it.
     pub(super) fn ids_of(&self, digest: &str) -> Result<Vec<String>, ProviderError> {
-        let records = self.list()?.into_iter().filter_map(|id| self.read(id));
+        let records = self.list()?.into_iter().filter_map(|id| self.read(id).transpose());
+        let records = records.collect::<Result<Vec<_>, _>>()?.into_iter();
         Ok(records.filter(|record| record.image.digest == digest).map(|record| record.image.id).collect())
     }
 

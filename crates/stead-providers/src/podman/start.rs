@@ -283,7 +283,9 @@ impl Podman {
     /// Who really runs it. Another than the one asked for is an error, not a substitute.
     async fn runtime_of(&self, container: &str) -> Result<String, ProviderError> {
         let found = self.client.get(&format!("/containers/{container}/json")).await?.ok()?;
-        let runtime = found.get("OCIRuntime").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+        let runtime = found.get("OCIRuntime").and_then(|name| name.as_str());
+        let unnamed = || ProviderError::Podman { reason: format!("it does not say which runtime runs {container}") };
+        let runtime = runtime.ok_or_else(unnamed)?.to_owned();
         match &self.config.runtime {
             Some(asked) if *asked != runtime => Err(ProviderError::Runtime { asked: asked.clone(), got: runtime }),
             _ => Ok(runtime),
