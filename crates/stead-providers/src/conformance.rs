@@ -18,9 +18,9 @@ use stead_core::request::TaskContext;
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SessionId, SnapshotId, Timestamp, WorkspaceId};
 
-use crate::error::ProviderError;
-use crate::provider::{AdoptOrder, FileEvent, Health, Provider};
-use crate::workspace::{ActionOrder, FileOrder, ToolDone, ToolOrder, Workspace};
+use crate::contract::error::ProviderError;
+use crate::contract::provider::{AdoptOrder, FileEvent, Health, Provider};
+use crate::contract::workspace::{ActionOrder, FileOrder, ToolDone, ToolOrder, Workspace};
 
 /// A promise that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -227,7 +227,7 @@ async fn call(workspace: &dyn Workspace, tool: ToolName, arguments: Value) -> To
     workspace.call(order).await
 }
 
-async fn write(workspace: &dyn Workspace, path: &str, content: &str) -> crate::workspace::Staged {
+async fn write(workspace: &dyn Workspace, path: &str, content: &str) -> crate::contract::workspace::Staged {
     call(workspace, ToolName::Write, json!({"path": path, "content": content})).await.done.staged
 }
 

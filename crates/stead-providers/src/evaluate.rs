@@ -9,7 +9,7 @@ use stead_eval::{Ending, EvalError, EvalFileWrite, EvalFiles, EvalParams, Evalua
 use stead_fs::tools::{self, Call, FileTool};
 use stead_fs::{Change, Filesystem, FsError, MemoryFs, PathRules, WorkspacePath};
 
-use crate::workspace::{Done, ToolDone, ToolOrder};
+use crate::contract::workspace::{Done, ToolDone, ToolOrder};
 
 /// Of one file that is read.
 pub(crate) const MOST_BYTES: u64 = 4 << 20;

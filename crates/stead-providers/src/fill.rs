@@ -9,8 +9,8 @@ use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits};
 use stead_fs::mount::{self, AllowedRoots, MountPreview};
 use stead_fs::{DiskFs, Filesystem, WorkspacePath};
 
-use crate::error::ProviderError;
-use crate::layers::{Layer, LayerDraft, LayerKey, LayerReport};
+use crate::contract::error::ProviderError;
+use crate::overlay::layer_store::{Layer, LayerDraft, LayerKey, LayerReport};
 
 /// Copies every mount in, or none.
 pub(crate) fn mounts(

@@ -22,15 +22,15 @@ use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 use stead_core::tool::ToolName;
 
-use crate::error::ProviderError;
-use crate::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes};
-use crate::workspace::Workspace;
+use crate::contract::error::ProviderError;
+use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes};
+use crate::contract::workspace::Workspace;
 pub use rebuild::{RebuildError, rebuild};
 use tree::{Kept, Tree};
 use workspace::MemoryWorkspace;
 
 #[cfg(doc)]
-use crate::workspace::Staged;
+use crate::contract::workspace::Staged;
 
 #[derive(Default)]
 pub struct MemoryProvider {

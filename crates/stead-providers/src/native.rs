@@ -1,10 +1,10 @@
 //! The native provider: boxes of this host's own kernel without a daemon, as root and as an ordinary user.
 //!
-//! Their workspaces are layered ([`crate::layered`]): the box is started over the layers there are when something first needs it, and ended to freeze
+//! Their workspaces are layered ([`crate::overlay`]): the box is started over the layers there are when something first needs it, and ended to freeze
 //! what it wrote.
 
+mod box_root;
 mod boxes;
-mod place;
 mod spares;
 
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 
-use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
-use crate::error::ProviderError;
-use crate::images::Images;
-use crate::layered::{Boxes, LayeredHome, Lineage, Place, Running, Workspaces};
-use crate::layers::LayerStore;
-use crate::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes, WorkspaceUsage};
-use crate::workspace::Workspace;
+use crate::contract::error::ProviderError;
+use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes, WorkspaceUsage};
+use crate::contract::workspace::Workspace;
+use crate::guest::{BoxedWorkspace, limit_kinds, off_thread};
+use crate::overlay::images::Images;
+use crate::overlay::layer_store::LayerStore;
+use crate::overlay::{Boxes, LayeredHome, Lineage, Place, Running, Workspaces};
+pub use box_root::NativeConfig;
 use boxes::{NativeBox, NativeBoxes};
-pub use place::NativeConfig;
 use spares::Spares;
 
 pub struct NativeProvider {
@@ -68,7 +68,7 @@ impl NativeProvider {
         let lineage = self.workspaces.lineage(order.workspace);
         let image = lineage.as_ref().and_then(|lineage| lineage.image.clone());
         let made = BoxFacts {
-            image: image.as_ref().map(|image| image.reference.clone()).or_else(|| place::named_directory(order)),
+            image: image.as_ref().map(|image| image.reference.clone()).or_else(|| box_root::named_directory(order)),
             image_digest: image.map(|image| image.digest.to_string()),
             runtime: None,
             warm: lineage.is_some_and(|lineage| lineage.claimed),
@@ -90,7 +90,7 @@ impl Provider for NativeProvider {
         ProviderCapabilities {
             workspace_provider: vec![Side::Host, Side::Guest],
             policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle, PolicyKind::Mount],
-            tools: crate::boxed::TOOLS.to_vec(),
+            tools: crate::guest::TOOLS.to_vec(),
             enforced_limits: limit_kinds(self.enforceable),
             setup_commands: true,
             files: FileHome::Host,
@@ -108,7 +108,7 @@ impl Provider for NativeProvider {
         let (boxes, ordered) = (self.boxes.clone(), order.clone());
         off_thread(move || {
             boxes.workspaces.reserve(ordered.workspace, |place| {
-                let image = place::image(&boxes.images, &ordered)?;
+                let image = box_root::image(&boxes.images, &ordered)?;
                 let ids = place.take_ids(ordered.workspace)?;
                 let mut lineage = Lineage::new(&place.instance, ids);
                 lineage.image = image;
@@ -167,7 +167,7 @@ impl Provider for NativeProvider {
 impl WarmBoxes for NativeProvider {
     async fn shape(&self, order: &CreateOrder) -> Result<String, ProviderError> {
         let (boxes, order) = (self.boxes.clone(), order.clone());
-        off_thread(move || place::shape(&boxes.images, &order)).await
+        off_thread(move || box_root::shape(&boxes.images, &order)).await
     }
 
     async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
@@ -187,7 +187,7 @@ impl WarmBoxes for NativeProvider {
     async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let home = self.home(order);
         off_thread(move || {
-            let env = place::env(&home.order, &home.lineage()?);
+            let env = box_root::env(&home.order, &home.lineage()?);
             home.claim(env)
         })
         .await?;

@@ -1,18 +1,18 @@
 //! The Podman provider: one container per session, from any image, through Podman's REST interface.
 //!
 //! Podman builds the walls, `stead-init` is put inside as the first process, and from then on the box is spoken to as every other: no
-//! call pays for Podman. Everything of a workspace is in one directory ([`place`]); what Podman is asked for is in [`container`].
+//! call pays for Podman. Everything of a workspace is in one directory ([`box_records`]); what Podman is asked for is in [`container`].
 
 mod address;
+mod box_records;
 mod boxes;
 mod client;
 mod container;
+mod copied_box;
 mod file_body;
-mod home;
 mod image;
 mod imported;
-mod late;
-mod place;
+mod orphan_containers;
 mod pull;
 mod start;
 mod tunnel;
@@ -32,21 +32,21 @@ use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 use stead_fs::Digest;
 
-use crate::boxed::{BoxedWorkspace, limit_kinds, off_thread};
-use crate::error::ProviderError;
-use crate::images::Images;
-use crate::layered::{self, LayeredHome, Workspaces, limits};
-use crate::layers::LayerStore;
-use crate::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, Tell, WarmBoxes, WorkspaceUsage};
-use crate::workspace::Workspace;
+use crate::contract::error::ProviderError;
+use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, Tell, WarmBoxes, WorkspaceUsage};
+use crate::contract::workspace::Workspace;
+use crate::guest::{BoxedWorkspace, limit_kinds, off_thread};
+use crate::overlay::images::Images;
+use crate::overlay::layer_store::LayerStore;
+use crate::overlay::{self, LayeredHome, Workspaces, limits};
 pub use address::PodmanTarget;
+use box_records::{Place, Record};
 use boxes::PodmanBoxes;
 use client::Client;
-use home::PodmanHome;
+use copied_box::PodmanHome;
 use image::Image;
 pub use image::Pull;
-use late::Late;
-use place::{Place, Record};
+use orphan_containers::Late;
 use pull::Pulls;
 use start::{Podman, env};
 use tunnel::Tunnel;
@@ -102,7 +102,7 @@ impl PodmanProvider {
         let place = Arc::new(Place::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
         let unclaimed = place.disown(&config.former_instances);
         let instances = (config.instance.clone(), config.former_instances.clone());
-        let layered = layered::Place::new(config.home.clone(), instances, config.uids.clone());
+        let layered = overlay::Place::new(config.home.clone(), instances, config.uids.clone());
         let workspaces = Arc::new(Workspaces::open(layered, images.layers().clone()));
         let podman = Arc::new(Podman { config, client, place, late, workspaces, shares: OnceLock::new() });
         let boxes = Arc::new(PodmanBoxes(podman.clone()));
@@ -263,7 +263,7 @@ impl Provider for PodmanProvider {
         ProviderCapabilities {
             workspace_provider: vec![Side::Host, Side::Guest],
             policies: vec![PolicyKind::Git, PolicyKind::Empty, PolicyKind::Bundle],
-            tools: crate::boxed::TOOLS.to_vec(),
+            tools: crate::guest::TOOLS.to_vec(),
             enforced_limits: enforced,
             setup_commands: true,
             files: FileHome::Host,
@@ -330,7 +330,7 @@ impl Provider for PodmanProvider {
                 self.podman
                     .late
                     .note(&record.container)
-                    .map_err(|error| place::host("write below", &self.podman.config.home, error))?;
+                    .map_err(|error| box_records::host("write below", &self.podman.config.home, error))?;
             }
             self.podman.remove_container(&record.container).await?;
         }

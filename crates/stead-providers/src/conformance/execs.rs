@@ -8,9 +8,9 @@ use stead_core::exec::{ExecOrder, ExecSpec, Stdin, TerminalSize, Unread};
 use stead_core::tool::ToolName;
 
 use super::{Suite, Violation, hold, ok};
-use crate::execs::{ExecEnd, ExecError, Execs, Followed, InputEnd};
-use crate::provider::AdoptOrder;
-use crate::workspace::Workspace;
+use crate::contract::execs::{ExecEnd, ExecError, Execs, Followed, InputEnd};
+use crate::contract::provider::AdoptOrder;
+use crate::contract::workspace::Workspace;
 
 const KEPT: u64 = 4096;
 

@@ -7,7 +7,7 @@ use stead_core::SnapshotId;
 use stead_core::tool::ToolName;
 
 use super::{Suite, Violation, call, hold, now, ok, write};
-use crate::workspace::{FileOrder, Workspace};
+use crate::contract::workspace::{FileOrder, Workspace};
 
 const PROMISE: &str = "a tree is known by something else after every change";
 const PAUSE: Duration = Duration::from_millis(10);

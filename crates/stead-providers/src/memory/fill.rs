@@ -8,10 +8,10 @@ use stead_core::event::StepReport;
 use stead_fs::archive::ArchiveError;
 use stead_fs::{DiskFs, MemoryFs};
 
-use crate::boxed::Scratch;
-use crate::error::ProviderError;
+use crate::contract::error::ProviderError;
 use crate::fill;
-use crate::layers::{Layer, LayerDraft, LayerKey, LayerSlot};
+use crate::guest::Scratch;
+use crate::overlay::layer_store::{Layer, LayerDraft, LayerKey, LayerSlot};
 
 type Filled = Result<(MemoryFs, StepReport), ProviderError>;
 

@@ -11,8 +11,8 @@ use stead_fs::{Change, Digest, Filesystem, FsError, MemoryFs, Recursion, Workspa
 use super::compare;
 use super::tree::Kept;
 use super::workspace::existing_path;
-use crate::error::OperateError;
-use crate::workspace::{FileOrder, Placement};
+use crate::contract::error::OperateError;
+use crate::contract::workspace::{FileOrder, Placement};
 
 /// A tree after an order, not yet published.
 pub(super) struct Operated {

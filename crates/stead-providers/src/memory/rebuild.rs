@@ -6,7 +6,7 @@ use stead_core::{SessionId, SnapshotId};
 use stead_fs::{FsError, MemoryFs};
 
 use super::tree::Tree;
-use crate::provider::{FileEvent, Mark};
+use crate::contract::provider::{FileEvent, Mark};
 
 /// The first event at which the rebuilt tree and the record disagree.
 #[derive(Debug, thiserror::Error)]

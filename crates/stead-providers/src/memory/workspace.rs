@@ -25,13 +25,13 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::tree::{Kept, Tree};
 use super::{compare, fill, operate};
-use crate::error::{OperateError, ProviderError};
-use crate::evaluate::{self, WorkingCopy, file_limits};
-use crate::execs::Execs;
-use crate::layers::{LayerKey, LayerSlot};
-use crate::workspace::{
+use crate::contract::error::{OperateError, ProviderError};
+use crate::contract::execs::Execs;
+use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, Keep, OpenFile, Performed, PointOrder, Staged, ToolDone, ToolOrder, Workspace,
 };
+use crate::evaluate::{self, WorkingCopy, file_limits};
+use crate::overlay::layer_store::{LayerKey, LayerSlot};
 
 /// Where the agent finds what its task is about.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";

@@ -8,11 +8,11 @@ use stead_box::{BoxError, Connection, Held, Limits, RunningBox, Volume};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 
-use super::place::{env, host_root};
+use super::box_root::{env, host_root};
 use super::spares::Spares;
-use crate::error::ProviderError;
-use crate::images::Images;
-use crate::layered::{Boxes, Lineage, Restart, Running, Workspaces};
+use crate::contract::error::ProviderError;
+use crate::overlay::images::Images;
+use crate::overlay::{Boxes, Lineage, Restart, Running, Workspaces};
 
 pub(super) struct NativeBoxes {
     pub(super) init: PathBuf,

@@ -13,10 +13,10 @@ use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 
-use super::place::{Over, Record};
+use super::box_records::{Over, Record};
 use super::start::{Podman, gone};
-use crate::error::ProviderError;
-use crate::layered::{Boxes, Lineage, Restart, Running};
+use crate::contract::error::ProviderError;
+use crate::overlay::{Boxes, Lineage, Restart, Running};
 
 /// Waits for Podman on a thread that may.
 fn wait<T>(work: impl Future<Output = T>) -> T {

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::address::Address;
 use super::file_body::FileBody;
 use super::tunnel::Tunnel;
-use crate::error::ProviderError;
+use crate::contract::error::ProviderError;
 
 /// Of the interface; Podman 4 and 5 both speak it.
 const API: &str = "/v4.0.0/libpod";

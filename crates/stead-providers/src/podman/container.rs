@@ -13,7 +13,7 @@ use stead_box::build::{
 use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
 
 use super::client::{Client, escaped};
-use crate::error::ProviderError;
+use crate::contract::error::ProviderError;
 
 /// Raised whenever the shape below changes: boxes kept ready in an older shape are not used.
 pub(super) const SHAPE: u32 = 4;

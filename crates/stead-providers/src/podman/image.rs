@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::client::{Client, escaped};
-use crate::error::ProviderError;
+use crate::contract::error::ProviderError;
 
 /// An image by everything that names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,9 +13,9 @@ use stead_fs::{Digest, DiskFs, WorkspacePath};
 use super::PodmanProvider;
 use super::client::escaped;
 use super::image::{self, Image};
-use crate::boxed::off_thread;
-use crate::error::ProviderError;
-use crate::images::HeldImage;
+use crate::contract::error::ProviderError;
+use crate::guest::off_thread;
+use crate::overlay::images::HeldImage;
 
 impl PodmanProvider {
     /// The imported image a reference means, held for the box and known to Podman; `None` if none was imported under that name.

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use super::client::{Client, escaped};
 use super::image::missing;
-use crate::error::ProviderError;
-use crate::provider::{Progress, Tell};
+use crate::contract::error::ProviderError;
+use crate::contract::provider::{Progress, Tell};
 
 /// Podman says nothing while it unpacks, and a layer can be large.
 const SILENCE: Duration = Duration::from_secs(600);

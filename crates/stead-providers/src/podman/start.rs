@@ -9,15 +9,15 @@ use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, Pr
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
+use super::box_records::{self, Place, Record};
 use super::client::{Client, escaped};
 use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
 use super::image::Image;
-use super::late::Late;
-use super::place::{self, Place, Record};
+use super::orphan_containers::Late;
 use super::{PodmanConfig, Trees};
-use crate::boxed::off_thread;
-use crate::error::ProviderError;
-use crate::layered::{Lineage, Workspaces, limits};
+use crate::contract::error::ProviderError;
+use crate::guest::off_thread;
+use crate::overlay::{Lineage, Workspaces, limits};
 
 /// How long a started container may take until its first process asks for its control socket.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -79,7 +79,7 @@ impl Podman {
     /// Makes everything of a box but its container, and the record that names it.
     pub(super) fn set_aside(&self, order: &CreateOrder, image: Image) -> Result<Record, ProviderError> {
         let (id, place, config) = (order.workspace, &self.place, &self.config);
-        place.check().map_err(|error| place::host("make", &config.home, error))?;
+        place.check().map_err(|error| box_records::host("make", &config.home, error))?;
         let layered = self.shares().is_ok();
         let first_uid = if layered {
             let lineage = self.workspaces.reserve(id, |place| {
@@ -111,7 +111,9 @@ impl Podman {
         tree: Option<BoxSpec>,
     ) -> Result<Record, ProviderError> {
         let id = order.workspace;
-        self.late.forget(&record.container).map_err(|error| place::host("write below", &self.config.home, error))?;
+        self.late
+            .forget(&record.container)
+            .map_err(|error| box_records::host("write below", &self.config.home, error))?;
         let (directory, mut limits) = (self.place.directory(id), limits(order));
         if !self.is_of_this_kernel() {
             // What the host would count are threads of gVisor's own; that the limit does not hold is said in the session.
@@ -202,7 +204,7 @@ impl Podman {
             seccomp: &seccomp,
             limits,
         };
-        wanted.prepare().map_err(|error| place::host("make", &directory, error))?;
+        wanted.prepare().map_err(|error| box_records::host("make", &directory, error))?;
         self.create_container(&record.container, wanted.order()).await?;
         // Podman takes another runtime for one it does not know, and says nothing: look before anything runs.
         record.runtime = Some(self.runtime_of(&record.container).await?);
@@ -301,7 +303,7 @@ impl Podman {
         }
         let new = self.config.home.join(format!("seccomp.json.{}", std::process::id()));
         let written = std::fs::write(&new, profile).and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| place::host("write", &path, error))?;
+        written.map_err(|error| box_records::host("write", &path, error))?;
         Ok(path)
     }
 

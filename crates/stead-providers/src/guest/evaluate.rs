@@ -1,0 +1,82 @@
+//! The `eval` tool on the files of a box: read from it as they are asked for, changed together at the end.
+
+use std::collections::BTreeMap;
+
+use stead_box::protocol::NewContent;
+use stead_eval::{EvalError, FileRefusal};
+use stead_fs::{Digest, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
+
+use super::reply::fs_error;
+use super::workspace::Inner;
+use crate::contract::error::OperateError;
+use crate::contract::workspace::{ToolDone, ToolOrder};
+use crate::evaluate::{self, MOST_BYTES, WorkingCopy};
+
+/// A file of the box when the evaluation first asked for it; `None` if there was none.
+type Found = Option<(Vec<u8>, Digest)>;
+
+pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
+    let mut found: BTreeMap<WorkspacePath, Found> = BTreeMap::new();
+    let now_millis = order.now.millis();
+    let fetch = |files: &mut MemoryFs, path: &WorkspacePath| {
+        if found.contains_key(path) {
+            return Ok(());
+        }
+        let file = match inner.read_small(&path.to_string(), MOST_BYTES) {
+            Ok(file) => Some(file),
+            Err(error) => match fs_error(&path.to_string(), error) {
+                FsError::NotFound { .. } => None,
+                other => return Err(other),
+            },
+        };
+        if let Some((bytes, _)) = &file {
+            files.write_bytes(path, bytes.clone().into(), WriteMode::Overwrite, now_millis)?;
+        }
+        found.insert(path.clone(), file);
+        Ok(())
+    };
+    let mut copy = WorkingCopy::new(MemoryFs::default(), order, fetch);
+    let evaluated = evaluate::evaluate(order, &mut copy);
+    let files = copy.files;
+    if !matches!(&evaluated, Ok(evaluation) if evaluation.succeeded()) {
+        return evaluate::unchanged(evaluated);
+    }
+    match publish(inner, &files, &found) {
+        Ok(()) => evaluate::unchanged(evaluated),
+        Err(error) => evaluate::unchanged(Err(error)),
+    }
+}
+
+/// Writes what is new in the copy, all of it or nothing.
+fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Found>) -> Result<(), EvalError> {
+    let mut new = Vec::new();
+    for (path, before) in found {
+        let Ok(bytes) = files.read_bytes(path) else { continue };
+        if before.as_ref().is_some_and(|(old, _)| *old == bytes) {
+            continue;
+        }
+        let replaces = before.as_ref().map(|(_, hash)| hash.to_string());
+        new.push((NewContent { path: path.to_string(), bytes: bytes.len() as u64, replaces }, bytes));
+    }
+    let Err((path, error)) = inner.put_all(new) else { return Ok(()) };
+    let refusal = FileRefusal::new(code(&error), format!("{} No file was changed.", sentence(&error)));
+    Err(EvalError::File { path, refusal })
+}
+
+fn sentence(error: &OperateError) -> String {
+    match error {
+        OperateError::Stale { .. } | OperateError::Present { .. } => {
+            "The file was changed by someone else during the evaluation.".to_owned()
+        }
+        OperateError::Fs(error) => error.sentence(),
+        other => format!("{other}."),
+    }
+}
+
+fn code(error: &OperateError) -> &'static str {
+    match error {
+        OperateError::Stale { .. } | OperateError::Present { .. } => "stale",
+        OperateError::Fs(error) => error.code(),
+        _ => "io",
+    }
+}

@@ -1,0 +1,186 @@
+//! One connection to a box for all short questions: many at once, each answered by its number.
+//!
+//! The connection is made when it is first needed and made again after it was lost; questions on a lost
+//! connection fail. Output is followed on a connection per reader, so that a slow reader delays nobody.
+//!
+//! This is not the blocking [`stead_box::Connection`], because the two serve different callers. A command
+//! may run for minutes, and waiting for it here costs no thread. Files travel by descriptor or in pieces
+//! on a connection of their own, from code that holds the workspace's lock on a blocking thread, in a
+//! crate without an async runtime. Both share the frames, the messages, the greeting and the errors.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use stead_box::BoxError;
+use stead_box::protocol::{Answer, Ask, Decoder, Reply, Request, encode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, oneshot};
+use tokio::task::AbortHandle;
+
+use super::box_home::BoxHome;
+use super::off_thread;
+use crate::contract::error::ProviderError;
+
+/// Whoever wants the box alone waits so long for those who use it.
+const ALONE_WITHIN: Duration = Duration::from_secs(2);
+
+type Said = (Answer, Vec<u8>);
+
+pub(super) struct Line {
+    home: Arc<dyn BoxHome>,
+    wire: tokio::sync::Mutex<Option<Arc<Wire>>>,
+    /// Shared by whoever is about to ask the box something; held alone by who is about to end it. Once asked, the box itself knows that it is not idle.
+    gate: RwLock<()>,
+}
+
+/// A connection that was alive when it was last looked at.
+struct Wire {
+    write: tokio::sync::Mutex<OwnedWriteHalf>,
+    next: AtomicU64,
+    waiting: Arc<Waiting>,
+    reader: AbortHandle,
+}
+
+/// Who waits for which number; `None` once the connection is lost.
+struct Waiting(Mutex<Option<HashMap<u64, oneshot::Sender<Said>>>>);
+
+impl Waiting {
+    fn with<T>(&self, work: impl FnOnce(&mut Option<HashMap<u64, oneshot::Sender<Said>>>) -> T) -> T {
+        // Each use is one insert, remove or take: a panic elsewhere cannot leave it half done.
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl Line {
+    pub(super) fn new(home: Arc<dyn BoxHome>) -> Self {
+        Self { home, wire: tokio::sync::Mutex::default(), gate: RwLock::default() }
+    }
+
+    /// Held while the box must not be ended.
+    pub(super) async fn use_box(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().await
+    }
+
+    /// The box may be another one now: what is asked next is asked on a new connection.
+    pub(super) async fn reconnect(&self) {
+        *self.wire.lock().await = None;
+    }
+
+    /// The box for whoever asks alone, if nobody else uses it for long; what is asked from then on waits.
+    pub(super) async fn alone(&self) -> Option<Alone<'_>> {
+        let guard = tokio::time::timeout(ALONE_WITHIN, self.gate.write()).await.ok()?;
+        Some(Alone { line: self, _guard: guard })
+    }
+
+    /// Asks, and waits for the one answer. A refusal is an error.
+    pub(super) async fn ask(&self, ask: Ask, body: &[u8]) -> Result<Said, BoxError> {
+        let used = self.use_box().await;
+        let told = self.send(ask, body).await?;
+        drop(used);
+        hear(told).await
+    }
+
+    async fn send(&self, ask: Ask, body: &[u8]) -> Result<oneshot::Receiver<Said>, BoxError> {
+        let wire = self.wire().await?;
+        let id = wire.next.fetch_add(1, Ordering::Relaxed);
+        let frame = encode(&Request { id, ask }, body)?;
+        let (tell, told) = oneshot::channel();
+        wire.waiting.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, tell))).ok_or_else(lost)?;
+        wire.write.lock().await.write_all(&frame).await.map_err(BoxError::Lost)?;
+        Ok(told)
+    }
+
+    async fn wire(&self) -> Result<Arc<Wire>, BoxError> {
+        let mut kept = self.wire.lock().await;
+        if let Some(wire) = kept.as_ref().filter(|wire| wire.waiting.with(|waiting| waiting.is_some())) {
+            return Ok(wire.clone());
+        }
+        let (read, write) = connect(&self.home).await?.into_split();
+        let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
+        let reader = tokio::spawn(listen(read, waiting.clone())).abort_handle();
+        // The greeting was number 1.
+        let wire = Arc::new(Wire { write: write.into(), next: AtomicU64::new(2), waiting, reader });
+        *kept = Some(wire.clone());
+        Ok(wire)
+    }
+}
+
+/// Nobody else asks the box anything.
+pub(super) struct Alone<'a> {
+    line: &'a Line,
+    _guard: RwLockWriteGuard<'a, ()>,
+}
+
+impl Alone<'_> {
+    pub(super) async fn ask(&self, ask: Ask) -> Result<Said, BoxError> {
+        hear(self.line.send(ask, &[]).await?).await
+    }
+
+    /// The box may have been ended: the next question is asked on a new connection.
+    pub(super) async fn hang_up(self) {
+        self.line.reconnect().await;
+    }
+}
+
+fn lost() -> BoxError {
+    BoxError::Lost(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
+}
+
+/// Waits for an answer. A refusal is an error.
+async fn hear(told: oneshot::Receiver<Said>) -> Result<Said, BoxError> {
+    let (answer, body) = told.await.map_err(|_| lost())?;
+    Ok((answer.or_refusal()?, body))
+}
+
+/// A new connection, greeted.
+pub(super) async fn connect(home: &Arc<dyn BoxHome>) -> Result<UnixStream, BoxError> {
+    let home = home.clone();
+    let stream = off_thread(move || Ok(home.connect()?.into_stream())).await.map_err(|error| match error {
+        ProviderError::Box { source } => source,
+        _ => BoxError::Lost(std::io::Error::other("the work was interrupted")),
+    })?;
+    stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream)).map_err(BoxError::Lost)
+}
+
+/// Hands each answer to who waits for it, until the connection ends.
+async fn listen(mut read: OwnedReadHalf, waiting: Arc<Waiting>) {
+    let mut frames = Frames::default();
+    while let Ok((Reply { id, answer }, body)) = frames.next(&mut read).await {
+        let who = waiting.with(|waiting| waiting.as_mut().and_then(|waiting| waiting.remove(&id)));
+        if let Some(who) = who {
+            let _ = who.send((answer, body));
+        }
+    }
+    waiting.with(Option::take);
+}
+
+/// Frames from a stream. Believes nothing: lengths are checked, nonsense is the end.
+#[derive(Default)]
+pub(super) struct Frames {
+    decoder: Decoder,
+}
+
+impl Frames {
+    pub(super) async fn next(&mut self, from: &mut OwnedReadHalf) -> Result<(Reply, Vec<u8>), BoxError> {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            if let Some(frame) = self.decoder.take()? {
+                return Ok(frame);
+            }
+            match from.read(&mut buffer).await.map_err(BoxError::Lost)? {
+                0 => return Err(BoxError::Lost(std::io::Error::from(std::io::ErrorKind::UnexpectedEof))),
+                count => self.decoder.push(&buffer[..count]),
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a box said, in the words of the contract.
+
+use serde_json::Value;
+use stead_box::BoxError;
+use stead_box::protocol::{GuestError, GuestErrorKind};
+use stead_core::event::{Answer, ToolFailure};
+use stead_fs::{FsError, PathRules, WorkspacePath};
+
+use super::workspace::MOST_BYTES;
+use crate::contract::error::OperateError;
+use crate::contract::workspace::{Done, ToolDone};
+
+/// Characters of a box's sentence that are passed on.
+const MAX_TOLD: usize = 1_000;
+
+/// A refusal as the filesystem error it stands for. A box works on the agent's own files, so whatever
+/// else it refuses is about these and not about the server. A box that does not answer is unreachable.
+pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
+    let at = match WorkspacePath::parse(path, &PathRules::existing()) {
+        Ok(path) => path,
+        Err(error) => return error.into(),
+    };
+    let GuestError { kind, message } = match error {
+        BoxError::Guest(refusal) => refusal,
+        lost => return FsError::Unreachable { reason: chain(&lost) },
+    };
+    match kind {
+        GuestErrorKind::NotFound => FsError::NotFound { path: at },
+        GuestErrorKind::IsDirectory => FsError::IsDirectory { path: at },
+        GuestErrorKind::TooLarge { size: Some(size) } => FsError::TooLarge { path: at, size, limit: MOST_BYTES },
+        kind => FsError::Told { code: told_code(&kind), message: message.chars().take(MAX_TOLD).collect() },
+    }
+}
+
+/// The code that goes with the guest's own sentence, which names the path below the one asked for.
+fn told_code(kind: &GuestErrorKind) -> &'static str {
+    match kind {
+        GuestErrorKind::Exists
+        | GuestErrorKind::NotDirectory
+        | GuestErrorKind::NotEmpty
+        | GuestErrorKind::Escapes
+        | GuestErrorKind::LinkLoop
+        | GuestErrorKind::SpecialFile
+        | GuestErrorKind::PermissionDenied
+        | GuestErrorKind::ReadOnly
+        | GuestErrorKind::NoSpace
+        | GuestErrorKind::Changed
+        | GuestErrorKind::TooLarge { .. }
+        | GuestErrorKind::InvalidArgument => kind.code(),
+        _ => "file_error",
+    }
+}
+
+pub(super) fn operate_error(path: &str, error: BoxError) -> OperateError {
+    match error {
+        BoxError::Guest(GuestError { kind: GuestErrorKind::Stale { current }, .. }) => OperateError::Stale { current },
+        BoxError::Guest(GuestError { kind: GuestErrorKind::Present { current: Some(current) }, .. }) => {
+            OperateError::Present { current }
+        }
+        error => OperateError::Fs(fs_error(path, error)),
+    }
+}
+
+/// The whole chain of causes on one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+pub(super) fn answered(result: Value, message: String) -> ToolDone {
+    ToolDone { answer: Answer { result: Some(result), error: None, message }, done: Done::nothing() }
+}
+
+pub(super) fn failed(code: &str, message: String, hint: Option<String>) -> ToolDone {
+    let error = ToolFailure { code: code.to_owned(), message: message.clone(), hint };
+    ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
+}
+
+/// The box itself could not do it.
+pub(super) fn broken(error: &BoxError) -> ToolDone {
+    match error {
+        BoxError::Guest(refusal) => failed(refusal.kind.code(), refusal.message.clone(), None),
+        other => failed("box_failed", chain(other), Some("The box may be gone; see the session's events.".to_owned())),
+    }
+}

@@ -1,0 +1,473 @@
+//! One workspace in a box, spoken to over its socket: short questions on a connection they share, files each on their own.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::json;
+use stead_box::BoxError;
+use stead_box::protocol::{
+    Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, NewContent, ToolCall, ToolLimits,
+};
+use stead_core::box_facts::BoxFacts;
+use stead_core::capability::LimitKind;
+use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
+use stead_core::plan::Action;
+use stead_core::rewind::{Point, Points, Touched, Unkept};
+use stead_core::tool::ToolName;
+use stead_core::{CallId, SnapshotId, Timestamp};
+use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
+use stead_fs::patch::Patch;
+use stead_fs::tools::FileTool;
+use stead_fs::{Content, Digest, Entry, FsError, Listing, WorkspacePath};
+
+use super::box_home::{BoxHome, MountOrder, mounts_fill};
+use super::execs::BoxedExecs;
+use super::mux_client::Line;
+use super::reply::{broken, failed, fs_error, operate_error};
+use super::{arguments, command, evaluate, git, off_thread};
+use crate::contract::error::{OperateError, ProviderError};
+use crate::contract::execs::Execs;
+use crate::contract::workspace::{
+    ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone,
+    ToolOrder, Workspace,
+};
+use crate::fill;
+use crate::overlay::layer_store::{LayerKey, LayerReport, LayerSlot};
+
+/// Where the agent finds what its task is about.
+const TASK_CONTEXT_PATH: &str = ".stead/task.json";
+/// What a box may write into a file of the server's: an archive of a workspace, or one file of it.
+pub(super) const MOST_BYTES: u64 = 64 << 30;
+/// A file tool that takes longer is ended.
+const TOOL_TIMEOUT_MS: u64 = 60_000;
+
+pub(crate) struct BoxedWorkspace {
+    inner: Arc<Inner>,
+    line: Arc<Line>,
+    execs: BoxedExecs,
+}
+
+pub(super) struct Inner {
+    home: Arc<dyn BoxHome>,
+}
+
+impl BoxedWorkspace {
+    pub(crate) fn new(home: impl BoxHome) -> Self {
+        let home: Arc<dyn BoxHome> = Arc::new(home);
+        let line = Arc::new(Line::new(home.clone()));
+        let execs = BoxedExecs::new(home.clone(), line.clone());
+        Self { inner: Arc::new(Inner { home }), line, execs }
+    }
+
+    async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
+        let _used = self.line.use_box().await;
+        self.with_alone(work).await
+    }
+
+    /// For who is alone with the box, or ends it on purpose.
+    async fn with_alone<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
+        let inner = self.inner.clone();
+        off_thread(move || Ok(work(&inner))).await.ok()
+    }
+
+    async fn call_tool(&self, order: ToolOrder) -> ToolDone {
+        let parsed = match order.tool {
+            ToolName::Bash => arguments::bash(&order.arguments, &order.limits),
+            ToolName::Python => arguments::python(&order.arguments, &order.limits),
+            ToolName::Eval => {
+                let done = self.with(move |inner| evaluate::evaluate(inner, &order)).await;
+                return done.unwrap_or_else(|| broken(&interrupted()));
+            }
+            tool if tool.as_str().parse::<FileTool>().is_ok() => {
+                let done = self.with(|inner| inner.file_tool(order)).await;
+                return done.unwrap_or_else(|| broken(&interrupted()));
+            }
+            tool => {
+                let message = format!("Tool '{tool}' is not offered by {} workspaces yet.", self.inner.home.provider());
+                return failed("tool_unavailable", message, None);
+            }
+        };
+        match parsed {
+            Ok(command) => command::run(&self.line, order.call.to_string(), command, &order.limits).await,
+            Err(message) => failed("invalid_argument", message, None),
+        }
+    }
+}
+
+impl BoxedWorkspace {
+    /// Takes over what the box only remembers, where a snapshot ends a box that has nothing else to do.
+    async fn let_rest(&self) {
+        let Some(alone) = self.line.alone().await else { return };
+        if self.with_alone(|inner| inner.home.ends_for_a_snapshot()).await == Some(true) {
+            self.execs.remember_ended(&alone).await;
+        }
+    }
+
+    async fn keep_point(&self, order: PointOrder) -> Result<(Option<Touched>, Point), ProviderError> {
+        let Some(alone) = self.line.alone().await else { return Ok((None, Point::Unkept(Unkept::AtWork))) };
+        let interrupted = || ProviderError::Interrupted;
+        let looked = self.with_alone(|inner| inner.home.look()).await.ok_or_else(interrupted)??;
+        if let Some(snapshot) = looked.same {
+            return Ok((None, Point::Kept(snapshot)));
+        }
+        if looked.touched.is_some() {
+            // What the box remembers for readers to come would be lost with it.
+            self.execs.remember_ended(&alone).await;
+        }
+        let point = self.with_alone(move |inner| inner.home.point(order)).await;
+        alone.hang_up().await;
+        Ok((looked.touched, point.ok_or_else(interrupted)??))
+    }
+}
+
+impl Inner {
+    fn files(&self, ask: FileAsk, file: Option<&File>) -> Result<(BoxAnswer, Vec<u8>), BoxError> {
+        self.home.connect()?.files(ask, file)
+    }
+
+    fn put(&self, path: &str, content: &[u8]) -> Result<(), BoxError> {
+        let mut file = self.home.scratch().file().map_err(BoxError::Lost)?;
+        std::io::Write::write_all(&mut file, content).map_err(BoxError::Lost)?;
+        let path = path.to_owned();
+        let ask = FileAsk::Put { path, if_match: None, existing: IfThere::Replace, parents: IfMissing::Make };
+        self.files(ask, Some(&file)).map(drop)
+    }
+
+    /// A file and its hash, if it is no longer than this.
+    pub(super) fn read_small(&self, path: &str, most_bytes: u64) -> Result<(Vec<u8>, Digest), BoxError> {
+        let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
+        let ask = FileAsk::Open { path: path.to_owned(), most_bytes };
+        let (BoxAnswer::Opened { hash, .. }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
+        let mut bytes = Vec::new();
+        let read = copy.rewind().and_then(|()| copy.take(most_bytes).read_to_end(&mut bytes));
+        read.map_err(BoxError::Lost)?;
+        Ok((bytes, hash.parse().map_err(|_| nonsense())?))
+    }
+
+    /// Puts these files in their places, or none of them: then one of them is named.
+    pub(super) fn put_all(&self, new: Vec<(NewContent, Bytes)>) -> Result<(), (String, OperateError)> {
+        let Some((first, _)) = new.first() else { return Ok(()) };
+        let first = first.path.clone();
+        let failed = |error: BoxError| (first.clone(), operate_error(&first, error));
+        let mut file = self.home.scratch().file().map_err(|error| failed(BoxError::Lost(error)))?;
+        let mut files = Vec::with_capacity(new.len());
+        for (content, bytes) in new {
+            std::io::Write::write_all(&mut file, &bytes).map_err(|error| failed(BoxError::Lost(error)))?;
+            files.push(content);
+        }
+        let sent: Vec<String> = files.iter().map(|content| content.path.clone()).collect();
+        match self.files(FileAsk::PutAll { files }, Some(&file)).map_err(failed)?.0 {
+            BoxAnswer::Done => Ok(()),
+            BoxAnswer::Unplaced { path, error } if sent.contains(&path) => {
+                let error = operate_error(&path, BoxError::Guest(error));
+                Err((path, error))
+            }
+            _ => Err(failed(nonsense())),
+        }
+    }
+
+    fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {
+        if let Some(layer) = order.layer {
+            self.home.lay(&layer)?;
+            return Ok(StepReport::default());
+        }
+        match order.action {
+            Action::CreateWorkspace => {}
+            Action::WriteTaskContext { context } => {
+                let mut fields = json!(context);
+                if let Some(fields) = fields.as_object_mut() {
+                    fields.retain(|_, value| !value.is_null());
+                }
+                let text = format!("{fields:#}\n");
+                if !self.home.place(TASK_CONTEXT_PATH, &text)? {
+                    self.put(TASK_CONTEXT_PATH, text.as_bytes())?;
+                }
+            }
+            Action::RunSetupCommand { number, command, timeout_seconds } => {
+                let report = command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
+                return Ok(StepReport { setup: Some(Box::new(report)), ..StepReport::default() });
+            }
+            Action::RestoreSnapshot { snapshot, .. } => {
+                if !self.home.restore(snapshot)? {
+                    return Err(ProviderError::NoSnapshot { snapshot });
+                }
+            }
+            Action::HydrateMounts { mounts, allowed_host_roots } => {
+                return self.home.fill(mounts_fill(mounts, &allowed_host_roots));
+            }
+            Action::UnpackBundle { digest, .. } => {
+                return self.unpack_bundle(order.bundle.ok_or(ProviderError::BundleFormat)?, digest);
+            }
+            Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts } => {
+                let order = MountOrder { host_path, mode, allowed_host_roots, allowed_root_owned_mounts };
+                let (provider, action) = (self.home.provider(), "mount_directory");
+                let mounts = self.home.host_mounts().ok_or(ProviderError::Unsupported { provider, action })?;
+                return mounts.mount(order);
+            }
+            unsupported => {
+                let (provider, action) = (self.home.provider(), unsupported.name());
+                return Err(ProviderError::Unsupported { provider, action });
+            }
+        }
+        Ok(StepReport::default())
+    }
+
+    /// Makes the bundle a layer, once for each key, and puts it at the root.
+    fn unpack_bundle(&self, mut bundle: File, digest: Option<String>) -> Result<StepReport, ProviderError> {
+        let key = fill::bundle_key(&mut bundle, digest.as_deref())?;
+        let layer = match self.home.prepare_layer(key)? {
+            LayerSlot::Ready(layer) => layer,
+            LayerSlot::Empty(draft) => fill::bundle_layer(bundle, digest, draft)?,
+        };
+        self.home.lay(&layer)?;
+        match layer.report {
+            LayerReport::Bundle { bundle } => Ok(StepReport { bundle: Some(bundle), ..StepReport::default() }),
+            _ => Err(ProviderError::LayerReport { key: layer.key }),
+        }
+    }
+
+    fn operate(&self, order: FileOrder) -> Result<Option<Placement>, OperateError> {
+        match order {
+            FileOrder::Put { path, content, bytes: _, if_match, existing, parents } => {
+                let existing = match existing {
+                    Existing::Refuse => IfThere::Refuse,
+                    _ => IfThere::Replace,
+                };
+                let parents = match parents {
+                    Parents::Require => IfMissing::Refuse,
+                    _ => IfMissing::Make,
+                };
+                let ask = FileAsk::Put { path: path.clone(), if_match, existing, parents };
+                self.files(ask, Some(&content)).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::Unpack { path, mut archive } => {
+                self.judge(&mut archive)?;
+                let ask = FileAsk::Unpack { path: path.clone() };
+                self.files(ask, Some(&archive)).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::MakeDirectory { path } => {
+                let ask = FileAsk::MakeDirectory { path: path.clone() };
+                self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::Delete { path, if_match } => {
+                let ask = FileAsk::Delete { path: path.clone(), if_match };
+                self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
+            }
+            FileOrder::Snapshot { snapshot } => {
+                self.home.snapshot(snapshot).map_err(kept_error)?;
+                Ok(None)
+            }
+            FileOrder::Restore { snapshot } => self.restore(snapshot),
+            FileOrder::Rewind { before, snapshot } => {
+                self.home.snapshot(before).map_err(kept_error)?;
+                self.restore(snapshot)
+            }
+        }
+    }
+
+    fn restore(&self, snapshot: SnapshotId) -> Result<Option<Placement>, OperateError> {
+        match self.home.restore(snapshot) {
+            Ok(true) => Ok(None),
+            Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
+            Err(error) => Err(kept_error(error)),
+        }
+    }
+
+    /// An archive is judged here, where each refusal has its own name, before the box unpacks it.
+    fn judge(&self, archive: &mut File) -> Result<(), OperateError> {
+        let mut start = Vec::new();
+        let read = archive.rewind().and_then(|()| archive.take(512).read_to_end(&mut start));
+        read.map_err(ArchiveError::from)?;
+        let format = ArchiveFormat::of_content(&start).ok_or(OperateError::ArchiveFormat)?;
+        Ok(archive::check(archive, format, &ArchiveLimits::default())?)
+    }
+
+    fn open(&self, path: &str) -> Result<OpenFile, BoxError> {
+        let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
+        let ask = FileAsk::Open { path: path.to_owned(), most_bytes: MOST_BYTES };
+        let (BoxAnswer::Opened { stat, hash }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
+        let hash = hash.parse().map_err(|_| nonsense())?;
+        // What was copied counts, not what the box says of it.
+        let size = copy.metadata().map_err(BoxError::Lost)?.len();
+        copy.rewind().map_err(BoxError::Lost)?;
+        let content = Content::Stream { reader: Box::new(copy), size };
+        Ok(OpenFile { stat: FileStat { size, ..stat }.into(), hash, content })
+    }
+
+    fn list(&self, path: &str) -> Result<Listing, BoxError> {
+        let (BoxAnswer::Listing { total }, body) = self.files(FileAsk::List { path: path.to_owned() }, None)? else {
+            return Err(nonsense());
+        };
+        let entries: Vec<(WorkspacePath, FileStat)> = serde_json::from_slice(&body).map_err(|_| nonsense())?;
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        let entries = entries.into_iter().map(|(path, stat)| Entry { path, stat: stat.into() }).collect();
+        Ok(Listing { entries, total })
+    }
+
+    fn file_tool(&self, order: ToolOrder) -> ToolDone {
+        let limits = ToolLimits {
+            write_chars: order.limits.write_chars,
+            path_depth: order.limits.path_depth,
+            segment_chars: order.limits.segment_chars,
+        };
+        let (tool, now_millis) = (order.tool.as_str().to_owned(), order.now.millis());
+        let call = ToolCall { tool, arguments: order.arguments, limits, now_millis, timeout_ms: TOOL_TIMEOUT_MS };
+        let reply = match self.home.connect().and_then(|mut connection| connection.tool(call)) {
+            Ok(reply) => reply,
+            Err(error) => return broken(&error),
+        };
+        let failure = reply.code.map(|code| ToolFailure { code, message: reply.message.clone(), hint: reply.hint });
+        let answer = Answer { result: reply.result, error: failure, message: reply.message };
+        ToolDone { answer, done: Done::nothing() }
+    }
+}
+
+/// Why a tree was not kept or put back.
+fn kept_error(error: ProviderError) -> OperateError {
+    match error {
+        ProviderError::Box { source } => operate_error("", source),
+        ProviderError::Unsupported { .. } => OperateError::Unsupported,
+        full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull) => {
+            OperateError::NoRoom { reason: full.to_string() }
+        }
+        ProviderError::NoSnapshot { snapshot } => OperateError::NoSnapshot { snapshot },
+        other => operate_error("", BoxError::Lost(std::io::Error::other(other.to_failure().message))),
+    }
+}
+
+fn placement((answer, _): (BoxAnswer, Vec<u8>)) -> Option<Placement> {
+    match answer {
+        BoxAnswer::Placed { existed: true } => Some(Placement::Replaced),
+        BoxAnswer::Placed { existed: false } => Some(Placement::Created),
+        _ => None,
+    }
+}
+
+/// The box did not speak the protocol.
+fn nonsense() -> BoxError {
+    stead_box::protocol::ProtocolError::Unexpected { what: "to a question about files" }.into()
+}
+
+fn interrupted() -> BoxError {
+    BoxError::Lost(std::io::Error::other("the work was interrupted"))
+}
+
+#[async_trait]
+impl Workspace for BoxedWorkspace {
+    fn made(&self) -> BoxFacts {
+        self.inner.home.made()
+    }
+
+    fn enforced_limits(&self) -> Vec<LimitKind> {
+        self.inner.home.enforced_limits()
+    }
+
+    fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
+        self.inner.home.prepare_layer(key)
+    }
+
+    async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {
+        let report = self.with(|inner| inner.perform(order)).await.ok_or(ProviderError::Interrupted)??;
+        Ok(Performed { done: Done::nothing(), report })
+    }
+
+    async fn begin(&self) -> Result<(), ProviderError> {
+        self.with(|inner| inner.home.begin()).await.unwrap_or(Err(ProviderError::Interrupted))
+    }
+
+    async fn operate(&self, order: FileOrder, _now: Timestamp) -> Result<Done, OperateError> {
+        let ends = matches!(order, FileOrder::Snapshot { .. } | FileOrder::Restore { .. } | FileOrder::Rewind { .. });
+        if matches!(order, FileOrder::Snapshot { .. }) {
+            self.let_rest().await;
+        }
+        let placement = self.with(|inner| inner.operate(order)).await.ok_or(OperateError::Interrupted)?;
+        if ends {
+            self.line.reconnect().await;
+        }
+        let placement = placement?;
+        Ok(Done { placement, ..Done::nothing() })
+    }
+
+    async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError> {
+        if order.points >= Points::Layers {
+            let (touched, point) = self.keep_point(order).await?;
+            (done.touched, done.point) = (touched, Some(point));
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {
+        // It needs no box.
+        let forgotten = self.with_alone(move |inner| inner.home.forget(&snapshots)).await;
+        forgotten.unwrap_or(Err(ProviderError::Interrupted))
+    }
+
+    async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError> {
+        let kept = self.with_alone(|inner| inner.home.snapshots()).await.ok_or(ProviderError::Interrupted)??;
+        self.forget(kept.into_iter().filter(|snapshot| !wanted.contains(snapshot)).collect()).await
+    }
+
+    async fn open(&self, path: &str) -> Result<OpenFile, FsError> {
+        let name = path.to_owned();
+        let opened = self.with(move |inner| inner.open(&name)).await;
+        opened.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))
+    }
+
+    async fn list(&self, path: &str) -> Result<Listing, FsError> {
+        let name = path.to_owned();
+        let listed = self.with(move |inner| inner.list(&name)).await;
+        listed.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))
+    }
+
+    async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError> {
+        let below = path.to_owned();
+        let exported = self.with(move |inner| inner.home.connect()?.export(&below, MOST_BYTES, &out)).await;
+        exported.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))?;
+        Ok(())
+    }
+
+    async fn stamp(&self) -> Option<String> {
+        // A box that does not answer is met again by whoever then reads the files.
+        self.with(|inner| inner.home.stamp()).await?.ok()?
+    }
+
+    async fn diff(&self) -> Result<Patch, FsError> {
+        let compared = self.with(|inner| inner.home.compare()).await;
+        compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
+    }
+
+    fn git(&self) -> Option<&dyn BoxGit> {
+        Some(self)
+    }
+
+    async fn call(&self, order: ToolOrder) -> ToolDone {
+        self.call_tool(order).await
+    }
+
+    fn execs(&self) -> Option<&dyn Execs> {
+        Some(&self.execs)
+    }
+
+    async fn cancel(&self, call: CallId) {
+        // A command that is not there has ended, or the box has: either way the call returns.
+        let _ = self.with(move |inner| inner.home.connect()?.kill(&call.to_string())).await;
+    }
+}
+
+#[async_trait]
+impl BoxGit for BoxedWorkspace {
+    async fn run(&self, order: GitOrder) -> Result<GitRan, ProviderError> {
+        let ran = self.with(|inner| git::run(&*inner.home, order)).await;
+        ran.unwrap_or(Err(ProviderError::Interrupted))
+    }
+
+    async fn kill(&self, exec: &str) {
+        let exec = exec.to_owned();
+        // One that is not there has ended, or the box has: either way nothing of it runs.
+        let _ = self.with(move |inner| inner.home.connect()?.kill(&exec)).await;
+    }
+}

@@ -1,0 +1,335 @@
+//! Images that were imported from files: names of this server for root directories in the layer store.
+//!
+//! A name is a small file that says what it means now; the root it means is a layer, held under the name and held again by every box that is made from it.
+//! The invariant: a name is written after its layer is whole and held, and a layer goes only when neither a name nor a box holds it. So an
+//! interrupted import leaves nothing that is named, and a name always leads to the bytes it was given.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use stead_core::Timestamp;
+use stead_core::image::ImageName;
+use stead_fs::archive::ArchiveError;
+use stead_fs::archive::image::{self, Image};
+use stead_fs::{Digest, DiskFs};
+
+use crate::contract::error::ProviderError;
+use crate::overlay::layer_store::{ImageReport, Layer, LayerKey, LayerReport, LayerSlot, LayerStore};
+
+/// Of layers that are images.
+const KIND: &str = "image";
+/// What holders of layers that are names begin with.
+const HOLDER: &str = "image-";
+
+/// An image that has a name here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageRecord {
+    pub name: ImageName,
+    /// Of an OCI image its manifest's, of any other archive that of its bytes.
+    pub digest: Digest,
+    /// Of all files together.
+    pub bytes: u64,
+    pub files: u64,
+    /// Devices and FIFOs that the archive has and the image does not.
+    pub left_out: u64,
+    pub imported_at: Timestamp,
+    /// What the image wants every process to find in its environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    layer: String,
+}
+
+/// Whether a name was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    New,
+    Moved,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    #[error("the image was refused: {source}")]
+    Refused {
+        #[source]
+        source: ArchiveError,
+    },
+    #[error("there is no image '{name}'")]
+    Missing { name: ImageName },
+    #[error("the image '{name}' is in use by {boxes} box{}", if *.boxes == 1 { "" } else { "es" })]
+    InUse { name: ImageName, boxes: usize },
+    #[error(transparent)]
+    Host(#[from] ProviderError),
+}
+
+/// An image that a box holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldImage {
+    /// As the agent type says it.
+    pub(crate) reference: String,
+    pub(crate) digest: Digest,
+    pub(crate) layer: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+pub struct Images {
+    directory: PathBuf,
+    layers: Arc<LayerStore>,
+    /// Held while a name begins or ceases to mean something, and while a box begins to hold what one means.
+    names: Mutex<()>,
+}
+
+impl Images {
+    /// The store of the images' files, which all layers share.
+    pub(crate) fn layers(&self) -> &Arc<LayerStore> {
+        &self.layers
+    }
+
+    /// Gives up what an interrupted import held. The directory is made when it is needed.
+    pub fn open(directory: PathBuf, layers: Arc<LayerStore>) -> Result<Self, ProviderError> {
+        let images = Self { directory, layers, names: Mutex::default() };
+        let named: Vec<String> = images.records()?.iter().map(holder).collect();
+        for held in images.layers.holders().iter().filter(|held| held.starts_with(HOLDER) && !named.contains(held)) {
+            images.give_up(held)?;
+        }
+        // Made whole and held by nobody yet when a server was killed.
+        images.layers.remove_unheld_of(KIND)?;
+        Ok(images)
+    }
+
+    /// Makes `name` mean what is in the archive: all of it, or the name means what it meant. Blocks.
+    ///
+    /// `spool` is an empty file for what is on its way.
+    pub fn import(
+        &self,
+        name: &ImageName,
+        archive: File,
+        spool: File,
+        at: Timestamp,
+    ) -> Result<(ImageRecord, Naming), ImageError> {
+        let refused = |source| ImageError::Refused { source };
+        let image = Image::open(archive, spool, &image::LIMITS).map_err(refused)?;
+        let (digest, env): (_, BTreeMap<String, String>) = (image.digest, image.env.iter().cloned().collect());
+        let (key, holder) = (key_of(&digest), holder_of(name, &digest));
+        let layer = match self.layers.prepare(key.clone(), &holder)? {
+            LayerSlot::Ready(layer) => layer,
+            LayerSlot::Empty(draft) => {
+                let mut files = DiskFs::open(draft.tree()).map_err(|error| refused(ArchiveError::Io(error)))?;
+                let written = image.write(&image::LIMITS, &mut files).map_err(refused)?;
+                let (bytes, files, left_out) = (written.bytes, written.files, written.left_out);
+                draft.complete(LayerReport::Image(ImageReport { bytes, files, left_out, env: env.clone() }))?
+            }
+        };
+        let report = image_report(layer)?;
+        let record = ImageRecord {
+            name: name.clone(),
+            digest,
+            bytes: report.bytes,
+            files: report.files,
+            left_out: report.left_out,
+            imported_at: at,
+            env,
+            layer: key.to_string(),
+        };
+        let _names = self.lock();
+        // Once more, in case somebody took the same image away meanwhile.
+        self.layers.hold(&key, &holder)?;
+        let before = self.read(name)?;
+        self.write(&record)?;
+        if let Some(before) = before.as_ref().filter(|before| before.digest != digest) {
+            self.give_up(&self::holder(before))?;
+        }
+        Ok((record, if before.is_some() { Naming::Moved } else { Naming::New }))
+    }
+
+    pub fn find(&self, name: &ImageName) -> Result<Option<ImageRecord>, ImageError> {
+        Ok(self.read(name)?)
+    }
+
+    /// By name.
+    pub fn list(&self) -> Result<Vec<ImageRecord>, ImageError> {
+        Ok(self.records()?)
+    }
+
+    /// Takes a name away, and the bytes with it if nothing else means them. Refused while boxes use them.
+    pub fn remove(&self, name: &ImageName) -> Result<ImageRecord, ImageError> {
+        let _names = self.lock();
+        let record = self.read(name)?.ok_or_else(|| ImageError::Missing { name: name.clone() })?;
+        let holders = self.key(&record.layer).map(|key| self.layers.holders_of(&key)).unwrap_or_default();
+        let (names, boxes): (Vec<_>, Vec<_>) = holders.into_iter().partition(|held| held.starts_with(HOLDER));
+        if !boxes.is_empty() && names.len() <= 1 {
+            return Err(ImageError::InUse { name: name.clone(), boxes: boxes.len() });
+        }
+        let path = self.path(name);
+        let removed = fs::remove_file(&path).and_then(|()| File::open(&self.directory)?.sync_all());
+        removed.map_err(|error| self.host("remove a name from", error))?;
+        self.give_up(&holder(&record))?;
+        Ok(record)
+    }
+
+    /// Whether any name means this digest.
+    pub fn has(&self, digest: &Digest) -> bool {
+        self.records().is_ok_and(|records| records.iter().any(|record| record.digest == *digest))
+    }
+
+    /// What a reference, `name` or `name@digest`, means here now; `None` if it means nothing.
+    pub(crate) fn look(&self, reference: &str) -> Result<Option<HeldImage>, ProviderError> {
+        let (name, pinned) = match reference.split_once('@') {
+            Some((name, digest)) => (name, Some(digest)),
+            None => (reference, None),
+        };
+        let Ok(name) = name.parse::<ImageName>() else { return Ok(None) };
+        let Some(record) = self.read(&name)? else { return Ok(None) };
+        if let Some(pinned) = pinned.filter(|pinned| record.digest.to_string() != **pinned) {
+            let reason = format!("the name means {} now, and not {pinned}", record.digest);
+            return Err(ProviderError::NoImage { image: reference.to_owned(), reason });
+        }
+        let ImageRecord { digest, layer, env, .. } = record;
+        Ok(Some(HeldImage { reference: reference.to_owned(), digest, layer, env }))
+    }
+
+    /// The image with this digest, whatever the reference means by now; `None` if it is none of this server's, or not any more.
+    pub(crate) fn look_pinned(&self, reference: &str, digest: &str) -> Result<Option<HeldImage>, ProviderError> {
+        let Ok(digest) = digest.parse::<Digest>() else { return Ok(None) };
+        let (key, reference) = (key_of(&digest), reference.to_owned());
+        if let Some(record) = self.records()?.into_iter().find(|record| record.digest == digest) {
+            return Ok(Some(HeldImage { reference, digest, layer: record.layer, env: record.env }));
+        }
+        // No name means it any more, but a box may still hold it.
+        let layer = match self.layers.layer(key.clone()) {
+            Err(ProviderError::NoLayer { .. }) => return Ok(None),
+            layer => layer?,
+        };
+        let env = image_report(layer)?.env;
+        Ok(Some(HeldImage { reference, digest, layer: key.to_string(), env }))
+    }
+
+    /// What an order's image is, held by a box from now on, until the layer store is told that the box has nothing any more.
+    pub(crate) fn hold(
+        &self,
+        reference: &str,
+        pinned: Option<&str>,
+        holder: &str,
+    ) -> Result<Option<HeldImage>, ProviderError> {
+        let _names = self.lock();
+        let found = match pinned {
+            Some(digest) => self.look_pinned(reference, digest)?,
+            None => self.look(reference)?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        let gone = || ProviderError::NoImage { image: reference.to_owned(), reason: "its files are gone".to_owned() };
+        self.layers.hold(&self.key(&found.layer).ok_or_else(gone)?, holder)?;
+        Ok(Some(found))
+    }
+
+    /// The box has nothing any more.
+    pub(crate) fn release(&self, holder: &str) -> Result<(), ProviderError> {
+        self.layers.release(holder)
+    }
+
+    /// Where the root of an image that is held is. Never write there.
+    pub(crate) fn root(&self, image: &HeldImage) -> Result<PathBuf, ProviderError> {
+        let gone =
+            || ProviderError::NoImage { image: image.reference.clone(), reason: "its files are gone".to_owned() };
+        Ok(self.layers.layer(self.key(&image.layer).ok_or_else(gone)?)?.tree)
+    }
+
+    fn key(&self, layer: &str) -> Option<LayerKey> {
+        LayerKey::parse(layer)
+    }
+
+    /// The name no longer holds its layer; if nobody does, it goes now.
+    fn give_up(&self, holder: &str) -> Result<(), ProviderError> {
+        let held = self.layers.held_by(holder);
+        self.layers.release(holder)?;
+        held.iter().try_for_each(|key| self.layers.remove_if_unheld(key))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        // Nothing is behind it but the order of things on the disk.
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, name: &ImageName) -> PathBuf {
+        self.directory.join(format!("{}.json", hex(name)))
+    }
+
+    fn read(&self, name: &ImageName) -> Result<Option<ImageRecord>, ProviderError> {
+        match fs::read(self.path(name)) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| self.host("read", error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.host("read", error)),
+        }
+    }
+
+    fn records(&self) -> Result<Vec<ImageRecord>, ProviderError> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| self.host("list", error))?,
+        };
+        let mut records = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| self.host("list", error))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                match fs::read(&path) {
+                    // Taken away meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    read => {
+                        let record = read.and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+                        records.push(record.map_err(|error| self.host("read", error))?);
+                    }
+                }
+            }
+        }
+        records.sort_by(|one: &ImageRecord, other| one.name.cmp(&other.name));
+        Ok(records)
+    }
+
+    fn write(&self, record: &ImageRecord) -> Result<(), ProviderError> {
+        let written = || -> io::Result<()> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+            let path = self.path(&record.name);
+            let new = path.with_extension("new");
+            let mut file = File::create(&new)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
+            file.sync_all()?;
+            fs::rename(new, path)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        written().map_err(|error| self.host("write a name in", error))
+    }
+
+    fn host(&self, doing: &'static str, source: io::Error) -> ProviderError {
+        stead_box::BoxError::Host { doing, path: self.directory.clone(), source }.into()
+    }
+}
+
+fn image_report(layer: Layer) -> Result<ImageReport, ProviderError> {
+    match layer.report {
+        LayerReport::Image(report) => Ok(report),
+        _ => Err(ProviderError::LayerReport { key: layer.key }),
+    }
+}
+
+fn key_of(digest: &Digest) -> LayerKey {
+    LayerKey::of(KIND, &[digest.as_bytes()])
+}
+
+fn hex(name: &ImageName) -> String {
+    Digest::of(name.as_str().as_bytes()).to_string().trim_start_matches("sha256:").to_owned()
+}
+
+fn holder(record: &ImageRecord) -> String {
+    holder_of(&record.name, &record.digest)
+}
+
+/// A name of its own for what each name means at a time, so that a name that moves holds both until it has moved.
+fn holder_of(name: &ImageName, digest: &Digest) -> String {
+    format!("{HOLDER}{}-{}", &hex(name)[..32], &digest.to_string()["sha256:".len()..][..32])
+}

@@ -1,0 +1,99 @@
+//! Keeping a tree as it is: what was written becomes a layer, or all of it a copy.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use stead_box::BoxError;
+use stead_box::protocol::{Answer, FileAsk, FileStat, ProtocolError};
+use stead_core::SnapshotId;
+use stead_core::rewind::Touched;
+use stead_fs::{Kind, WorkspacePath};
+
+use super::lineage::Durability;
+use super::overlay_box::{LayeredHome, MOST_LAYERS, Margin};
+use super::workspaces::Turn;
+use crate::contract::error::ProviderError;
+use crate::guest::Looked;
+
+/// Of what was written, so many names are taken.
+const MOST_TOUCHED: u64 = 4096;
+
+/// How often, and after which time, a box is asked again whether it is idle.
+const REST_TRIES: u32 = 20;
+const REST_AGAIN: Duration = Duration::from_millis(10);
+
+impl LayeredHome {
+    pub(super) fn keep_as(&self, turn: &mut Turn, snapshot: SnapshotId, margin: Margin) -> Result<(), ProviderError> {
+        let kept = match self.freeze(turn, Durability::Later, margin)? {
+            Some(layers) => layers,
+            None => vec![self.copy(turn)?],
+        };
+        let long = self.lineage()?.layers.len() >= MOST_LAYERS;
+        let shortened = long && self.rest_with_reserve(turn, margin)?;
+        self.workspaces.change(self.id(), Durability::Now, |lineage| {
+            lineage.snapshots.insert(snapshot.to_string(), kept.clone());
+            if shortened {
+                lineage.layers = kept;
+                lineage.generation += 1;
+            }
+        })?;
+        if shortened || !turn.written {
+            turn.stands_on(Some(snapshot));
+        }
+        Ok(())
+    }
+
+    /// Names the layers there are, over which nothing is written.
+    pub(super) fn keep_layers_as(&self, turn: &mut Turn, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        self.workspaces.change(self.id(), Durability::Now, |lineage| {
+            lineage.snapshots.insert(snapshot.to_string(), lineage.layers.clone());
+        })?;
+        turn.kept = Some(snapshot);
+        Ok(())
+    }
+
+    /// Ends the box if nothing would be lost by it. What has just ended there takes a moment to be gone.
+    pub(super) fn rest_soon(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
+        for _ in 0..REST_TRIES {
+            if self.rest(turn)? {
+                return Ok(true);
+            }
+            if self.connect_in(turn)?.list()?.iter().any(|exec| exec.running) {
+                return Ok(false);
+            }
+            std::thread::sleep(REST_AGAIN);
+        }
+        self.rest(turn)
+    }
+
+    /// What the box wrote since the layers were made, and of that what is new since the last look.
+    pub(super) fn look_at(&self, turn: &mut Turn) -> Result<Looked, ProviderError> {
+        if self.lineage()?.bound.is_some() {
+            return Ok(Looked::default());
+        }
+        let (leaves, total) = if turn.written { self.leaves(turn)? } else { (Vec::new(), 0) };
+        turn.clean = total == 0;
+        if turn.clean {
+            return Ok(Looked { touched: None, same: turn.kept });
+        }
+        let now: BTreeMap<String, (Kind, i64)> =
+            leaves.into_iter().map(|(path, stat)| (path.to_string(), (stat.kind, stat.updated_at_millis))).collect();
+        let mut touched = Touched { more: total.saturating_sub(now.len() as u64), ..Touched::default() };
+        for (path, (kind, at)) in &now {
+            if turn.seen.get(path) != Some(at) {
+                let names = if *kind == Kind::Special { &mut touched.removed } else { &mut touched.wrote };
+                names.push(path.clone());
+            }
+        }
+        touched.removed.extend(turn.seen.keys().filter(|path| !now.contains_key(*path)).cloned());
+        turn.seen = now.into_iter().map(|(path, (_, at))| (path, at)).collect();
+        Ok(Looked { touched: Some(touched), same: None })
+    }
+
+    fn leaves(&self, turn: &mut Turn) -> Result<(Vec<(WorkspacePath, FileStat)>, u64), ProviderError> {
+        let nonsense = || BoxError::from(ProtocolError::Unexpected { what: "to a look at what was written" });
+        let (answer, body) = self.connect_in(turn)?.files(FileAsk::Touched { most: MOST_TOUCHED }, None)?;
+        let Answer::Listing { total } = answer else { return Err(nonsense().into()) };
+        Ok((serde_json::from_slice(&body).map_err(|_| nonsense())?, total))
+    }
+}

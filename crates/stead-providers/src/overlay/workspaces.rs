@@ -1,0 +1,306 @@
+//! All workspaces of the provider: made, found again, removed, and what they stand on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use stead_box::OwnerRecord;
+use stead_core::{SnapshotId, WorkspaceId};
+
+use super::boxes::Running;
+use super::directories::{Place, host, make_private};
+use super::lineage::{Durability, LayerRef, Lineage};
+use crate::contract::error::ProviderError;
+use crate::overlay::layer_store::{LayerKey, LayerStore, Retention};
+
+/// How often layers that nobody holds are looked for.
+const COLLECT_EVERY: Duration = Duration::from_secs(300);
+
+pub(crate) struct Workspaces {
+    pub(crate) place: Place,
+    pub(crate) layers: Arc<LayerStore>,
+    /// Of every workspace on the disk, also of another server's.
+    lineages: Mutex<BTreeMap<WorkspaceId, Lineage>>,
+    /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
+    turns: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<Turn>>>>,
+    collected: Mutex<Option<Instant>>,
+    /// Objects on the host that copied records name and that belong to another server, one
+    /// description each.
+    pub(crate) unclaimed: Vec<String>,
+}
+
+/// The box of a workspace, as far as this server knows.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub(crate) running: Option<Arc<dyn Running>>,
+    /// What the box that runs compares with.
+    pub(super) compares_with: Option<Vec<LayerRef>>,
+    /// Whether a box has run over the generation that is written: then there may be something in it.
+    pub(crate) written: bool,
+    /// The snapshot that has the layers as they are, if nothing is written over them.
+    pub(super) kept: Option<SnapshotId>,
+    /// Whether the last look found nothing written over the layers; true only for who looked, while nobody else uses the box.
+    pub(super) clean: bool,
+    /// What was found written when somebody last looked, and when it was.
+    pub(super) seen: BTreeMap<String, i64>,
+}
+
+impl Turn {
+    /// The layers are others now, and nothing is written over them.
+    pub(super) fn stands_on(&mut self, kept: Option<SnapshotId>) {
+        (self.written, self.kept) = (false, kept);
+        self.seen.clear();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these changes by single inserts and removes: a panic elsewhere leaves it whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Workspaces {
+    /// Reads what there is, and removes volumes that nobody stands on any more.
+    pub(crate) fn open(place: Place, layers: Arc<LayerStore>) -> Self {
+        let (mut lineages, mut unclaimed) = (BTreeMap::new(), Vec::new());
+        for name in names(&place.boxes()).unwrap_or_default() {
+            let directory = place.boxes().join(&name);
+            if let (Ok(id), Ok(Some(mut lineage))) = (name.parse(), Lineage::read(&directory)) {
+                match place.take_over(&directory, &mut lineage) {
+                    Ok(foreign) => unclaimed.extend(foreign),
+                    // The lineage keeps its old instance, so the workspace counts as another server's.
+                    Err(error) => unclaimed.push(format!("workspace {name}: {}", error.to_failure().message)),
+                }
+                lineages.insert(id, lineage);
+            }
+        }
+        let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
+        let workspaces = Self { place, layers, lineages, turns, collected, unclaimed };
+        // What cannot be removed now is tried again with the next removal.
+        let _ = workspaces.sweep();
+        workspaces
+    }
+
+    pub(crate) fn turn(&self, id: WorkspaceId) -> Arc<Mutex<Turn>> {
+        lock(&self.turns).entry(id).or_default().clone()
+    }
+
+    /// Reserves the place for a workspace that `describe` describes: all of it, or nothing is left. The box is started when something needs it.
+    pub(crate) fn reserve(
+        &self,
+        id: WorkspaceId,
+        describe: impl FnOnce(&Place) -> Result<Lineage, ProviderError>,
+    ) -> Result<Lineage, ProviderError> {
+        let directory = self.place.directory(id);
+        // What an interrupted attempt left has one of these: the directory is made before everything else, the volume goes last.
+        if directory.exists() || self.place.volume(&id.to_string()).exists() {
+            self.remove(id)?;
+        }
+        make_private(&directory)?;
+        make_private(&self.place.volume(&id.to_string()))?;
+        let made = describe(&self.place).and_then(|lineage| {
+            lineage.write(&directory, Durability::Later).map_err(|error| host("write", &directory, error))?;
+            lock(&self.lineages).insert(id, lineage.clone());
+            Ok(lineage)
+        });
+        if made.is_err() {
+            self.place.ranges.give_back(&id.to_string())?;
+            self.remove(id)?;
+        }
+        made
+    }
+
+    /// Whether the workspace is there; its box is what `find` finds, or started when something needs it.
+    pub(crate) fn adopt(
+        &self,
+        id: WorkspaceId,
+        find: impl FnOnce(&Lineage) -> Result<Option<Arc<dyn Running>>, ProviderError>,
+    ) -> Result<(), ProviderError> {
+        if self.is_of_another(id) || !self.place.volume(&id.to_string()).exists() {
+            return Err(ProviderError::Gone { workspace: id });
+        }
+        let lineage = self.lineage(id).ok_or(ProviderError::Gone { workspace: id })?;
+        let turn = self.turn(id);
+        let mut turn = lock(&turn);
+        turn.written = true;
+        if turn.running.is_none() {
+            turn.running = find(&lineage)?;
+            turn.compares_with = lineage.began_with;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        if self.is_of_another(id) {
+            return Ok(());
+        }
+        let turn = self.turn(id);
+        let mut turn = lock(&turn);
+        let ids = lock(&self.lineages).remove(&id).map(|lineage| lineage.ids);
+        turn.running = None;
+        stead_box::remove(&self.place.directory(id))?;
+        match ids {
+            Some(ids) => self.place.give_back_ids(id, ids)?,
+            None => self.place.ranges.give_back(&id.to_string())?,
+        }
+        self.layers.release(&id.to_string())?;
+        lock(&self.turns).remove(&id);
+        drop(turn);
+        self.sweep()
+    }
+
+    /// Removes volumes that no lineage names and no workspace has, and now and then layers.
+    fn sweep(&self) -> Result<(), ProviderError> {
+        let directory = self.place.volumes();
+        for name in names(&directory).map_err(|error| host("list", &directory, error))? {
+            let Ok(id) = name.parse::<WorkspaceId>() else { continue };
+            let turn = self.turn(id);
+            // Somebody is at work with it: whoever removes it comes by again.
+            let Ok(_turn) = turn.try_lock() else { continue };
+            let wanted = {
+                let lineages = lock(&self.lineages);
+                lineages.contains_key(&id) || lineages.values().any(|lineage| lineage.volumes().contains(name.as_str()))
+            };
+            // A workspace that is just being made has its directory first.
+            if !wanted && !self.place.directory(id).exists() {
+                stead_box::remove(&directory.join(&name))?;
+                lock(&self.turns).remove(&id);
+            }
+        }
+        let mut collected = lock(&self.collected);
+        if collected.is_none_or(|last| last.elapsed() > COLLECT_EVERY) {
+            *collected = Some(Instant::now());
+            drop(collected);
+            self.layers.collect(Retention::default())?;
+        }
+        Ok(())
+    }
+
+    /// Proven by what is written in its directory, never guessed from a name.
+    fn is_of_another(&self, id: WorkspaceId) -> bool {
+        let instance = match self.lineage(id) {
+            Some(lineage) => Some(lineage.instance),
+            None => OwnerRecord::read(&self.place.directory(id)).ok().flatten().map(|record| record.instance),
+        };
+        instance.is_some_and(|instance| instance != self.place.instance)
+    }
+
+    pub(crate) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
+        let boxes = self.place.boxes();
+        let names = names(&boxes).map_err(|error| host("list", &boxes, error))?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).filter(|id| !self.is_of_another(*id)).collect())
+    }
+
+    pub(crate) fn lineage(&self, id: WorkspaceId) -> Option<Lineage> {
+        lock(&self.lineages).get(&id).cloned()
+    }
+
+    /// Changes a lineage, in memory and then on the disk; if the disk refuses, not at all. The caller has the workspace's turn.
+    pub(crate) fn change(
+        &self,
+        id: WorkspaceId,
+        durability: Durability,
+        change: impl FnOnce(&mut Lineage),
+    ) -> Result<Lineage, ProviderError> {
+        self.change_among(id, durability, |lineages| {
+            lineages.get_mut(&id).map(change);
+        })?;
+        self.lineage(id).ok_or(ProviderError::Gone { workspace: id })
+    }
+
+    /// [`Self::change`] that may read the lineages of other workspaces. It changes this one's alone.
+    fn change_among<T>(
+        &self,
+        id: WorkspaceId,
+        durability: Durability,
+        change: impl FnOnce(&mut BTreeMap<WorkspaceId, Lineage>) -> T,
+    ) -> Result<T, ProviderError> {
+        let (before, after, changed) = {
+            let mut lineages = lock(&self.lineages);
+            let gone = || ProviderError::Gone { workspace: id };
+            let before = lineages.get(&id).cloned().ok_or_else(gone)?;
+            let changed = change(&mut lineages);
+            (before, lineages.get(&id).cloned().ok_or_else(gone)?, changed)
+        };
+        let directory = self.place.directory(id);
+        if (before != after || durability == Durability::Now)
+            && let Err(error) = after.write(&directory, durability)
+        {
+            lock(&self.lineages).insert(id, before);
+            return Err(host("write", &directory, error));
+        }
+        Ok(changed)
+    }
+
+    /// Holds the shared layers of a snapshot for this workspace; `false` if there is no such snapshot.
+    pub(super) fn hold_snapshot(&self, id: WorkspaceId, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        let Some(layers) = find_snapshot(&lock(&self.lineages), snapshot) else { return Ok(false) };
+        for layer in &layers {
+            if let LayerRef::Shared { key } = layer
+                && let Some(key) = LayerKey::parse(key)
+            {
+                self.layers.hold(&key, &id.to_string())?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes the layers of a snapshot this workspace's own, in memory and on the disk or not at all;
+    /// `false` if there is no such snapshot. `given_up` generations of the volume, those written over
+    /// the old layers, are no longer used. The caller has the workspace's turn and has called
+    /// [`Self::hold_snapshot`].
+    pub(super) fn stand_on(&self, id: WorkspaceId, snapshot: SnapshotId, given_up: u32) -> Result<bool, ProviderError> {
+        // Found and named in one step: between them another workspace could let go of the volumes.
+        self.change_among(id, Durability::Now, |lineages| {
+            let Some(layers) = find_snapshot(lineages, snapshot) else { return false };
+            if let Some(lineage) = lineages.get_mut(&id) {
+                lineage.layers = layers;
+                lineage.generation += given_up;
+            }
+            true
+        })
+    }
+
+    /// The generations of a volume that some lineage names.
+    pub(super) fn kept_generations(&self, id: WorkspaceId) -> Vec<u32> {
+        let own = id.to_string();
+        let number = |layer: &LayerRef| match layer {
+            LayerRef::Generation { volume, number, .. } if *volume == own => Some(*number),
+            _ => None,
+        };
+        lock(&self.lineages).values().flat_map(Lineage::refs).filter_map(number).collect()
+    }
+}
+
+impl Workspaces {
+    /// The directories beside a volume that some lineage names.
+    pub(super) fn named_beside(&self, id: WorkspaceId) -> Vec<u32> {
+        let own = id.to_string();
+        let number = |layer: &LayerRef| match layer {
+            LayerRef::Beside { volume, number } if *volume == own => Some(*number),
+            _ => None,
+        };
+        lock(&self.lineages).values().flat_map(Lineage::refs).filter_map(number).collect()
+    }
+}
+
+/// The layers of a snapshot, whichever workspace kept it.
+fn find_snapshot(lineages: &BTreeMap<WorkspaceId, Lineage>, snapshot: SnapshotId) -> Option<Vec<LayerRef>> {
+    let name = snapshot.to_string();
+    lineages.values().find_map(|lineage| lineage.snapshots.get(&name)).cloned()
+}
+
+/// The names in a directory; none if there is no directory.
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}

@@ -1,0 +1,147 @@
+//! A Podman box whose tree is copied, as the workspace over it needs it.
+
+use std::fs::{self, File};
+use std::io;
+use std::sync::Arc;
+
+use stead_box::protocol::FileAsk;
+use stead_box::{BoxError, Connection};
+use stead_core::box_facts::BoxFacts;
+use stead_core::capability::LimitKind;
+use stead_core::config::ProviderName;
+use stead_core::event::StepReport;
+use stead_core::rewind::{Point, Points, Unkept};
+use stead_core::{SnapshotId, WorkspaceId};
+use stead_fs::patch::Patch;
+
+use super::box_records::{self, Place};
+use crate::contract::error::ProviderError;
+use crate::contract::workspace::PointOrder;
+use crate::guest::{BoxHome, Fill, HostMounts, Looked, Scratch, TarStore, stamp_of, tars};
+use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
+
+pub(super) struct PodmanHome {
+    pub(super) id: WorkspaceId,
+    pub(super) place: Arc<Place>,
+    pub(super) enforced_limits: Vec<LimitKind>,
+    pub(super) made: BoxFacts,
+    pub(super) started_anew: bool,
+}
+
+impl BoxHome for PodmanHome {
+    fn provider(&self) -> ProviderName {
+        ProviderName::Podman
+    }
+
+    fn enforced_limits(&self) -> Vec<LimitKind> {
+        self.enforced_limits.clone()
+    }
+
+    fn made(&self) -> BoxFacts {
+        self.made.clone()
+    }
+
+    fn connect(&self) -> Result<Connection, BoxError> {
+        self.place.connect(self.id)
+    }
+
+    fn started_anew(&self) -> bool {
+        self.started_anew
+    }
+
+    fn scratch(&self) -> &Scratch {
+        self.place.scratch()
+    }
+
+    fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
+        tars::draft(self, key)
+    }
+
+    fn lay(&self, layer: &Layer) -> Result<(), ProviderError> {
+        tars::lay(self, layer)
+    }
+
+    fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
+        tars::fill(self, fill)
+    }
+
+    fn place(&self, _path: &str, _text: &str) -> Result<bool, ProviderError> {
+        Ok(false)
+    }
+
+    fn host_mounts(&self) -> Option<&dyn HostMounts> {
+        None
+    }
+
+    fn begin(&self) -> Result<(), ProviderError> {
+        Ok(tars::begin(self)?)
+    }
+
+    fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        Ok(tars::keep(self, &snapshot.to_string())?)
+    }
+
+    fn look(&self) -> Result<Looked, ProviderError> {
+        Ok(Looked::default())
+    }
+
+    fn ends_for_a_snapshot(&self) -> bool {
+        false
+    }
+
+    fn stamp(&self) -> Result<Option<String>, BoxError> {
+        stamp_of(self.connect()?.files(FileAsk::Stamp, None)?)
+    }
+
+    fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
+        if order.points < Points::Copies {
+            return Ok(Point::Unkept(Unkept::Copy));
+        }
+        self.snapshot(order.snapshot)?;
+        Ok(Point::Kept(order.snapshot))
+    }
+
+    fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError> {
+        Ok(self.place.snapshots(self.id).map_err(BoxError::Lost)?)
+    }
+
+    fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError> {
+        for snapshot in snapshots {
+            let path = self.place.snapshot(self.id, &snapshot.to_string()).map_err(BoxError::Lost)?;
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(BoxError::Lost(error).into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        Ok(tars::restore(self, snapshot)?)
+    }
+
+    fn compare(&self) -> Result<Patch, BoxError> {
+        tars::compare(self)
+    }
+}
+
+impl TarStore for PodmanHome {
+    fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError> {
+        let path = self.place.snapshot(self.id, name).map_err(BoxError::Lost)?;
+        let new = path.with_extension("tar.new");
+        let file = File::create(&new).map_err(BoxError::Lost)?;
+        write(&file)?;
+        let named = file.sync_all().and_then(|()| fs::rename(&new, &path));
+        // The directory of snapshots may be new itself.
+        let parents = path.ancestors().skip(1).take(2);
+        named.and_then(|()| parents.into_iter().try_for_each(box_records::sync)).map_err(BoxError::Lost)
+    }
+
+    fn kept(&self, name: &str) -> io::Result<File> {
+        self.place.snapshot(self.id, name).and_then(File::open)
+    }
+
+    fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {
+        self.place.find_snapshot(snapshot)
+    }
+}
