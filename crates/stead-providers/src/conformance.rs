@@ -48,6 +48,7 @@ pub async fn check(provider: &dyn Provider, first_bits: u128) -> Result<(), Viol
     suite.unrecorded_changes_never_happened().await?;
     suite.failing_tool_changes_nothing().await?;
     suite.capabilities_are_true().await?;
+    suite.warm_boxes_are_claimed_once().await?;
     suite.actions_are_whole_or_refused().await?;
     suite.snapshots_put_back_what_they_kept().await?;
     suite.stamps_tell_every_change().await?;
@@ -145,6 +146,10 @@ impl Suite<'_> {
     async fn capabilities_are_true(&self) -> Result<(), Violation> {
         let workspace = self.create(7).await?;
         let offered = self.provider.capabilities().tools;
+        let promise = "git runs in the box exactly if the capabilities say so";
+        hold(promise, workspace.git().is_some() == offered.contains(&ToolName::Git), "they disagree")?;
+        let promise = "commands run in the box exactly if the capabilities say so";
+        hold(promise, workspace.execs().is_some() == offered.contains(&ToolName::Bash), "they disagree")?;
         // `git` is the engine's: it needs the mirrors, and of the box only that it runs commands.
         for tool in ToolName::ALL.iter().filter(|tool| **tool != ToolName::Git) {
             let done = call(&*workspace, *tool, json!({})).await;
@@ -153,6 +158,21 @@ impl Suite<'_> {
             hold(promise, unavailable != offered.contains(tool), tool.as_str())?;
         }
         self.remove(7).await
+    }
+
+    async fn warm_boxes_are_claimed_once(&self) -> Result<(), Violation> {
+        let Some(warm) = self.provider.warm_boxes() else { return Ok(()) };
+        let order = self.order(12);
+        let shape = ok("a warm box has a shape", warm.shape(&order).await)?;
+        let again = ok("a warm box has a shape", warm.shape(&self.order(13)).await)?;
+        hold("the shape depends on image and disk alone", shape == again, format!("{shape} and {again}"))?;
+        ok("a warm box is started", warm.warm(&order).await)?;
+        let workspace = ok("a warm box is claimed", warm.claim(&order).await)?;
+        write(&*workspace, "mine.txt", "mine").await.publish();
+        let promise = "a claimed box is a workspace like any other";
+        hold(promise, read(&*workspace, "mine.txt").await.as_deref() == Some("mine"), "a write is not read back")?;
+        hold("a box is claimed once", warm.claim(&order).await.is_err(), "it was given to a second session")?;
+        self.remove(12).await
     }
 
     async fn actions_are_whole_or_refused(&self) -> Result<(), Violation> {

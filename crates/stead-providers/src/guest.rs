@@ -19,7 +19,7 @@ mod workspace;
 pub(crate) use box_home::{BoxHome, Fill, HostMounts, Looked, MountOrder, stamp_of};
 pub(crate) use scratch::{Scratch, ScratchDirectory};
 pub(crate) use tars::{TarStore, patch_of, send};
-pub(crate) use workspace::BoxedWorkspace;
+pub(crate) use workspace::GuestWorkspace;
 
 use stead_box::Held;
 use stead_core::capability::LimitKind;

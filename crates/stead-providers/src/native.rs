@@ -22,10 +22,10 @@ use stead_core::registry::Side;
 use crate::contract::error::ProviderError;
 use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes, WorkspaceUsage};
 use crate::contract::workspace::Workspace;
-use crate::guest::{BoxedWorkspace, limit_kinds, off_thread};
+use crate::guest::{GuestWorkspace, limit_kinds, off_thread};
 use crate::overlay::images::Images;
 use crate::overlay::layer_store::LayerStore;
-use crate::overlay::{Boxes, LayeredHome, Lineage, Place, Running, Workspaces};
+use crate::overlay::{Boxes, Directories, Lineage, OverlayBox, Running, Workspaces};
 pub use box_root::NativeConfig;
 use boxes::{NativeBox, NativeBoxes};
 use spares::Spares;
@@ -41,7 +41,7 @@ impl NativeProvider {
     /// `layers` may be shared with other providers of the same server.
     pub fn new(config: NativeConfig, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
         let instances = (config.instance.clone(), config.former_instances.clone());
-        let place = Place::new(config.home.clone(), instances, config.home.join("uids"));
+        let place = Directories::new(config.home.clone(), instances, config.home.join("uids"));
         let workspaces = Arc::new(Workspaces::open(place, layers));
         let spares = Spares::new(config.init.clone(), config.home.join("spares"));
         let boxes = NativeBoxes { init: config.init.clone(), workspaces: workspaces.clone(), images, spares };
@@ -49,10 +49,10 @@ impl NativeProvider {
     }
 
     fn workspace(&self, order: &CreateOrder) -> Arc<dyn Workspace> {
-        Arc::new(BoxedWorkspace::new(self.home(order)))
+        Arc::new(GuestWorkspace::new(self.home(order)))
     }
 
-    fn home(&self, order: &CreateOrder) -> LayeredHome {
+    fn home(&self, order: &CreateOrder) -> OverlayBox {
         let (workspaces, turn) = (self.workspaces.clone(), self.workspaces.turn(order.workspace));
         let started_anew = turn.lock().is_ok_and(|turn| turn.running.is_none());
         let asked = [
@@ -76,7 +76,7 @@ impl NativeProvider {
             allowances: Some(if stead_box::runs_as_root() { Allowances::Own } else { Allowances::Shared }),
         };
         let boxes: Arc<dyn Boxes> = self.boxes.clone();
-        LayeredHome { order: order.clone(), workspaces, boxes, turn, promised, made, started_anew }
+        OverlayBox { order: order.clone(), workspaces, boxes, turn, promised, made, started_anew }
     }
 }
 

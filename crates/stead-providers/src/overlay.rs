@@ -18,7 +18,7 @@ mod warm;
 mod workspaces;
 
 pub(crate) use boxes::{Boxes, Restart, Running};
-pub(crate) use directories::{Place, limits};
+pub(crate) use directories::{Directories, limits};
 pub(crate) use lineage::{LayerRef, Lineage};
-pub(crate) use overlay_box::LayeredHome;
+pub(crate) use overlay_box::OverlayBox;
 pub(crate) use workspaces::Workspaces;

@@ -35,18 +35,18 @@ use stead_fs::Digest;
 use crate::contract::error::ProviderError;
 use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, Tell, WarmBoxes, WorkspaceUsage};
 use crate::contract::workspace::Workspace;
-use crate::guest::{BoxedWorkspace, limit_kinds, off_thread};
+use crate::guest::{GuestWorkspace, limit_kinds, off_thread};
 use crate::overlay::images::Images;
 use crate::overlay::layer_store::LayerStore;
-use crate::overlay::{self, LayeredHome, Workspaces, limits};
+use crate::overlay::{self, OverlayBox, Workspaces, limits};
 pub use address::PodmanTarget;
-use box_records::{Place, Record};
+use box_records::{BoxRecords, Record};
 use boxes::PodmanBoxes;
 use client::Client;
-use copied_box::PodmanHome;
+use copied_box::CopiedBox;
 use image::Image;
 pub use image::Pull;
-use orphan_containers::Late;
+use orphan_containers::OrphanContainers;
 use pull::Pulls;
 use start::{Podman, env};
 use tunnel::Tunnel;
@@ -98,13 +98,14 @@ impl PodmanProvider {
     pub fn new(config: PodmanConfig, images: Arc<Images>) -> Self {
         let tunnel = Tunnel::new(config.home.join("ssh.sock"));
         let client = Arc::new(Client::new(config.target.resolve(), tunnel));
-        let late = Arc::new(Late::new(config.home.join("late"), config.instance.clone(), client.clone()));
-        let place = Arc::new(Place::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
+        let orphans =
+            Arc::new(OrphanContainers::new(config.home.join("late"), config.instance.clone(), client.clone()));
+        let place = Arc::new(BoxRecords::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
         let unclaimed = place.disown(&config.former_instances);
         let instances = (config.instance.clone(), config.former_instances.clone());
-        let layered = overlay::Place::new(config.home.clone(), instances, config.uids.clone());
+        let layered = overlay::Directories::new(config.home.clone(), instances, config.uids.clone());
         let workspaces = Arc::new(Workspaces::open(layered, images.layers().clone()));
-        let podman = Arc::new(Podman { config, client, place, late, workspaces, shares: OnceLock::new() });
+        let podman = Arc::new(Podman { config, client, place, orphans, workspaces, shares: OnceLock::new() });
         let boxes = Arc::new(PodmanBoxes(podman.clone()));
         Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default(), unclaimed }
     }
@@ -134,17 +135,17 @@ impl PodmanProvider {
     fn workspace(&self, order: &CreateOrder, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
         let (id, started_anew) = (order.workspace, taken == Taken::Started);
         if record.layered {
-            return Arc::new(BoxedWorkspace::new(LayeredHome { started_anew, ..self.layered(order, record) }));
+            return Arc::new(GuestWorkspace::new(OverlayBox { started_anew, ..self.layered(order, record) }));
         }
         let (place, made) = (self.podman.place.clone(), self.made(record));
         let enforced_limits = limit_kinds(record.held);
-        Arc::new(BoxedWorkspace::new(PodmanHome { id, place, enforced_limits, made, started_anew }))
+        Arc::new(GuestWorkspace::new(CopiedBox { id, place, enforced_limits, made, started_anew }))
     }
 
     /// The workspace of a box whose tree is made of layers; what holds of its limits is promised to hold again when it is started again.
-    fn layered(&self, order: &CreateOrder, record: &Record) -> LayeredHome {
+    fn layered(&self, order: &CreateOrder, record: &Record) -> OverlayBox {
         let workspaces = self.podman.workspaces.clone();
-        LayeredHome {
+        OverlayBox {
             order: order.clone(),
             turn: workspaces.turn(order.workspace),
             workspaces,
@@ -328,7 +329,7 @@ impl Provider for PodmanProvider {
         if let Some(record) = self.podman.place.read(workspace)? {
             if record.runtime.is_none() {
                 self.podman
-                    .late
+                    .orphans
                     .note(&record.container)
                     .map_err(|error| box_records::host("write below", &self.podman.config.home, error))?;
             }
@@ -336,12 +337,12 @@ impl Provider for PodmanProvider {
         }
         let podman = self.podman.clone();
         off_thread(move || podman.sweep(workspace)).await?;
-        self.podman.late.watch();
+        self.podman.orphans.watch();
         self.images.release(&workspace.to_string())
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
-        self.podman.late.watch();
+        self.podman.orphans.watch();
         let place = self.podman.place.clone();
         off_thread(move || place.list()).await
     }

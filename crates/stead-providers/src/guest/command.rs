@@ -12,7 +12,7 @@ use stead_core::plan::WORKSPACE_ROOT;
 
 use super::arguments::{Capture, Command};
 use super::box_home::BoxHome;
-use super::mux_client::Line;
+use super::mux_client::MuxClient;
 use super::reply::{answered, broken};
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::ToolDone;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SETUP_TAIL_BYTES: usize = 4_096;
 
 /// Runs the command of a tool call. One that fails is a result; only a box that fails is an error.
-pub(super) async fn run(line: &Line, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
+pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
     let kept_bytes = match command.capture {
         Capture::Kept => limits.output_bytes,
         Capture::Dropped => 0,
@@ -43,7 +43,7 @@ pub(super) async fn run(line: &Line, exec: String, command: Command, limits: &To
     let ask = Ask::Run { order: Box::new(order), then: AfterRun::Forget };
     let patience = Duration::from_millis(command.timeout_ms) + PATIENCE;
     let silent = |_| Err(BoxError::Lost(std::io::ErrorKind::TimedOut.into()));
-    let said = tokio::time::timeout(patience, line.ask(ask, input.as_bytes())).await.unwrap_or_else(silent);
+    let said = tokio::time::timeout(patience, client.ask(ask, input.as_bytes())).await.unwrap_or_else(silent);
     let finished = match said.and_then(Finished::read) {
         Ok(finished) => finished,
         Err(error) => return broken(&error),

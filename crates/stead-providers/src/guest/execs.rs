@@ -15,8 +15,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::box_home::BoxHome;
 use super::command::shown;
-use super::mux_client::{Alone, Frames, Line, connect};
-use super::output_cache::{Chunk, Remembered};
+use super::mux_client::{Alone, Frames, MuxClient, connect};
+use super::output_cache::{Chunk, OutputCache};
 use super::reply::chain;
 use crate::contract::execs::{
     AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream,
@@ -31,15 +31,15 @@ const PIECE: usize = 256 << 10;
 /// Between two attempts to give a command what it does not read.
 const FEED_AGAIN: Duration = Duration::from_millis(10);
 
-pub(super) struct BoxedExecs {
+pub(super) struct GuestExecs {
     home: Arc<dyn BoxHome>,
-    line: Arc<Line>,
-    remembered: Remembered,
+    client: Arc<MuxClient>,
+    output_cache: OutputCache,
 }
 
-impl BoxedExecs {
-    pub(super) fn new(home: Arc<dyn BoxHome>, line: Arc<Line>) -> Self {
-        Self { home, line, remembered: Remembered::default() }
+impl GuestExecs {
+    pub(super) fn new(home: Arc<dyn BoxHome>, client: Arc<MuxClient>) -> Self {
+        Self { home, client, output_cache: OutputCache::default() }
     }
 
     /// Takes over from the box what it keeps of commands that have ended, so that it can be ended without a reader losing anything.
@@ -48,7 +48,7 @@ impl BoxedExecs {
         for status in execs.into_iter().filter(|status| !status.running) {
             let Ok(exec) = status.exec.parse() else { continue };
             if let Ok(chunks) = self.drain(exec).await {
-                self.remembered.keep(exec, chunks);
+                self.output_cache.keep(exec, chunks);
                 // Were it not forgotten, the box would only be found at work.
                 let _ = alone.ask(Ask::Forget { exec: status.exec }).await;
             }
@@ -75,7 +75,7 @@ impl BoxedExecs {
     }
 
     async fn done(&self, exec: ExecId, ask: Ask) -> Result<(), ExecError> {
-        self.line.ask(ask, &[]).await.map(drop).map_err(|error| exec_error(exec, error))
+        self.client.ask(ask, &[]).await.map(drop).map_err(|error| exec_error(exec, error))
     }
 }
 
@@ -136,25 +136,25 @@ fn exec_error(exec: ExecId, error: BoxError) -> ExecError {
 }
 
 #[async_trait]
-impl Execs for BoxedExecs {
+impl Execs for GuestExecs {
     async fn start(&self, exec: ExecId, wanted: ExecOrder, output_bytes: u64) -> Result<(), ExecError> {
         let ask = Ask::Exec(order(exec, &wanted, output_bytes));
-        self.line.ask(ask, &wanted.stdin).await.map(drop).map_err(|error| exec_error(exec, error))
+        self.client.ask(ask, &wanted.stdin).await.map(drop).map_err(|error| exec_error(exec, error))
     }
 
     async fn run(&self, exec: ExecId, wanted: ExecOrder, output_bytes: u64) -> Result<ExecEnd, ExecError> {
         let ask = Ask::Run { order: order(exec, &wanted, output_bytes), then: AfterRun::Keep };
-        end(exec, self.line.ask(ask, &wanted.stdin).await.map_err(|error| exec_error(exec, error))?)
+        end(exec, self.client.ask(ask, &wanted.stdin).await.map_err(|error| exec_error(exec, error))?)
     }
 
     async fn wait(&self, exec: ExecId) -> Result<ExecEnd, ExecError> {
         let ask = Ask::Wait { exec: exec.to_string() };
-        end(exec, self.line.ask(ask, &[]).await.map_err(|error| exec_error(exec, error))?)
+        end(exec, self.client.ask(ask, &[]).await.map_err(|error| exec_error(exec, error))?)
     }
 
     async fn follow(&self, exec: ExecId, after: u64) -> Result<Box<dyn Following>, ExecError> {
-        let _used = self.line.use_box().await;
-        if let Some(reader) = self.remembered.reader(exec, after) {
+        let _used = self.client.use_box().await;
+        if let Some(reader) = self.output_cache.reader(exec, after) {
             return Ok(Box::new(reader));
         }
         Ok(Box::new(self.attach(exec, after).await?))
@@ -166,7 +166,7 @@ impl Execs for BoxedExecs {
             let piece = &left[..left.len().min(PIECE)];
             let last = end == InputEnd::Last && piece.len() == left.len();
             let ask = Ask::Input { exec: exec.to_string(), end: last };
-            let taken = match self.line.ask(ask, piece).await.map_err(|error| exec_error(exec, error))? {
+            let taken = match self.client.ask(ask, piece).await.map_err(|error| exec_error(exec, error))? {
                 (Answer::Accepted { bytes }, _) => usize::try_from(bytes).unwrap_or(usize::MAX).min(piece.len()),
                 _ => 0,
             };
@@ -186,7 +186,7 @@ impl Execs for BoxedExecs {
     }
 
     async fn signal(&self, exec: ExecId, signal: i32) -> Result<(), ExecError> {
-        match self.line.ask(Ask::Signal { exec: exec.to_string(), signal }, &[]).await {
+        match self.client.ask(Ask::Signal { exec: exec.to_string(), signal }, &[]).await {
             Ok(_) => Ok(()),
             Err(BoxError::Guest(GuestError { kind: GuestErrorKind::InvalidSignal, .. })) => {
                 Err(ExecError::NoSignal { signal })
@@ -204,7 +204,7 @@ impl Execs for BoxedExecs {
     }
 
     async fn at_work(&self) -> Result<AtWork, ExecError> {
-        let said = self.line.ask(Ask::List, &[]).await;
+        let said = self.client.ask(Ask::List, &[]).await;
         match said.map_err(|error| ExecError::Lost { reason: chain(&error) })? {
             (Answer::Execs { execs, processes }, _) => {
                 let known = execs.into_iter().filter_map(|status| {

@@ -30,7 +30,7 @@ const ALONE_WITHIN: Duration = Duration::from_secs(2);
 
 type Said = (Answer, Vec<u8>);
 
-pub(super) struct Line {
+pub(super) struct MuxClient {
     home: Arc<dyn BoxHome>,
     wire: tokio::sync::Mutex<Option<Arc<Wire>>>,
     /// Shared by whoever is about to ask the box something; held alone by who is about to end it. Once asked, the box itself knows that it is not idle.
@@ -61,7 +61,7 @@ impl Drop for Wire {
     }
 }
 
-impl Line {
+impl MuxClient {
     pub(super) fn new(home: Arc<dyn BoxHome>) -> Self {
         Self { home, wire: tokio::sync::Mutex::default(), gate: RwLock::default() }
     }
@@ -79,7 +79,7 @@ impl Line {
     /// The box for whoever asks alone, if nobody else uses it for long; what is asked from then on waits.
     pub(super) async fn alone(&self) -> Option<Alone<'_>> {
         let guard = tokio::time::timeout(ALONE_WITHIN, self.gate.write()).await.ok()?;
-        Some(Alone { line: self, _guard: guard })
+        Some(Alone { client: self, _guard: guard })
     }
 
     /// Asks, and waits for the one answer. A refusal is an error.
@@ -117,18 +117,18 @@ impl Line {
 
 /// Nobody else asks the box anything.
 pub(super) struct Alone<'a> {
-    line: &'a Line,
+    client: &'a MuxClient,
     _guard: RwLockWriteGuard<'a, ()>,
 }
 
 impl Alone<'_> {
     pub(super) async fn ask(&self, ask: Ask) -> Result<Said, BoxError> {
-        hear(self.line.send(ask, &[]).await?).await
+        hear(self.client.send(ask, &[]).await?).await
     }
 
     /// The box may have been ended: the next question is asked on a new connection.
     pub(super) async fn hang_up(self) {
-        self.line.reconnect().await;
+        self.client.reconnect().await;
     }
 }
 

@@ -19,13 +19,13 @@ pub(super) struct Chunk {
 }
 
 #[derive(Default)]
-pub(super) struct Remembered(Mutex<VecDeque<(ExecId, Arc<[Chunk]>)>>);
+pub(super) struct OutputCache(Mutex<VecDeque<(ExecId, Arc<[Chunk]>)>>);
 
 fn size(chunks: &[Chunk]) -> usize {
     chunks.iter().map(|chunk| chunk.bytes.len()).sum()
 }
 
-impl Remembered {
+impl OutputCache {
     pub(super) fn keep(&self, exec: ExecId, chunks: Vec<Chunk>) {
         // Whole entries come and go: a panic elsewhere leaves it whole.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

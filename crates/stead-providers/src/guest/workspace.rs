@@ -25,8 +25,8 @@ use stead_fs::tools::FileTool;
 use stead_fs::{Content, Digest, Entry, FsError, Listing, WorkspacePath};
 
 use super::box_home::{BoxHome, MountOrder, mounts_fill};
-use super::execs::BoxedExecs;
-use super::mux_client::Line;
+use super::execs::GuestExecs;
+use super::mux_client::MuxClient;
 use super::reply::{broken, failed, fs_error, operate_error};
 use super::{arguments, command, evaluate, git, off_thread};
 use crate::contract::error::{OperateError, ProviderError};
@@ -45,26 +45,26 @@ pub(super) const MOST_BYTES: u64 = 64 << 30;
 /// A file tool that takes longer is ended.
 const TOOL_TIMEOUT_MS: u64 = 60_000;
 
-pub(crate) struct BoxedWorkspace {
+pub(crate) struct GuestWorkspace {
     inner: Arc<Inner>,
-    line: Arc<Line>,
-    execs: BoxedExecs,
+    client: Arc<MuxClient>,
+    execs: GuestExecs,
 }
 
 pub(super) struct Inner {
     home: Arc<dyn BoxHome>,
 }
 
-impl BoxedWorkspace {
+impl GuestWorkspace {
     pub(crate) fn new(home: impl BoxHome) -> Self {
         let home: Arc<dyn BoxHome> = Arc::new(home);
-        let line = Arc::new(Line::new(home.clone()));
-        let execs = BoxedExecs::new(home.clone(), line.clone());
-        Self { inner: Arc::new(Inner { home }), line, execs }
+        let client = Arc::new(MuxClient::new(home.clone()));
+        let execs = GuestExecs::new(home.clone(), client.clone());
+        Self { inner: Arc::new(Inner { home }), client, execs }
     }
 
     async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
-        let _used = self.line.use_box().await;
+        let _used = self.client.use_box().await;
         self.with_alone(work).await
     }
 
@@ -92,23 +92,23 @@ impl BoxedWorkspace {
             }
         };
         match parsed {
-            Ok(command) => command::run(&self.line, order.call.to_string(), command, &order.limits).await,
+            Ok(command) => command::run(&self.client, order.call.to_string(), command, &order.limits).await,
             Err(message) => failed("invalid_argument", message, None),
         }
     }
 }
 
-impl BoxedWorkspace {
+impl GuestWorkspace {
     /// Takes over what the box only remembers, where a snapshot ends a box that has nothing else to do.
     async fn let_rest(&self) {
-        let Some(alone) = self.line.alone().await else { return };
+        let Some(alone) = self.client.alone().await else { return };
         if self.with_alone(|inner| inner.home.ends_for_a_snapshot()).await == Some(true) {
             self.execs.remember_ended(&alone).await;
         }
     }
 
     async fn keep_point(&self, order: PointOrder) -> Result<(Option<Touched>, Point), ProviderError> {
-        let Some(alone) = self.line.alone().await else { return Ok((None, Point::Unkept(Unkept::AtWork))) };
+        let Some(alone) = self.client.alone().await else { return Ok((None, Point::Unkept(Unkept::AtWork))) };
         let interrupted = || ProviderError::Interrupted;
         let looked = self.with_alone(|inner| inner.home.look()).await.ok_or_else(interrupted)??;
         if let Some(snapshot) = looked.same {
@@ -357,7 +357,7 @@ fn interrupted() -> BoxError {
 }
 
 #[async_trait]
-impl Workspace for BoxedWorkspace {
+impl Workspace for GuestWorkspace {
     fn made(&self) -> BoxFacts {
         self.inner.home.made()
     }
@@ -386,7 +386,7 @@ impl Workspace for BoxedWorkspace {
         }
         let placement = self.with(|inner| inner.operate(order)).await.ok_or(OperateError::Interrupted)?;
         if ends {
-            self.line.reconnect().await;
+            self.client.reconnect().await;
         }
         let placement = placement?;
         Ok(Done { placement, ..Done::nothing() })
@@ -459,7 +459,7 @@ impl Workspace for BoxedWorkspace {
 }
 
 #[async_trait]
-impl BoxGit for BoxedWorkspace {
+impl BoxGit for GuestWorkspace {
     async fn run(&self, order: GitOrder) -> Result<GitRan, ProviderError> {
         let ran = self.with(|inner| git::run(&*inner.home, order)).await;
         ran.unwrap_or(Err(ProviderError::Interrupted))

@@ -17,7 +17,7 @@ use crate::contract::error::ProviderError;
 use crate::guest::Scratch;
 use crate::overlay::layer_store::{LayerKey, LayerStore};
 
-pub(crate) struct Place {
+pub(crate) struct Directories {
     pub(crate) home: PathBuf,
     /// Which server this is. Boxes of another are never touched.
     pub(crate) instance: String,
@@ -28,7 +28,7 @@ pub(crate) struct Place {
     pub(crate) root: bool,
 }
 
-impl Place {
+impl Directories {
     /// `uids` may be shared with other providers of this host: no two boxes have the same ids.
     pub(crate) fn new(home: PathBuf, (instance, former): (String, Vec<String>), uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));

@@ -10,7 +10,7 @@ use stead_core::rewind::Touched;
 use stead_fs::{Kind, WorkspacePath};
 
 use super::lineage::Durability;
-use super::overlay_box::{LayeredHome, MOST_LAYERS, Margin};
+use super::overlay_box::{MOST_LAYERS, Margin, OverlayBox};
 use super::workspaces::Turn;
 use crate::contract::error::ProviderError;
 use crate::guest::Looked;
@@ -22,7 +22,7 @@ const MOST_TOUCHED: u64 = 4096;
 const REST_TRIES: u32 = 20;
 const REST_AGAIN: Duration = Duration::from_millis(10);
 
-impl LayeredHome {
+impl OverlayBox {
     pub(super) fn keep_as(&self, turn: &mut Turn, snapshot: SnapshotId, margin: Margin) -> Result<(), ProviderError> {
         let kept = match self.freeze(turn, Durability::Later, margin)? {
             Some(layers) => layers,

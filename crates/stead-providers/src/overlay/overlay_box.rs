@@ -55,7 +55,7 @@ impl Margin {
     }
 }
 
-pub(crate) struct LayeredHome {
+pub(crate) struct OverlayBox {
     pub(crate) order: CreateOrder,
     pub(crate) workspaces: Arc<Workspaces>,
     pub(crate) boxes: Arc<dyn Boxes>,
@@ -67,7 +67,7 @@ pub(crate) struct LayeredHome {
     pub(crate) started_anew: bool,
 }
 
-impl LayeredHome {
+impl OverlayBox {
     pub(super) fn id(&self) -> WorkspaceId {
         self.order.workspace
     }
@@ -244,7 +244,7 @@ impl LayeredHome {
     }
 }
 
-impl BoxHome for LayeredHome {
+impl BoxHome for OverlayBox {
     fn provider(&self) -> ProviderName {
         self.boxes.provider()
     }
@@ -416,7 +416,7 @@ impl BoxHome for LayeredHome {
     }
 }
 
-impl HostMounts for LayeredHome {
+impl HostMounts for OverlayBox {
     fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError> {
         let refused = |source| ProviderError::Mount { source };
         let roots = AllowedRoots::open(&order.allowed_host_roots).map_err(refused)?;
@@ -437,7 +437,7 @@ impl HostMounts for LayeredHome {
     }
 }
 
-impl LayeredHome {
+impl OverlayBox {
     fn tar_of(&self, layer: &LayerRef) -> Result<File, BoxError> {
         let path = own_layers::path(&self.workspaces, layer).map_err(into_box_error)?;
         let files = DiskFs::open(&path).map_err(BoxError::Lost)?;

@@ -7,10 +7,10 @@ use stead_box::BoxError;
 use stead_box::protocol::FileAsk;
 use stead_fs::Digest;
 
-use super::overlay_box::{LayeredHome, into_box_error};
+use super::overlay_box::{OverlayBox, into_box_error};
 use crate::guest::{BoxHome, stamp_of};
 
-impl LayeredHome {
+impl OverlayBox {
     pub(super) fn stamp_over_layers(&self) -> Result<Option<String>, BoxError> {
         let below = || {
             self.lineage().map_err(into_box_error).map(|lineage| (lineage.layers, lineage.generation, lineage.bound))

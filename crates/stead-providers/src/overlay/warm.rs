@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use super::directories::limits;
 use super::lineage::Durability;
-use super::overlay_box::LayeredHome;
+use super::overlay_box::OverlayBox;
 use crate::contract::error::ProviderError;
 use crate::guest::limit_kinds;
 
-impl LayeredHome {
+impl OverlayBox {
     /// Starts the box over nothing.
     pub(crate) fn warm(&self) -> Result<(), ProviderError> {
         let mut turn = self.turn();

@@ -11,7 +11,7 @@ use stead_box::OwnerRecord;
 use stead_core::{SnapshotId, WorkspaceId};
 
 use super::boxes::Running;
-use super::directories::{Place, host, make_private};
+use super::directories::{Directories, host, make_private};
 use super::lineage::{Durability, LayerRef, Lineage};
 use crate::contract::error::ProviderError;
 use crate::overlay::layer_store::{LayerKey, LayerStore, Retention};
@@ -20,7 +20,7 @@ use crate::overlay::layer_store::{LayerKey, LayerStore, Retention};
 const COLLECT_EVERY: Duration = Duration::from_secs(300);
 
 pub(crate) struct Workspaces {
-    pub(crate) place: Place,
+    pub(crate) place: Directories,
     pub(crate) layers: Arc<LayerStore>,
     /// Of every workspace on the disk, also of another server's.
     lineages: Mutex<BTreeMap<WorkspaceId, Lineage>>,
@@ -63,7 +63,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Workspaces {
     /// Reads what there is, and removes volumes that nobody stands on any more.
-    pub(crate) fn open(place: Place, layers: Arc<LayerStore>) -> Self {
+    pub(crate) fn open(place: Directories, layers: Arc<LayerStore>) -> Self {
         let (mut lineages, mut unclaimed) = (BTreeMap::new(), Vec::new());
         for name in names(&place.boxes()).unwrap_or_default() {
             let directory = place.boxes().join(&name);
@@ -91,7 +91,7 @@ impl Workspaces {
     pub(crate) fn reserve(
         &self,
         id: WorkspaceId,
-        describe: impl FnOnce(&Place) -> Result<Lineage, ProviderError>,
+        describe: impl FnOnce(&Directories) -> Result<Lineage, ProviderError>,
     ) -> Result<Lineage, ProviderError> {
         let directory = self.place.directory(id);
         // What an interrupted attempt left has one of these: the directory is made before everything else, the volume goes last.

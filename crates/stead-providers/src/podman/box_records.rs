@@ -72,7 +72,7 @@ impl Record {
     }
 }
 
-pub(super) struct Place {
+pub(super) struct BoxRecords {
     home: PathBuf,
     instance: String,
     ranges: UidRanges,
@@ -81,7 +81,7 @@ pub(super) struct Place {
     switchboards: Mutex<HashMap<WorkspaceId, Arc<Switchboard>>>,
 }
 
-impl Place {
+impl BoxRecords {
     /// `uids` is shared with the other providers of this host: no two boxes have the same ids.
     pub(super) fn new(home: PathBuf, instance: String, uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));
@@ -315,4 +315,21 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
 
 pub(super) fn host(doing: &'static str, path: &Path, source: io::Error) -> ProviderError {
     BoxError::Host { doing, path: path.to_owned(), source }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_not_taken_for_a_box_without_one() {
+        let home = tempfile::tempdir().unwrap();
+        let records = BoxRecords::new(home.path().to_owned(), "a".to_owned(), home.path().join("uids"));
+        let id = WorkspaceId::from_bits(1);
+        records.make(id).unwrap();
+        assert!(matches!(records.read(id), Ok(None)), "there is none yet");
+        fs::write(records.directory(id).join(RECORD), "{}").unwrap();
+        assert!(matches!(records.read(id), Err(ProviderError::Box { .. })));
+        assert!(!records.is_of_another(id) && records.list().unwrap() == [id], "it is still listed");
+    }
 }

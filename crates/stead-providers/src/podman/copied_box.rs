@@ -14,21 +14,21 @@ use stead_core::rewind::{Point, Points, Unkept};
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::patch::Patch;
 
-use super::box_records::{self, Place};
+use super::box_records::{self, BoxRecords};
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::PointOrder;
 use crate::guest::{BoxHome, Fill, HostMounts, Looked, Scratch, TarStore, stamp_of, tars};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
-pub(super) struct PodmanHome {
+pub(super) struct CopiedBox {
     pub(super) id: WorkspaceId,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<BoxRecords>,
     pub(super) enforced_limits: Vec<LimitKind>,
     pub(super) made: BoxFacts,
     pub(super) started_anew: bool,
 }
 
-impl BoxHome for PodmanHome {
+impl BoxHome for CopiedBox {
     fn provider(&self) -> ProviderName {
         ProviderName::Podman
     }
@@ -125,7 +125,7 @@ impl BoxHome for PodmanHome {
     }
 }
 
-impl TarStore for PodmanHome {
+impl TarStore for CopiedBox {
     fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError> {
         let path = self.place.snapshot(self.id, name).map_err(BoxError::Lost)?;
         let new = path.with_extension("tar.new");

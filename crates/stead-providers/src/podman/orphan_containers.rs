@@ -18,14 +18,14 @@ use super::container::{self, Found};
 const GRACE: Duration = Duration::from_secs(15);
 const EVERY: Duration = Duration::from_millis(500);
 
-pub(super) struct Late {
+pub(super) struct OrphanContainers {
     notes: PathBuf,
     instance: String,
     client: Arc<Client>,
     watching: AtomicBool,
 }
 
-impl Late {
+impl OrphanContainers {
     pub(super) fn new(notes: PathBuf, instance: String, client: Arc<Client>) -> Self {
         Self { notes, instance, client, watching: AtomicBool::new(false) }
     }
@@ -58,20 +58,20 @@ impl Late {
         if self.noted().is_empty() || self.watching.swap(true, Ordering::AcqRel) {
             return;
         }
-        let late = Arc::clone(self);
+        let orphans = Arc::clone(self);
         tokio::spawn(async move {
             let mut since: HashMap<String, Instant> = HashMap::new();
             loop {
-                let noted = late.noted();
+                let noted = orphans.noted();
                 if noted.is_empty() {
-                    late.watching.store(false, Ordering::Release);
+                    orphans.watching.store(false, Ordering::Release);
                     // One that was noted just before it was said that nobody watches.
-                    return late.watch();
+                    return orphans.watch();
                 }
                 since.retain(|name, _| noted.contains(name));
                 for name in noted {
                     let first = *since.entry(name.clone()).or_insert_with(Instant::now);
-                    late.look_for(&name, first.elapsed() > GRACE).await;
+                    orphans.look_for(&name, first.elapsed() > GRACE).await;
                 }
                 tokio::time::sleep(EVERY).await;
             }

@@ -9,11 +9,11 @@ use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, Pr
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
-use super::box_records::{self, Place, Record};
+use super::box_records::{self, BoxRecords, Record};
 use super::client::{Client, escaped};
 use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
 use super::image::Image;
-use super::orphan_containers::Late;
+use super::orphan_containers::OrphanContainers;
 use super::{PodmanConfig, Trees};
 use crate::contract::error::ProviderError;
 use crate::guest::off_thread;
@@ -25,8 +25,8 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Podman {
     pub(super) config: PodmanConfig,
     pub(super) client: Arc<Client>,
-    pub(super) place: Arc<Place>,
-    pub(super) late: Arc<Late>,
+    pub(super) place: Arc<BoxRecords>,
+    pub(super) orphans: Arc<OrphanContainers>,
     pub(super) workspaces: Arc<Workspaces>,
     /// Set once a tree was made of layers here.
     pub(super) shares: OnceLock<()>,
@@ -111,7 +111,7 @@ impl Podman {
         tree: Option<BoxSpec>,
     ) -> Result<Record, ProviderError> {
         let id = order.workspace;
-        self.late
+        self.orphans
             .forget(&record.container)
             .map_err(|error| box_records::host("write below", &self.config.home, error))?;
         let (directory, mut limits) = (self.place.directory(id), limits(order));
