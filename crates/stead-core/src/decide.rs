@@ -270,6 +270,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
     let attempt = workspace.attempt;
     match outcome {
         Outcome::Created { enforced_limits, made } => {
+            let enforced_limits = spec.holding(enforced_limits);
             vec![Event::WorkspaceCreated { attempt, enforced_limits, made }]
         }
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),

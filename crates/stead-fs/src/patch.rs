@@ -25,6 +25,7 @@ use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
 pub use apply::{ApplyError, Applying, Conflict};
+pub(crate) use links::climbs_from_a_name;
 use quote::quoted;
 
 /// No tool can apply a patch to a longer path, and the cost of comparing grows with the square of the depth.

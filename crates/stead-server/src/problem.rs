@@ -108,6 +108,7 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    HostDirectory = "host_directory", CONFLICT, "The workspace is a directory of the host";
     DiskLimit = "disk_limit", CONFLICT, "The session's disk limit is reached";
     JournalFull = "journal_full", CONFLICT, "The session's journal is full";
     TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
@@ -276,7 +277,7 @@ impl From<Rejection> for Problem {
             Rejection::NetworkNotAvailable { .. } => Code::NetworkNotAvailable,
             Rejection::ProviderNotConfigured { .. } => Code::ProviderNotConfigured,
             Rejection::MountRefused { .. } => Code::MountRefused,
-            Rejection::BundleRefused { .. } => Code::BundleRefused,
+            Rejection::BundleRefused { .. } | Rejection::BundleMissing { .. } => Code::BundleRefused,
             Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
@@ -304,6 +305,7 @@ impl From<Rejection> for Problem {
             Rejection::MountRefused { .. } | Rejection::BundleRefused { .. } => {
                 Self::new(code, text).hint("the platform's allowed_host_roots names what may be used")
             }
+            Rejection::BundleMissing { .. } => Self::new(code, text).hint("upload it first: POST /api/v1/blobs"),
             Rejection::NoPoint(_) => Self::new(code, text).hint(
                 "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
             ),
@@ -360,6 +362,7 @@ impl From<OperateError> for Problem {
             "read_only" => Code::ReadOnly,
             "changed" => Code::Changed,
             "no_space" | "no_room" => Code::DiskLimit,
+            "host_directory" => Code::HostDirectory,
             "unreachable" | "interrupted" => {
                 return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
             }

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::fs::{SeekFrom, copy_file_range, seek};
 
+use stead_fs::JOURNAL_FROM_BYTES;
+
 use super::reserve;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::Limits;
 
 /// An image without a limit would be one without a size.
 const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
-/// Below this a journal would take a good part of the volume.
-const JOURNAL_FROM_BYTES: u64 = 64 << 20;
 /// Features of an image without a journal. Group descriptors with checksums also count the inodes that were never used, and
 /// an fsync does not write them: after a power loss e2fsck would take synced files for unused inodes and remove them.
 const WITHOUT_JOURNAL: &str = "^resize_inode,^has_journal,^uninit_bg,^metadata_csum";

@@ -8,8 +8,8 @@ use crate::box_facts::Allowances;
 use crate::config::ProviderName;
 use crate::event::Event;
 use crate::rewind::Point;
-use crate::session::{Session, Status, Workspace};
-use crate::spec::{WorkspaceSpec, unenforced};
+use crate::session::{Session, Status, Warning, Workspace};
+use crate::spec::WorkspaceSpec;
 
 /// The code of the warning that the fallback provider made the workspace.
 pub const PROVIDER_FALLBACK: &str = "provider_fallback";
@@ -42,10 +42,8 @@ fn fell_back(workspace: &Workspace, provider: ProviderName) -> Option<Event> {
 }
 
 fn not_enforced(workspace: &Workspace, spec: &WorkspaceSpec, provider: ProviderName) -> Option<Event> {
-    let missing = unenforced(&spec.limits, &workspace.enforced_limits);
-    let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
-    let message = || format!("provider '{provider}' does not enforce: {names}");
-    (!missing.is_empty()).then(|| warning("limit_not_enforced", message()))
+    let Warning { code, message } = spec.not_enforced(provider, &workspace.enforced_limits)?;
+    Some(warning(&code, message))
 }
 
 fn shared_allowances(workspace: &Workspace) -> Option<Event> {

@@ -78,7 +78,7 @@ fn zip(entries: &[(&str, u32, &[u8])]) -> Vec<u8> {
 }
 
 fn open(fs: &mut dyn Filesystem, format: ArchiveFormat, bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
-    let limits = ArchiveLimits { entries: 1_000, total_bytes: 64 << 20, ratio: 100 };
+    let limits = ArchiveLimits { entries: 1_000, total_bytes: 64 << 20, ratio: 100, ..ArchiveLimits::default() };
     unpack(&mut Cursor::new(bytes), format, None, &limits, fs, &WorkspacePath::root(), NOW)
 }
 

@@ -317,6 +317,7 @@ fn kept_error(error: ProviderError) -> OperateError {
     match error {
         ProviderError::Box { source } => operate_error("", source),
         ProviderError::Unsupported { .. } => OperateError::Unsupported,
+        ProviderError::HostDirectory => OperateError::HostDirectory,
         full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull) => {
             OperateError::NoRoom { reason: full.to_string() }
         }

@@ -224,7 +224,7 @@ impl LayeredHome {
     fn put_back(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
         let mut turn = self.turn();
         if self.lineage()?.bound.is_some() {
-            return Err(ProviderError::Unsupported { provider: self.provider(), action: "restore" });
+            return Err(ProviderError::HostDirectory);
         }
         // Everything that can fail comes before the box is ended and the layers are replaced.
         if !self.workspaces.hold_snapshot(self.id(), snapshot)? {

@@ -30,7 +30,7 @@ use check::Broken;
 pub(crate) struct Verify {
     /// Only this session
     session: Option<String>,
-    /// Believe seals of this key too; by default only the key of this home
+    /// Accept only seals of this key, which you kept elsewhere; may be repeated. Default: the key of this home
     #[arg(long, value_name = "ed25519:HEX")]
     key: Vec<String>,
     /// Fail unless a seal has this hash: a head that you kept elsewhere
@@ -56,9 +56,13 @@ impl Verify {
 
     fn evidence(&self, home: &Path) -> Result<Evidence, Failure> {
         let failed = |error: stead_store::SealerError| Failure::from_error(&error);
-        let mut keys: Vec<PublicKey> = Sealer::public_key_in(home).map_err(failed)?.into_iter().collect();
-        for key in &self.key {
-            keys.push(key.parse().map_err(|error| Failure::usage(format!("--key {key}: {error}")))?);
+        let named = self
+            .key
+            .iter()
+            .map(|key| key.parse::<PublicKey>().map_err(|error| Failure::usage(format!("--key {key}: {error}"))));
+        let mut keys: Vec<PublicKey> = named.collect::<Result<_, _>>()?;
+        if keys.is_empty() {
+            keys.extend(Sealer::public_key_in(home).map_err(failed)?);
         }
         let kept = self
             .head

@@ -148,6 +148,11 @@ fn a_forged_seal_and_a_head_that_was_kept_elsewhere_are_checked() {
     assert_eq!((code, &said["ledger"]["broken"][0]["table"]), (Some(1), &json!("seals")), "{said}");
     let key = said["ledger"]["head"]["key"].as_str().unwrap();
     assert_eq!(verify(place.path(), &["--key", key]).0, Some(0));
+    // Once a key is given, the home's own is not believed: somebody may have replaced it and signed anew.
+    assert_eq!(verify(server.home(), &["--key", key]).0, Some(0));
+    let other = format!("ed25519:{}", "0".repeat(64));
+    let (code, said, _) = verify(server.home(), &["--key", &other]);
+    assert_eq!((code, &said["ledger"]["broken"][0]["table"]), (Some(1), &json!("seals")), "{said}");
 }
 
 #[test]
