@@ -211,7 +211,10 @@ fn a_commit_that_unpacks_to_gigabytes_ends_the_start_and_not_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let repository = folder.path().join("repository");
     fs::create_dir(&repository).unwrap();
-    for args in [&["init", "-q", "-b", "main"][..], &["commit", "-q", "--allow-empty", "-m", "small"]] {
+    for args in [
+        &["init", "-q", "-b", "main"][..],
+        &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "small"],
+    ] {
         assert!(plain_git(&repository, args).status.success());
     }
     let server = server_for(folder.path());

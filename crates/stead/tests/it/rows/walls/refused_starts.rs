@@ -188,7 +188,7 @@ fn a_bundle_that_is_not_in_the_store() {
         let policy = json!({"type": "bundle", "source": {"blob": blob}});
         json!({"agent_type": "m", "task": {"workspace_policy": policy}})
     };
-    let detail = refused(&server, start(&format!("blake3:{}", "0".repeat(64))), "bundle_refused");
+    let detail = refused(&server, start(&format!("sha256:{}", "0".repeat(64))), "bundle_refused");
     assert!(detail.contains("not in the blob store"), "{detail}");
     // Control: one that was uploaded is unpacked.
     let stored = server.client().bytes("POST", "/blobs", &[], &[0; 1024]).reply().expect(201);
