@@ -32,7 +32,6 @@ use crate::filesystem::{Filesystem, Walk};
 use crate::path::WorkspacePath;
 use beneath::Root;
 pub use snapshot::DiskSnapshot;
-pub use sync::JOURNAL_FROM_BYTES;
 pub use write::DiskWriter;
 
 /// The guarantee that a change has when its call returns.

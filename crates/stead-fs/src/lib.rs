@@ -49,7 +49,7 @@ mod tree_hash;
 
 pub use change::Change;
 pub use digest::{Digest, InvalidDigest};
-pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability, JOURNAL_FROM_BYTES};
+pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
 pub use entry::{Entry, Kind, Listing, Permission, Stat, Written};
 pub use error::FsError;
 pub use filesystem::{

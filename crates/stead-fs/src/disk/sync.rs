@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{OFlags, fstatvfs, fsync, syncfs};
+use rustix::fs::{OFlags, fsync, syncfs};
 use rustix::io::Errno;
 
 use super::beneath::reopen;
@@ -12,9 +12,6 @@ use crate::entry::Kind;
 use crate::error::FsError;
 use crate::filesystem::Walk;
 use crate::path::WorkspacePath;
-
-/// Volumes of boxes that are smaller have no journal, which would take a good part of them.
-pub const JOURNAL_FROM_BYTES: u64 = 64 << 20;
 
 impl Durability {
     /// Syncs a directory whose entries changed.
@@ -25,17 +22,9 @@ impl Durability {
         if self == Self::Kernel {
             return Ok(());
         }
-        let directory = match reopen(directory, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(()),
-            opened => opened?,
-        };
-        fsync(&directory)?;
-        if !may_lack_journal(&directory) {
-            return Ok(());
-        }
-        match syncfs(&directory) {
-            Err(Errno::PERM | Errno::NOSYS) => Ok(()),
-            synced => synced,
+        match reopen(directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Err(Errno::ACCESS | Errno::PERM) => Ok(()),
+            opened => opened.and_then(fsync),
         }
     }
 
@@ -51,15 +40,6 @@ impl Durability {
             opened => opened.and_then(fsync),
         }
     }
-}
-
-/// Returns true if the filesystem is so small that it may have been made without a journal.
-///
-/// The sync of a directory then writes its entries, and not the inodes that they name. Files are synced on
-/// their own. Symbolic links, and the whiteouts by which an overlay removes a file of a layer, cannot be
-/// opened for that: only a sync of the whole filesystem writes them, which costs little on a small one.
-fn may_lack_journal(directory: impl AsFd) -> bool {
-    fstatvfs(directory).is_ok_and(|found| found.f_blocks.saturating_mul(found.f_frsize) < JOURNAL_FROM_BYTES)
 }
 
 impl DiskFs {

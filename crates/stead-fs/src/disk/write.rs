@@ -131,11 +131,6 @@ impl DiskWriter {
             WriteMode::Overwrite | WriteMode::Append => self.temporary.replace(&self.file, &self.directory, to),
         }
         .map_err(failed)?;
-        if self.durability == Durability::Synced {
-            // The number of names changed. On a filesystem without a journal the directory's sync does not write it, and a
-            // repair after a power loss removes a file that has no name by its own count.
-            fsync(&self.file).map_err(failed)?;
-        }
         let synced = self.durability.directory(self.directory.as_fd());
         synced.and(self.made.keep(self.durability)).map_err(|errno| errno::error("sync", &self.path, errno))?;
         let hash = std::mem::take(&mut self.hasher).finish();

@@ -185,7 +185,7 @@ fn native_files_survive_a_power_loss() {
 }
 
 #[test]
-fn native_files_on_a_volume_without_a_journal_survive_a_power_loss() {
+fn native_files_on_a_small_volume_survive_a_power_loss() {
     what_was_acknowledged_survives(Files::Disk, "32M", cuts(4));
 }
 
