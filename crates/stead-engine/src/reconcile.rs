@@ -137,7 +137,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             return record(session, outcome).await;
         }
         Some(Effect::BeginWork) => {
-            let began = guard(begin_work(session)).await.unwrap_or_else(|_| Outcome::CreateFailed(bug()));
+            let began = tokio::select! {
+                began = guard(begin_work(session)) => began.unwrap_or_else(|_| Outcome::CreateFailed(bug())),
+                () = closing(session) => Outcome::CreateFailed(closed()),
+            };
             return record(session, began).await;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {

@@ -195,7 +195,8 @@ impl LayeredHome {
         let limit = self.order.limits.disk.as_ref().map(stead_core::quantity::ByteSize::bytes);
         let room = limit.map_or(MOST_BYTES, |limit| limit.saturating_sub(copied_before));
         let ask = FileAsk::Export { path: String::new(), most_bytes: room };
-        let copied = self.connect_in(turn)?.files(ask, Some(&tar));
+        let copying = self.workspaces.copies.of(self.id());
+        let copied = copying.ask(self.connect_in(turn)?, ask, &tar);
         let bytes = tar.metadata().map_err(spool)?.len();
         match (copied, limit) {
             (Err(_), Some(limit)) if bytes >= room => return Err(ProviderError::NoRoom { limit }),
@@ -204,7 +205,7 @@ impl LayeredHome {
         // Counted before it is kept: a copy that fails now was not free either.
         self.workspaces.change(self.id(), Durability::Now, |lineage| lineage.copied_bytes += bytes)?;
         let ((), layer) = beside::make(&self.workspaces, self.id(), |tree| {
-            let mut files = DiskFs::open(tree).map_err(spool)?;
+            let mut files = DiskFs::open(tree).map_err(spool)?.with_stop(copying.stop());
             archive::unpack_tree(tar, &mut files).map_err(|source| ProviderError::Bundle { source })
         })?;
         Ok(layer)
@@ -280,9 +281,9 @@ impl BoxHome for LayeredHome {
     }
 
     fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
-        let below = self.lineage()?.layers;
+        let (below, stop) = (self.lineage()?.layers, self.workspaces.copies.of(self.id()).stop());
         let (report, layer) = beside::make(&self.workspaces, self.id(), |tree| {
-            let mut files = DiskFs::open(tree).map_err(|source| beside::failed(tree, source))?;
+            let mut files = DiskFs::open(tree).map_err(|source| beside::failed(tree, source))?.with_stop(stop);
             let report = fill(&mut files)?;
             beside::refuse_covering(&self.workspaces, &below, &files)?;
             Ok(report)
@@ -316,7 +317,10 @@ impl BoxHome for LayeredHome {
         let (access, owner) = match order.mode {
             // Copied, not put below the overlay as it is: a directory that changes below an overlay has no defined content, and a diff or
             // an apply needs to know what the agent began with.
-            MountMode::Overlay => return self.fill(beside::copy_of(directory.into_files())),
+            MountMode::Overlay => {
+                let stop = self.workspaces.copies.of(self.id()).stop();
+                return self.fill(beside::copy_of(directory.into_files().with_stop(stop)));
+            }
             MountMode::ReadOnly => (Access::Read, None),
             MountMode::ReadWrite => {
                 (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))

@@ -36,3 +36,4 @@ mod record;
 mod sockets;
 mod special_bits;
 mod tars;
+mod tree_copies;
