@@ -122,14 +122,19 @@ fn copy_file(
 }
 
 /// Returns true if a regular file holds the same in both trees. Holes of both are not read.
-pub(crate) fn has_same_content(from: &dyn Filesystem, to: &dyn Filesystem, path: &WorkspacePath) -> Result<bool, FsError> {
+pub(crate) fn has_same_content(
+    from: &dyn Filesystem,
+    to: &dyn Filesystem,
+    path: &WorkspacePath,
+) -> Result<bool, FsError> {
     match (from.open_walked(path)?, to.open_walked(path)?) {
         (Content::Stream { reader: mut ours, size }, Content::Stream { reader: mut theirs, size: other }) => {
-            let same = size == other && same_content(&mut *ours, &mut *theirs, size).map_err(|source| FsError::Io {
-                action: "compare",
-                path: path.clone(),
-                source,
-            })?;
+            let same = size == other
+                && same_content(&mut *ours, &mut *theirs, size).map_err(|source| FsError::Io {
+                    action: "compare",
+                    path: path.clone(),
+                    source,
+                })?;
             Ok(same)
         }
         _ => Ok(to.hash(path)? == from.hash(path)?),

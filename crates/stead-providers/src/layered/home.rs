@@ -230,7 +230,12 @@ impl LayeredHome {
                 | ProviderError::Box { source: BoxError::Answer { .. } }),
             ) => {
                 let reason = error.to_failure().message;
-                Ok((None, Some(format!("the session has no diff, because its files could not be copied at its start: {reason}"))))
+                Ok((
+                    None,
+                    Some(format!(
+                        "the session has no diff, because its files could not be copied at its start: {reason}"
+                    )),
+                ))
             }
             Err(error) => Err(error),
         }
