@@ -307,7 +307,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             vec![Event::CredentialUsed { host, kind, username, purpose }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
-        Outcome::Began { point } => ready::ready(session, workspace, spec, point),
+        Outcome::Began { point, warnings } => ready::ready(session, workspace, spec, point, &warnings),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),

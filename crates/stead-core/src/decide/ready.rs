@@ -6,7 +6,7 @@
 use super::warning;
 use crate::box_facts::Allowances;
 use crate::config::ProviderName;
-use crate::event::Event;
+use crate::event::{Event, Failure};
 use crate::rewind::Point;
 use crate::session::{Session, Status, Warning, Workspace};
 use crate::spec::WorkspaceSpec;
@@ -22,12 +22,14 @@ pub(super) fn ready(
     workspace: &Workspace,
     spec: &WorkspaceSpec,
     point: Option<Point>,
+    warnings: &[Failure],
 ) -> Vec<Event> {
     let (Status::Provisioning, Some(provider)) = (session.status, workspace.provider) else { return Vec::new() };
     let mut events: Vec<Event> = fell_back(workspace, provider).into_iter().collect();
     events.extend(not_enforced(workspace, spec, provider));
     events.extend(shared_allowances(workspace));
     events.extend(left_out(workspace, spec));
+    events.extend(warnings.iter().map(|left| warning(&left.code, left.message.clone())));
     events.push(Event::WorkspaceReady { attempt: workspace.attempt, provider, point });
     events.push(Event::SessionActivated { degraded: false });
     events

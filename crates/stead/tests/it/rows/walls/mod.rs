@@ -33,6 +33,8 @@ mod power;
 mod private_mirrors;
 mod pull_requests;
 mod record;
+mod shared_directories;
 mod sockets;
 mod special_bits;
 mod tars;
+mod tree_copies;
