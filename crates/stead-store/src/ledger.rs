@@ -10,6 +10,7 @@ mod check;
 mod entry;
 mod seal;
 mod sealer;
+mod structure;
 
 pub use check::{LedgerBreak, LedgerReport, Table};
 pub use seal::Seal;

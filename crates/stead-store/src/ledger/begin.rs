@@ -60,22 +60,34 @@ impl SessionFields {
     }
 }
 
-pub(super) async fn session_page(conn: &mut Conn<'_>, after: &str) -> Result<Vec<SessionFields>, StoreError> {
-    conn.all(
-        "read the sessions",
-        "SELECT id, seq, head_hash, status, live, holds_workspace, agent_type, project, due_at, final_hash, created_at, \
-         updated_at FROM sessions WHERE id > $1 ORDER BY id LIMIT $2",
-        values![after, PAGE],
-    )
-    .await
+macro_rules! select_sessions {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, seq, head_hash, status, live, holds_workspace, agent_type, project, due_at, final_hash, ",
+            "created_at, updated_at FROM sessions ",
+            $rest
+        )
+    };
+}
+
+/// The rows after an id. The first page has no lower bound, because every text may be an id here.
+pub(super) async fn session_page(
+    conn: &mut Conn<'_>,
+    after: Option<&str>,
+) -> Result<Vec<SessionFields>, StoreError> {
+    let doing = "read the sessions";
+    match after {
+        None => conn.all(doing, select_sessions!("ORDER BY id LIMIT $1"), values![PAGE]).await,
+        Some(id) => conn.all(doing, select_sessions!("WHERE id > $1 ORDER BY id LIMIT $2"), values![id, PAGE]).await,
+    }
 }
 
 async fn sessions(conn: &mut Conn<'_>) -> Result<(), StoreError> {
-    let mut after = String::new();
+    let mut after: Option<String> = None;
     loop {
-        let page = session_page(conn, &after).await?;
+        let page = session_page(conn, after.as_deref()).await?;
         let Some(last) = page.last() else { return Ok(()) };
-        after.clone_from(&last.id);
+        after = Some(last.id.clone());
         let entries = page.iter().map(SessionFields::entry).collect::<Result<_, _>>()?;
         append(conn, entries).await?;
     }
@@ -97,19 +109,19 @@ impl AuditFields {
     }
 }
 
-pub(super) async fn audit_page(conn: &mut Conn<'_>, after: i64) -> Result<Vec<AuditFields>, StoreError> {
-    let sql = "SELECT id, at, kind, actor, session, body FROM audit WHERE id > $1 ORDER BY id LIMIT $2";
-    conn.all("read the audit log", sql, values![after, PAGE]).await
+pub(super) async fn audit_page(conn: &mut Conn<'_>, from: i64) -> Result<Vec<AuditFields>, StoreError> {
+    let sql = "SELECT id, at, kind, actor, session, body FROM audit WHERE id >= $1 ORDER BY id LIMIT $2";
+    conn.all("read the audit log", sql, values![from, PAGE]).await
 }
 
 async fn audit(conn: &mut Conn<'_>) -> Result<(), StoreError> {
-    let mut after = i64::MIN;
-    loop {
-        let page = audit_page(conn, after).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.id;
+    let mut next = Some(i64::MIN);
+    while let Some(from) = next {
+        let page = audit_page(conn, from).await?;
+        next = page.last().and_then(|last| last.id.checked_add(1));
         append(conn, page.iter().map(AuditFields::entry).collect()).await?;
     }
+    Ok(())
 }
 
 #[derive(sqlx::FromRow)]
@@ -137,25 +149,34 @@ impl DocumentFields {
     }
 }
 
+macro_rules! select_documents {
+    ($rest:literal) => {
+        concat!("SELECT kind, id, revision, deleted, body, created_at, updated_at FROM documents ", $rest)
+    };
+}
+
+/// The rows after a kind and an id. The first page has no lower bound.
 pub(super) async fn document_page(
     conn: &mut Conn<'_>,
-    (kind, id): (&str, &str),
+    after: Option<(&str, &str)>,
 ) -> Result<Vec<DocumentFields>, StoreError> {
-    conn.all(
-        "read the documents",
-        "SELECT kind, id, revision, deleted, body, created_at, updated_at FROM documents \
-         WHERE kind > $1 OR (kind = $1 AND id > $2) ORDER BY kind, id LIMIT $3",
-        values![kind, id, PAGE],
-    )
-    .await
+    let doing = "read the documents";
+    match after {
+        None => conn.all(doing, select_documents!("ORDER BY kind, id LIMIT $1"), values![PAGE]).await,
+        Some((kind, id)) => {
+            let sql =
+                select_documents!("WHERE kind > $1 OR (kind = $1 AND id > $2) ORDER BY kind, id LIMIT $3");
+            conn.all(doing, sql, values![kind, id, PAGE]).await
+        }
+    }
 }
 
 async fn documents(conn: &mut Conn<'_>) -> Result<(), StoreError> {
-    let mut after = (String::new(), String::new());
+    let mut after: Option<(String, String)> = None;
     loop {
-        let page = document_page(conn, (&after.0, &after.1)).await?;
+        let page = document_page(conn, after.as_ref().map(|(kind, id)| (kind.as_str(), id.as_str()))).await?;
         let Some(last) = page.last() else { return Ok(()) };
-        after = (last.kind.clone(), last.id.clone());
+        after = Some((last.kind.clone(), last.id.clone()));
         append(conn, page.iter().map(DocumentFields::entry).collect()).await?;
     }
 }

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::ledger::begin::{self, AuditFields, DocumentFields, SessionFields};
 use crate::ledger::entry::{Entry, EntryKind};
 use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
+use crate::ledger::structure;
 use crate::sql::{Conn, values};
 use crate::store::Evidence;
 
@@ -25,6 +26,8 @@ pub enum Table {
     Audit,
     Documents,
     Settings,
+    /// Tables, indexes, triggers and views themselves.
+    Schema,
 }
 
 impl Table {
@@ -37,6 +40,7 @@ impl Table {
             Self::Audit => "audit",
             Self::Documents => "documents",
             Self::Settings => "settings",
+            Self::Schema => "schema",
         }
     }
 }
@@ -70,6 +74,8 @@ pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<Le
         check.readable(Table::Ledger, read)?;
     }
     check.outside();
+    let read = check.structure(conn).await;
+    check.readable(Table::Schema, read)?;
     if check.report.records == 0 && check.report.seals == 0 {
         return Ok(check.report);
     }
@@ -113,22 +119,23 @@ struct Check<'a> {
 /// The seals beside the rows they cover.
 struct Seals {
     page: VecDeque<Seal>,
-    /// The last seal that was read.
-    read: i64,
+    /// The first number of the next page; `None` after the last page.
+    next: Option<i64>,
     hasher: SealHasher,
     /// Rows since the last seal.
     rows: u64,
 }
 
 impl Seals {
-    /// Judges every seal that ends before a row.
-    async fn reach(&mut self, conn: &mut Conn<'_>, check: &mut Check<'_>, row: i64) -> Result<(), StoreError> {
+    /// Judges every seal that ends before a row; all of them if there is no row any more.
+    async fn reach(&mut self, conn: &mut Conn<'_>, check: &mut Check<'_>, row: Option<i64>) -> Result<(), StoreError> {
         loop {
-            if self.page.is_empty() {
-                self.page = seal::page(conn, self.read).await?.into();
-                self.read = self.page.back().map_or(i64::MAX, |seal| seal.number);
+            if let Some(from) = self.next.filter(|_| self.page.is_empty()) {
+                self.page = seal::page(conn, from).await?.into();
+                self.next = self.page.back().and_then(|seal| seal.number.checked_add(1));
             }
-            let Some(seal) = self.page.pop_front_if(|seal| seal.last < row) else { return Ok(()) };
+            let ends_before = |seal: &mut Seal| row.is_none_or(|row| seal.last < row);
+            let Some(seal) = self.page.pop_front_if(ends_before) else { return Ok(()) };
             let hasher = std::mem::replace(&mut self.hasher, SealHasher::after(Some(seal.hash)));
             self.rows = 0;
             let hash = hasher.finish(seal.number, seal.last, seal.at.millis());
@@ -166,28 +173,27 @@ impl Check<'_> {
 
     async fn ledger(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let hasher = SealHasher::after(None);
-        let mut seals = Seals { page: VecDeque::new(), read: i64::MIN, hasher, rows: 0 };
-        let mut after = i64::MIN;
-        loop {
+        let mut seals = Seals { page: VecDeque::new(), next: Some(i64::MIN), hasher, rows: 0 };
+        let mut next = Some(i64::MIN);
+        while let Some(from) = next {
             let rows: Vec<Joined> = conn
                 .all(
                     "read the ledger",
                     "SELECT l.seq, l.kind, l.subject, l.number, l.head, l.hash, e.hash AS event FROM ledger l \
                      LEFT JOIN events e ON l.kind = 'session' AND e.session = l.subject AND e.seq = l.number \
-                     WHERE l.seq > $1 ORDER BY l.seq LIMIT $2",
-                    values![after, PAGE],
+                     WHERE l.seq >= $1 ORDER BY l.seq LIMIT $2",
+                    values![from, PAGE],
                 )
                 .await?;
-            let Some(last) = rows.last() else { break };
-            after = last.row.seq;
+            next = rows.last().and_then(|last| last.row.seq.checked_add(1));
             for joined in rows {
-                seals.reach(conn, self, joined.row.seq).await?;
+                seals.reach(conn, self, Some(joined.row.seq)).await?;
                 seals.hasher.row(&joined.row);
                 seals.rows += 1;
                 self.row(joined);
             }
         }
-        seals.reach(conn, self, i64::MAX).await?;
+        seals.reach(conn, self, None).await?;
         self.report.unsigned = seals.rows;
         Ok(())
     }
@@ -224,6 +230,14 @@ impl Check<'_> {
         }
     }
 
+    /// Looks for what no ledger row could name.
+    async fn structure(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        for LedgerBreak { table, id, number, reason } in structure::strays(conn).await? {
+            self.found(table, id, number, reason);
+        }
+        Ok(())
+    }
+
     /// Compares the end of the ledger with what is known outside the database.
     fn outside(&mut self) {
         let end = self.report.head.as_ref().map_or(0, |seal| seal.number);
@@ -242,7 +256,7 @@ impl Check<'_> {
 
     fn seal(&mut self, seal: Seal, hash: Hash) {
         let id = seal.number.to_string();
-        let expected = self.report.head.as_ref().map_or(0, |before| before.number) + 1;
+        let expected = self.report.head.as_ref().map_or(0, |before| before.number).saturating_add(1);
         self.report.seals += 1;
         self.kept_seen |= self.evidence.kept == Some(seal.hash);
         if seal.number != expected {
@@ -291,11 +305,11 @@ impl Check<'_> {
     }
 
     async fn sessions(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        let mut after = String::new();
+        let mut after: Option<String> = None;
         loop {
-            let page = begin::session_page(conn, &after).await?;
+            let page = begin::session_page(conn, after.as_deref()).await?;
             let Some(last) = page.last() else { return Ok(()) };
-            after.clone_from(&last.id);
+            after = Some(last.id.clone());
             for entry in page.iter().map(SessionFields::entry) {
                 self.record(&entry?);
             }
@@ -303,21 +317,22 @@ impl Check<'_> {
     }
 
     async fn audit(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        let mut after = i64::MIN;
-        loop {
-            let page = begin::audit_page(conn, after).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.id;
+        let mut next = Some(i64::MIN);
+        while let Some(from) = next {
+            let page = begin::audit_page(conn, from).await?;
+            next = page.last().and_then(|last| last.id.checked_add(1));
             page.iter().map(AuditFields::entry).for_each(|entry| self.record(&entry));
         }
+        Ok(())
     }
 
     async fn documents(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        let mut after = (String::new(), String::new());
+        let mut after: Option<(String, String)> = None;
         loop {
-            let page = begin::document_page(conn, (&after.0, &after.1)).await?;
+            let key = after.as_ref().map(|(kind, id)| (kind.as_str(), id.as_str()));
+            let page = begin::document_page(conn, key).await?;
             let Some(last) = page.last() else { return Ok(()) };
-            after = (last.kind.clone(), last.id.clone());
+            after = Some((last.kind.clone(), last.id.clone()));
             page.iter().map(DocumentFields::entry).for_each(|entry| self.record(&entry));
         }
     }

@@ -106,12 +106,12 @@ impl Row {
     }
 }
 
-pub(super) async fn page(conn: &mut Conn<'_>, after: i64) -> Result<Vec<Seal>, StoreError> {
+pub(super) async fn page(conn: &mut Conn<'_>, from: i64) -> Result<Vec<Seal>, StoreError> {
     let rows: Vec<Row> = conn
         .all(
             "read the seals",
-            "SELECT number, last, at, hash, public_key, signature FROM seals WHERE number > $1 ORDER BY number LIMIT $2",
-            values![after, PAGE],
+            "SELECT number, last, at, hash, public_key, signature FROM seals WHERE number >= $1 ORDER BY number LIMIT $2",
+            values![from, PAGE],
         )
         .await?;
     rows.into_iter().map(Row::read).collect()
