@@ -18,5 +18,5 @@ pub use sealer::{Anchor, InvalidPublicKey, PublicKey, Sealer, SealerError};
 
 pub(crate) use begin::begin;
 pub(crate) use check::check;
-pub(crate) use entry::{DocumentRecord, Entry, SessionRecord, append, insert};
+pub(crate) use entry::{DocumentRecord, Entry, SessionRecord, append, insert, insert_reference};
 pub(crate) use seal::WriteSeal;

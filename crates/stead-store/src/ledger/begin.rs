@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::ledger::SessionRecord;
-use crate::ledger::entry::{DocumentRecord, Entry, append};
+use crate::ledger::entry::{DocumentRecord, Entry, EntryKind, append};
 use crate::session::read_hash;
 use crate::sql::{Conn, values};
 
@@ -11,18 +11,27 @@ const PAGE: i64 = 500;
 /// Writes the first rows; a no-op if the ledger has begun. The caller owns the store, so no other
 /// writer runs meanwhile.
 pub(crate) async fn begin(conn: &mut Conn<'_>) -> Result<(), StoreError> {
-    let begun: Option<(i64,)> =
-        conn.optional("read the ledger", "SELECT seq FROM ledger WHERE kind = 'begin' LIMIT 1", values![]).await?;
-    if begun.is_some() {
-        return Ok(());
+    if !has_row(conn, EntryKind::Begin).await? {
+        append(conn, vec![Entry::begin()]).await?;
+        sessions(conn).await?;
+        audit(conn).await?;
+        documents(conn).await?;
+        let settings: Vec<(String, String)> =
+            conn.all("read the settings", "SELECT key, value FROM settings ORDER BY key", values![]).await?;
+        append(conn, settings.iter().map(|(key, value)| Entry::setting(key, value)).collect()).await?;
     }
-    append(conn, vec![Entry::begin()]).await?;
-    sessions(conn).await?;
-    audit(conn).await?;
-    documents(conn).await?;
-    let settings: Vec<(String, String)> =
-        conn.all("read the settings", "SELECT key, value FROM settings ORDER BY key", values![]).await?;
-    append(conn, settings.iter().map(|(key, value)| Entry::setting(key, value)).collect()).await
+    // Ledgers of earlier versions do not have the references to blobs.
+    if !has_row(conn, EntryKind::BeginBlobs).await? {
+        append(conn, vec![Entry::begin_blobs()]).await?;
+        references(conn).await?;
+    }
+    Ok(())
+}
+
+async fn has_row(conn: &mut Conn<'_>, kind: EntryKind) -> Result<bool, StoreError> {
+    let sql = "SELECT seq FROM ledger WHERE kind = $1 ORDER BY seq LIMIT 1";
+    let row: Option<(i64,)> = conn.optional("read the ledger", sql, values![kind.as_str()]).await?;
+    Ok(row.is_some())
 }
 
 #[derive(sqlx::FromRow)]
@@ -178,5 +187,43 @@ async fn documents(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let Some(last) = page.last() else { return Ok(()) };
         after = Some((last.kind.clone(), last.id.clone()));
         append(conn, page.iter().map(DocumentFields::entry).collect()).await?;
+    }
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct ReferenceFields {
+    pub(super) holder: String,
+    pub(super) digest: String,
+    bytes: i64,
+}
+
+impl ReferenceFields {
+    pub(super) fn entry(&self) -> Entry {
+        Entry::blob(&self.holder, &self.digest, self.bytes)
+    }
+}
+
+/// The rows after a holder and a digest. The first page has no lower bound.
+pub(super) async fn reference_page(
+    conn: &mut Conn<'_>,
+    after: Option<(&str, &str)>,
+) -> Result<Vec<ReferenceFields>, StoreError> {
+    let doing = "read the references to blobs";
+    let Some((holder, digest)) = after else {
+        let sql = "SELECT holder, digest, bytes FROM blob_references ORDER BY holder, digest LIMIT $1";
+        return conn.all(doing, sql, values![PAGE]).await;
+    };
+    let sql = "SELECT holder, digest, bytes FROM blob_references \
+               WHERE holder > $1 OR (holder = $1 AND digest > $2) ORDER BY holder, digest LIMIT $3";
+    conn.all(doing, sql, values![holder, digest, PAGE]).await
+}
+
+async fn references(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    let mut after: Option<(String, String)> = None;
+    loop {
+        let page = reference_page(conn, after.as_ref().map(|(holder, digest)| (holder.as_str(), digest.as_str()))).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.holder.clone(), last.digest.clone()));
+        append(conn, page.iter().map(ReferenceFields::entry).collect()).await?;
     }
 }

@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::chain::Hash;
 use crate::error::StoreError;
-use crate::ledger::begin::{self, AuditFields, DocumentFields, SessionFields};
-use crate::ledger::entry::{Entry, EntryKind};
+use crate::ledger::begin::{self, AuditFields, DocumentFields, ReferenceFields, SessionFields};
+use crate::ledger::entry::{Entry, EntryKind, RELEASED};
 use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
 use crate::ledger::structure;
 use crate::sql::{Conn, values};
@@ -26,6 +26,7 @@ pub enum Table {
     Audit,
     Documents,
     Settings,
+    BlobReferences,
     /// Tables, indexes, triggers and views themselves.
     Schema,
 }
@@ -40,6 +41,7 @@ impl Table {
             Self::Audit => "audit",
             Self::Documents => "documents",
             Self::Settings => "settings",
+            Self::BlobReferences => "blob_references",
             Self::Schema => "schema",
         }
     }
@@ -68,7 +70,8 @@ pub struct LedgerReport {
 }
 
 pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
-    let mut check = Check { evidence, report: LedgerReport::default(), latest: HashMap::new(), kept_seen: false };
+    let report = LedgerReport::default();
+    let mut check = Check { evidence, report, latest: HashMap::new(), kept_seen: false, covers_blobs: false };
     if has_ledger(conn).await? {
         let read = check.ledger(conn).await;
         check.readable(Table::Ledger, read)?;
@@ -87,6 +90,10 @@ pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<Le
     check.readable(Table::Documents, read)?;
     let read = check.settings(conn).await;
     check.readable(Table::Settings, read)?;
+    if check.covers_blobs {
+        let read = check.references(conn).await;
+        check.readable(Table::BlobReferences, read)?;
+    }
     check.missing();
     Ok(check.report)
 }
@@ -114,6 +121,8 @@ struct Check<'a> {
     report: LedgerReport,
     latest: HashMap<(EntryKind, String), Latest>,
     kept_seen: bool,
+    /// The ledger has the references to blobs. The first owner of this version adds them.
+    covers_blobs: bool,
 }
 
 /// The seals beside the rows they cover.
@@ -207,6 +216,7 @@ impl Check<'_> {
         if (kind == EntryKind::Begin) != (self.report.records == 1) {
             return self.found(Table::Ledger, seq.to_string(), None, "the ledger does not start where it began");
         }
+        self.covers_blobs |= kind == EntryKind::BeginBlobs;
         if kind == EntryKind::Session && row.number > 0 && event.as_ref() != Some(&row.head) {
             let reason = match event {
                 Some(_) => "the record is not the one that was written",
@@ -221,6 +231,10 @@ impl Check<'_> {
         let latest = Latest { seq, number: row.number, hash: row.hash };
         let hash = latest.hash.clone();
         let Some(before) = self.latest.insert((kind, key.clone()), latest) else { return };
+        // A reference may be added and removed many times, and has no number that grows.
+        if kind == EntryKind::Blob {
+            return;
+        }
         if before.number > row.number {
             let reason = format!("it went back: ledger row {} says {}", before.seq, before.number);
             self.found(table_of(kind), key, Some(row.number), reason);
@@ -278,7 +292,7 @@ impl Check<'_> {
 
     /// Compares a record with what the ledger says last of it.
     fn record(&mut self, entry: &Entry) {
-        let (table, number) = (table_of(entry.kind), Some(entry.number));
+        let (table, number) = (table_of(entry.kind), number_of(entry.kind, entry.number));
         let key = match entry.kind {
             EntryKind::Audit => entry.number.to_string(),
             _ => entry.subject.clone(),
@@ -295,12 +309,16 @@ impl Check<'_> {
 
     /// Records the ledger knows and the database does not have.
     fn missing(&mut self) {
-        self.latest.retain(|(kind, _), _| *kind != EntryKind::Begin);
+        self.latest.retain(|(kind, _), latest| match kind {
+            EntryKind::Begin | EntryKind::BeginBlobs => false,
+            EntryKind::Blob => latest.number != RELEASED,
+            _ => true,
+        });
         let mut gone: Vec<_> = std::mem::take(&mut self.latest).into_iter().collect();
         gone.sort_by_key(|(_, latest)| latest.seq);
         for ((kind, key), latest) in gone {
             let reason = format!("the record is missing; ledger row {} says that it was written", latest.seq);
-            self.found(table_of(kind), key, Some(latest.number), reason);
+            self.found(table_of(kind), key, number_of(kind, latest.number), reason);
         }
     }
 
@@ -343,11 +361,28 @@ impl Check<'_> {
         rows.iter().for_each(|(key, value)| self.record(&Entry::setting(key, value)));
         Ok(())
     }
+
+    async fn references(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let mut after: Option<(String, String)> = None;
+        loop {
+            let key = after.as_ref().map(|(holder, digest)| (holder.as_str(), digest.as_str()));
+            let page = begin::reference_page(conn, key).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some((last.holder.clone(), last.digest.clone()));
+            page.iter().map(ReferenceFields::entry).for_each(|entry| self.record(&entry));
+        }
+    }
+}
+
+/// The number of a record for people. That of a reference only says whether it was added or removed.
+fn number_of(kind: EntryKind, number: i64) -> Option<i64> {
+    (kind != EntryKind::Blob).then_some(number)
 }
 
 const fn table_of(kind: EntryKind) -> Table {
     match kind {
-        EntryKind::Begin => Table::Ledger,
+        EntryKind::Begin | EntryKind::BeginBlobs => Table::Ledger,
+        EntryKind::Blob => Table::BlobReferences,
         EntryKind::Session => Table::Sessions,
         EntryKind::Audit => Table::Audit,
         EntryKind::Document => Table::Documents,
