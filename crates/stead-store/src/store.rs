@@ -22,7 +22,7 @@ use crate::error::{OpenError, StoreError};
 use crate::fence::Standing;
 use crate::garbage::{self, ReferIfUnchanged};
 use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
-use crate::ledger::{self, Anchor, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
+use crate::ledger::{self, Anchor, Continuity, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
 use crate::open;
 use crate::operation::Operation;
 use crate::own::{self, Ownership};
@@ -106,6 +106,27 @@ impl Store {
         Ok(seal)
     }
 
+    /// Compares the last seal that a home noted with the database.
+    pub async fn continuity(&self, noted: Option<Anchor>) -> Result<Continuity, StoreError> {
+        ledger::continuity(&mut self.backend.reader().await?.conn(), noted).await
+    }
+
+    /// Accepts a database without the seal that the home noted. The audit entry says so for good: it is in the ledger,
+    /// which is signed and noted before this returns.
+    pub async fn accept_cut(&self, sealer: &Arc<Sealer>, entry: AuditEntry) -> Result<(), StoreError> {
+        let at = entry.at;
+        self.record_audit(vec![entry]).await?;
+        sealer.forget();
+        self.seal(sealer, at).await?;
+        match sealer.noted() {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Unavailable {
+                doing: "note the accepted seal in the home",
+                source: "the file ledger.head cannot be written".into(),
+            }),
+        }
+    }
+
     /// Compares every record with the ledger and the ledger with its seals, in one snapshot of the database.
     pub async fn verify_ledger(&self, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
         let mut reader = self.backend.reader().await?;
@@ -147,7 +168,11 @@ impl Store {
         self.backend.write(references).await
     }
 
-    pub(crate) async fn refer_if_unchanged(&self, document: Document, references: References) -> Result<(), StoreError> {
+    pub(crate) async fn refer_if_unchanged(
+        &self,
+        document: Document,
+        references: References,
+    ) -> Result<(), StoreError> {
         self.backend.write(ReferIfUnchanged { document, references }).await
     }
 

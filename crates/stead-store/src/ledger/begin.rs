@@ -1,7 +1,10 @@
 //! The first rows of a ledger: one for every record that is already in the database.
 
+use stead_core::{AuditKind, Timestamp};
+
 use crate::error::StoreError;
 use crate::ledger::SessionRecord;
+use crate::ledger::check::AcceptedCut;
 use crate::ledger::entry::{DocumentRecord, Entry, EntryKind, append};
 use crate::session::read_hash;
 use crate::sql::{Conn, values};
@@ -80,10 +83,7 @@ macro_rules! select_sessions {
 }
 
 /// The rows after an id. The first page has no lower bound, because every text may be an id here.
-pub(super) async fn session_page(
-    conn: &mut Conn<'_>,
-    after: Option<&str>,
-) -> Result<Vec<SessionFields>, StoreError> {
+pub(super) async fn session_page(conn: &mut Conn<'_>, after: Option<&str>) -> Result<Vec<SessionFields>, StoreError> {
     let doing = "read the sessions";
     match after {
         None => conn.all(doing, select_sessions!("ORDER BY id LIMIT $1"), values![PAGE]).await,
@@ -115,6 +115,11 @@ pub(super) struct AuditFields {
 impl AuditFields {
     pub(super) fn entry(&self) -> Entry {
         Entry::audit_row(self.id, self.at, &self.kind, &self.actor, self.session.as_deref(), &self.body)
+    }
+
+    pub(super) fn accepted_cut(self) -> Option<AcceptedCut> {
+        let accepted = self.kind == AuditKind::DatabaseAccepted.as_str();
+        accepted.then(|| AcceptedCut { at: Timestamp::from_millis(self.at), body: self.body })
     }
 }
 
@@ -173,8 +178,7 @@ pub(super) async fn document_page(
     match after {
         None => conn.all(doing, select_documents!("ORDER BY kind, id LIMIT $1"), values![PAGE]).await,
         Some((kind, id)) => {
-            let sql =
-                select_documents!("WHERE kind > $1 OR (kind = $1 AND id > $2) ORDER BY kind, id LIMIT $3");
+            let sql = select_documents!("WHERE kind > $1 OR (kind = $1 AND id > $2) ORDER BY kind, id LIMIT $3");
             conn.all(doing, sql, values![kind, id, PAGE]).await
         }
     }
@@ -221,7 +225,8 @@ pub(super) async fn reference_page(
 async fn references(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let mut after: Option<(String, String)> = None;
     loop {
-        let page = reference_page(conn, after.as_ref().map(|(holder, digest)| (holder.as_str(), digest.as_str()))).await?;
+        let page =
+            reference_page(conn, after.as_ref().map(|(holder, digest)| (holder.as_str(), digest.as_str()))).await?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some((last.holder.clone(), last.digest.clone()));
         append(conn, page.iter().map(ReferenceFields::entry).collect()).await?;

@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use stead_core::Timestamp;
+
 use crate::chain::Hash;
 use crate::error::StoreError;
 use crate::ledger::begin::{self, AuditFields, DocumentFields, ReferenceFields, SessionFields};
@@ -57,6 +59,14 @@ pub struct LedgerBreak {
     pub reason: String,
 }
 
+/// An operator's decision to go on with a database that lacks seals which the home had noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedCut {
+    pub at: Timestamp,
+    /// JSON, the body of the audit row.
+    pub body: String,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LedgerReport {
     /// Rows of the ledger; 0 in a database no server with a ledger has worked on yet.
@@ -67,6 +77,7 @@ pub struct LedgerReport {
     pub head: Option<Seal>,
     /// The first 100 bad records, in the order of the checks.
     pub broken: Vec<LedgerBreak>,
+    pub accepted: Vec<AcceptedCut>,
 }
 
 pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
@@ -340,6 +351,7 @@ impl Check<'_> {
             let page = begin::audit_page(conn, from).await?;
             next = page.last().and_then(|last| last.id.checked_add(1));
             page.iter().map(AuditFields::entry).for_each(|entry| self.record(&entry));
+            self.report.accepted.extend(page.into_iter().filter_map(AuditFields::accepted_cut));
         }
         Ok(())
     }

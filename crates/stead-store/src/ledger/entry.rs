@@ -37,15 +37,8 @@ pub(crate) enum EntryKind {
 }
 
 impl EntryKind {
-    const ALL: [Self; 7] = [
-        Self::Begin,
-        Self::Session,
-        Self::Audit,
-        Self::Document,
-        Self::Setting,
-        Self::BeginBlobs,
-        Self::Blob,
-    ];
+    const ALL: [Self; 7] =
+        [Self::Begin, Self::Session, Self::Audit, Self::Document, Self::Setting, Self::BeginBlobs, Self::Blob];
 
     /// The name in the database: never change one.
     pub(crate) const fn as_str(self) -> &'static str {

@@ -68,7 +68,8 @@ async fn sqlite_schema(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreErr
     let added = actual.difference(&expected).map(|object| {
         broken(Table::Schema, named(object), "it is not as Stead makes it: something else added or changed it")
     });
-    let gone = expected.difference(&actual).map(|object| broken(Table::Schema, named(object), "it is missing or changed"));
+    let gone =
+        expected.difference(&actual).map(|object| broken(Table::Schema, named(object), "it is missing or changed"));
     Ok(added.chain(gone).collect())
 }
 
