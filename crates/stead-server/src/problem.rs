@@ -428,7 +428,7 @@ impl From<StoreError> for Problem {
                 Self::new(Code::Unavailable, error.to_string())
                     .hint("look whether it happened before you try again, or use an Idempotency-Key")
             }
-            StoreError::Query { .. } | StoreError::Corrupt { .. } => Self::internal(&error),
+            StoreError::Query { .. } | StoreError::Corrupt { .. } | StoreError::CutOff { .. } => Self::internal(&error),
         }
     }
 }

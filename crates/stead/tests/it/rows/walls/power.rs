@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer, until};
 
@@ -45,8 +46,15 @@ impl Disk {
     }
 
     /// The disk as a power loss would leave it now, mounted elsewhere.
-    fn cut(&self, image: PathBuf, at: &Path) -> Self {
-        assert!(run("cp", &[Path::new("--sparse=always"), &self.image, &image]), "the image was not copied");
+    ///
+    /// The server is stopped during the copy. A copy takes time, and would otherwise have a later write without an
+    /// earlier one that was synced before it, which no disk does.
+    fn cut(&self, server: &TestServer, image: PathBuf, at: &Path) -> Self {
+        let pid = Pid::from_raw(i32::try_from(server.pid().unwrap()).unwrap()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        let copied = run("cp", &[Path::new("--sparse=always"), &self.image, &image]);
+        kill_process(pid, Signal::CONT).unwrap();
+        assert!(copied, "the image was not copied");
         Self::mount(image, at)
     }
 
@@ -168,7 +176,7 @@ fn what_was_acknowledged_survives(files: Files, disk_limit: &str, cuts: usize) {
         change(&server, &session, files, number, &mut known);
         let control = format!("unsynced-{number}");
         std::fs::write(disk.at.join(&control), "nobody waited for the disk").unwrap();
-        let cut = disk.cut(below("cut.img"), &below("cut"));
+        let cut = disk.cut(&server, below("cut.img"), &below("cut"));
         lost += usize::from(std::fs::read(cut.at.join(&control)).unwrap_or_default().is_empty());
         expect_everything(&cut, &options, &session, &known);
         cut.unmount();
