@@ -9,6 +9,7 @@ mod disk_use;
 mod fair_share;
 mod full_disk;
 mod memory_limit;
+mod orphan_containers;
 mod refused_starts;
 mod repository_layers;
 mod setup_output;
