@@ -14,6 +14,7 @@ mod refused_starts;
 mod repository_layers;
 mod setup_output;
 mod starts;
+mod stream_share;
 mod sync_calls;
 use super::Files;
 
