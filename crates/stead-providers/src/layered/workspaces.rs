@@ -136,6 +136,16 @@ impl Workspaces {
     }
 
     pub(crate) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.remove_after(id, || Ok(()))
+    }
+
+    /// Removes a workspace after `end` has ended its box. Both happen under the workspace's turn, so no
+    /// start can be under way, and every later start finds no lineage and fails with `Gone`.
+    pub(crate) fn remove_after(
+        &self,
+        id: WorkspaceId,
+        end: impl FnOnce() -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
         if self.is_of_another(id) {
             return Ok(());
         }
@@ -143,6 +153,7 @@ impl Workspaces {
         self.copies.of(id).end();
         let turn = self.turn(id);
         let mut turn = lock(&turn);
+        end()?;
         let ids = lock(&self.lineages).remove(&id).map(|lineage| lineage.ids);
         self.copies.forget(id);
         turn.running = None;

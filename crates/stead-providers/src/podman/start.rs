@@ -9,6 +9,7 @@ use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, Pr
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
+use super::boxes::wait;
 use super::client::{Client, escaped};
 use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
 use super::image::Image;
@@ -30,6 +31,8 @@ pub(super) struct Podman {
     pub(super) workspaces: Arc<Workspaces>,
     /// Set once a tree was made of layers here.
     pub(super) shares: OnceLock<()>,
+    /// Set once orphaned containers are being looked for.
+    pub(super) orphans_sought: OnceLock<()>,
 }
 
 impl Podman {
@@ -303,13 +306,22 @@ impl Podman {
         Ok(path)
     }
 
-    /// Removes everything of a box but its container, which must be gone.
+    /// Removes everything of a box, container first. May block.
     pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        let directory = self.place.directory(id);
-        self.place.close(id);
-        stead_box::unmount_volume(&directory)?;
-        stead_box::take_off_tree(&directory)?;
-        self.workspaces.remove(id)
+        self.workspaces.remove_after(id, || {
+            // The record is read under the turn: a start that held it may have made a new container.
+            if let Some(record) = self.place.read(id) {
+                if record.runtime.is_none() {
+                    let noted = self.late.note(&record.container);
+                    noted.map_err(|error| place::host("write below", &self.config.home, error))?;
+                }
+                wait(self.remove_container(&record.container))?;
+            }
+            let directory = self.place.directory(id);
+            self.place.close(id);
+            stead_box::unmount_volume(&directory)?;
+            Ok(stead_box::take_off_tree(&directory)?)
+        })
     }
 
     pub(super) async fn is_running(&self, container: &str) -> Result<bool, ProviderError> {

@@ -6,13 +6,16 @@
 //! namespaces and processes that they made themselves.
 
 mod disk_use;
+mod eval_share;
 mod fair_share;
 mod full_disk;
 mod memory_limit;
+mod orphan_containers;
 mod refused_starts;
 mod repository_layers;
 mod setup_output;
 mod starts;
+mod stream_share;
 mod sync_calls;
 use super::Files;
 
