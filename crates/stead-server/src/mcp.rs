@@ -36,8 +36,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use crate::app::App;
 use chosen::{Caller, Chosen};
 
-const INSTRUCTIONS: &str = "The tools work on one Stead session: an isolated workspace whose files are under /workspace. \
-    Every call is recorded. What a tool may not do here it says; nothing reaches the host.";
+const INSTRUCTIONS: &str = "The tools work on one Stead session: a workspace whose files are under /workspace. \
+    Every call is recorded, and a refused call says why. \
+    A change reaches files of the host only where a host directory is mounted writable (mode rw).";
 
 /// The revisions served: the current one, and those before it that agents in use still speak.
 static REVISIONS: &[ProtocolVersion] = &[
