@@ -10,6 +10,7 @@ mod changes;
 mod chosen;
 mod line;
 mod owner;
+mod plain_errors;
 mod prompts;
 mod resources;
 mod set_digest;
@@ -58,7 +59,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
     sessions.session_config.keep_alive = Some(app.config.mcp_idle_timeout);
     sessions.session_config.completed_cache_ttl = RESUMABLE;
     let sessions = Arc::new(sessions);
-    let owners = owner::Owners::new(sessions.clone(), &app.config);
+    let owners = owner::Owners::new(sessions.clone(), app);
     // Host and Origin are checked for every route alike, in `crate::host`.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
