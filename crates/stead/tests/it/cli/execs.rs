@@ -39,7 +39,8 @@ fn exec_streams_feeds_and_ends_as_the_command_does() {
     assert_eq!(ran.code, Some(127));
     assert!(ran.err.starts_with("error: the command could not be started: "), "{}", ran.err);
     let told = run(home, &["--json", "exec", &session, "--", "no-such-program"]);
-    let problem: Value = serde_json::from_str(&told.err).unwrap_or_else(|error| panic!("{error}: {}", told.err));
+    let problem: serde_json::Value =
+        serde_json::from_str(&told.err).unwrap_or_else(|error| panic!("{error}: {}", told.err));
     assert_eq!((told.code, &problem["code"]), (Some(127), &json!("cannot_execute")), "{problem}");
     assert_eq!(problem["title"], "The command could not be started");
     let ran = run(home, &["exec", "ses_00000000000000000000000000", "--", "true"]);
