@@ -70,6 +70,7 @@ codes! {
     Untracked = "untracked", CONFLICT, "What calls wrote is not recorded";
     IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
+    NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, "No media type that the client accepts";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not of a form that is taken";
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
@@ -218,7 +219,7 @@ impl From<OpError> for Problem {
         let text = error.to_string();
         match error {
             OpError::Rejected(rejection) => rejection.into(),
-            OpError::NotFound { .. } => Self::new(Code::NotFound, text),
+            OpError::NotFound { .. } | OpError::NoEvent { .. } => Self::new(Code::NotFound, text),
             OpError::Exists { .. } => Self::new(Code::Conflict, text),
             OpError::InUse { .. } => Self::new(Code::Conflict, text).hint("close its sessions first"),
             OpError::Full { .. } => {

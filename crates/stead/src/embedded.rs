@@ -61,13 +61,25 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns when the server answers.
+    /// Returns when the server answers and other processes find it.
     pub(crate) fn start(config: &Config, when_taken: WhenTaken, on_signal: OnSignal) -> Result<Self, Failure> {
         Self::start_accepting(config, when_taken, on_signal, None)
     }
 
     /// Starts also on an older copy of the database, if its head is the accepted one.
     pub(crate) fn start_accepting(
+        config: &Config,
+        when_taken: WhenTaken,
+        on_signal: OnSignal,
+        accepted: Option<AcceptedHead>,
+    ) -> Result<Self, Failure> {
+        let server = Self::start_unannounced(config, when_taken, on_signal, accepted)?;
+        server.announce()?;
+        Ok(server)
+    }
+
+    /// Returns when the server answers. Other processes find it after [`Self::announce`].
+    pub(crate) fn start_unannounced(
         config: &Config,
         when_taken: WhenTaken,
         on_signal: OnSignal,
@@ -135,8 +147,11 @@ impl Server {
             served.map_err(|error| Failure::new("the server stopped listening").because(&error))?;
             presence.confirm()
         });
-        home.announce(&running, &lock)?;
         Ok(Self { home, lock, token, runtime, running, database: database.to_string(), stop, serving })
+    }
+
+    pub(crate) fn announce(&self) -> Result<(), Failure> {
+        self.home.announce(&self.running, &self.lock)
     }
 
     pub(crate) fn url(&self) -> &str {

@@ -30,6 +30,8 @@ pub(crate) struct Failure {
     code: Option<Box<str>>,
     /// The HTTP status of a refusal.
     status: Option<u16>,
+    /// The server's title of a refusal.
+    title: Option<Box<str>>,
     pub(crate) sentence: String,
     /// Outermost first.
     pub(crate) causes: Vec<String>,
@@ -41,7 +43,8 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
         let (causes, fields) = (Vec::new(), Vec::new());
-        Self { kind: Kind::Failed, code: None, status: None, sentence: sentence.into(), causes, fields, hint: None }
+        let (code, status, title, hint) = (None, None, None, None);
+        Self { kind: Kind::Failed, code, status, title, sentence: sentence.into(), causes, fields, hint }
     }
 
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
@@ -106,6 +109,12 @@ impl Failure {
         self
     }
 
+    pub(crate) fn titled(mut self, title: impl Into<Box<str>>) -> Self {
+        let title: Box<str> = title.into();
+        self.title = Some(title).filter(|title| !title.is_empty());
+        self
+    }
+
     pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
@@ -118,8 +127,14 @@ impl Failure {
             Kind::Degraded => "degraded",
             _ => "failed",
         });
+        let title = self.title.as_deref().unwrap_or(match self.kind {
+            Kind::Usage => "The command line is not valid",
+            Kind::Degraded => "The session started without its workspace",
+            Kind::NotStarted => "The command could not be started",
+            _ => "The command failed",
+        });
         let mut problem = json!({
-            "type": format!("urn:stead:problem:{code}"), "title": "The command failed", "code": code, "detail": self.sentence,
+            "type": format!("urn:stead:problem:{code}"), "title": title, "code": code, "detail": self.sentence,
         });
         if let Some(status) = self.status {
             problem["status"] = status.into();

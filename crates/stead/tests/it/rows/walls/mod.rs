@@ -22,6 +22,7 @@ use super::Files;
 mod agent_errors;
 mod allowances;
 mod apply;
+mod backup;
 mod clock_steps;
 mod copied_home;
 mod git_hosts;
