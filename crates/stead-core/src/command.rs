@@ -182,6 +182,8 @@ pub enum Outcome {
     },
     Began {
         point: Option<Point>,
+        /// What the session has to do without.
+        warnings: Vec<Failure>,
     },
     Removed,
     RemovalFailed {

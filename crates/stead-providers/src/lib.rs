@@ -25,6 +25,8 @@ pub use overlay::layer_store::{
     CheckoutWarnings, ImageReport, Layer, LayerDraft, LayerKey, LayerReport, LayerSlot, LayerStore, Retention, Usage,
 };
 pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull, Trees};
+/// Ends the boxes of a home while no server runs.
+pub use stead_box::end_all as end_boxes;
 /// What this host can do for native boxes, tried one by one.
 pub use stead_box::{Check, doctor};
 

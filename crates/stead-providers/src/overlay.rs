@@ -5,6 +5,7 @@
 //! ([`Boxes`]); what happens in one is [`crate::guest`].
 
 mod boxes;
+mod copies;
 mod directories;
 pub(crate) mod images;
 mod keep;

@@ -12,6 +12,7 @@ mod copied_box;
 mod file_body;
 mod image;
 mod imported;
+mod late_containers;
 mod orphan_containers;
 mod pull;
 mod start;
@@ -46,7 +47,7 @@ use client::Client;
 use copied_box::CopiedBox;
 use image::Image;
 pub use image::Pull;
-use orphan_containers::OrphanContainers;
+use late_containers::LateContainers;
 use pull::Pulls;
 use start::{Podman, env};
 use tunnel::Tunnel;
@@ -98,14 +99,21 @@ impl PodmanProvider {
     pub fn new(config: PodmanConfig, images: Arc<Images>) -> Self {
         let tunnel = Tunnel::new(config.home.join("ssh.sock"));
         let client = Arc::new(Client::new(config.target.resolve(), tunnel));
-        let orphans =
-            Arc::new(OrphanContainers::new(config.home.join("late"), config.instance.clone(), client.clone()));
+        let late = Arc::new(LateContainers::new(config.home.join("late"), config.instance.clone(), client.clone()));
         let place = Arc::new(BoxRecords::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
         let unclaimed = place.disown(&config.former_instances);
         let instances = (config.instance.clone(), config.former_instances.clone());
         let layered = overlay::Directories::new(config.home.clone(), instances, config.uids.clone());
         let workspaces = Arc::new(Workspaces::open(layered, images.layers().clone()));
-        let podman = Arc::new(Podman { config, client, place, orphans, workspaces, shares: OnceLock::new() });
+        let podman = Arc::new(Podman {
+            config,
+            client,
+            place,
+            late,
+            workspaces,
+            shares: OnceLock::new(),
+            orphans_sought: OnceLock::new(),
+        });
         let boxes = Arc::new(PodmanBoxes(podman.clone()));
         Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default(), unclaimed }
     }
@@ -325,24 +333,20 @@ impl Provider for PodmanProvider {
         if !self.podman.place.directory(workspace).exists() {
             return self.images.release(&workspace.to_string());
         }
+        // Once before the workspace's turn is taken: its holder may be waiting for this box.
         // Without a record nothing was asked of Podman yet.
         if let Some(record) = self.podman.place.read(workspace)? {
-            if record.runtime.is_none() {
-                self.podman
-                    .orphans
-                    .note(&record.container)
-                    .map_err(|error| box_records::host("write below", &self.podman.config.home, error))?;
-            }
             self.podman.remove_container(&record.container).await?;
         }
         let podman = self.podman.clone();
         off_thread(move || podman.sweep(workspace)).await?;
-        self.podman.orphans.watch();
+        self.podman.late.watch();
         self.images.release(&workspace.to_string())
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
-        self.podman.orphans.watch();
+        self.podman.late.watch();
+        self.podman.remove_orphans_once();
         let place = self.podman.place.clone();
         off_thread(move || place.list()).await
     }

@@ -8,6 +8,18 @@ pub struct ArchiveLimits {
     pub total_bytes: u64,
     /// How many times the archive's own size its files may have, once they are [`Self::RATIO_FREE`].
     pub ratio: u64,
+    pub link_targets: LinkTargets,
+}
+
+/// Which targets the symbolic links of an archive may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkTargets {
+    /// Those that lead to a place in the archive's own tree.
+    #[default]
+    Inside,
+    /// Of those, only the ones that no later link can turn: without `..` after a name. For a directory
+    /// that other archives are unpacked into as well.
+    AlwaysInside,
 }
 
 impl ArchiveLimits {
@@ -17,6 +29,6 @@ impl ArchiveLimits {
 
 impl Default for ArchiveLimits {
     fn default() -> Self {
-        Self { entries: 200_000, total_bytes: 4 << 30, ratio: 200 }
+        Self { entries: 200_000, total_bytes: 4 << 30, ratio: 200, link_targets: LinkTargets::Inside }
     }
 }

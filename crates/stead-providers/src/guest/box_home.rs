@@ -6,7 +6,7 @@ use stead_core::SnapshotId;
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::config::{HostMount, ProviderName};
-use stead_core::event::StepReport;
+use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
 use stead_core::rewind::{Point, Touched};
 use stead_fs::DiskFs;
@@ -74,7 +74,7 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     fn host_mounts(&self) -> Option<&dyn HostMounts>;
 
     /// What is there now is what [`BoxHome::compare`] compares with.
-    fn begin(&self) -> Result<(), ProviderError>;
+    fn begin(&self) -> Result<Vec<Failure>, ProviderError>;
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError>;
 

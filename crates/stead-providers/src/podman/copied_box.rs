@@ -9,7 +9,7 @@ use stead_box::{BoxError, Connection};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::config::ProviderName;
-use stead_core::event::StepReport;
+use stead_core::event::{Failure, StepReport};
 use stead_core::rewind::{Point, Points, Unkept};
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::patch::Patch;
@@ -73,8 +73,9 @@ impl BoxHome for CopiedBox {
         None
     }
 
-    fn begin(&self) -> Result<(), ProviderError> {
-        Ok(tars::begin(self)?)
+    fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
+        tars::begin(self)?;
+        Ok(Vec::new())
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {

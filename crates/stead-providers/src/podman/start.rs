@@ -10,10 +10,11 @@ use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
 use super::box_records::{self, BoxRecords, Record};
+use super::boxes::wait;
 use super::client::{Client, escaped};
 use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
 use super::image::Image;
-use super::orphan_containers::OrphanContainers;
+use super::late_containers::LateContainers;
 use super::{PodmanConfig, Trees};
 use crate::contract::error::ProviderError;
 use crate::guest::off_thread;
@@ -26,10 +27,12 @@ pub(super) struct Podman {
     pub(super) config: PodmanConfig,
     pub(super) client: Arc<Client>,
     pub(super) place: Arc<BoxRecords>,
-    pub(super) orphans: Arc<OrphanContainers>,
+    pub(super) late: Arc<LateContainers>,
     pub(super) workspaces: Arc<Workspaces>,
     /// Set once a tree was made of layers here.
     pub(super) shares: OnceLock<()>,
+    /// Set once orphaned containers are being looked for.
+    pub(super) orphans_sought: OnceLock<()>,
 }
 
 impl Podman {
@@ -111,7 +114,7 @@ impl Podman {
         tree: Option<BoxSpec>,
     ) -> Result<Record, ProviderError> {
         let id = order.workspace;
-        self.orphans
+        self.late
             .forget(&record.container)
             .map_err(|error| box_records::host("write below", &self.config.home, error))?;
         let (directory, mut limits) = (self.place.directory(id), limits(order));
@@ -307,13 +310,22 @@ impl Podman {
         Ok(path)
     }
 
-    /// Removes everything of a box but its container, which must be gone.
+    /// Removes everything of a box, container first. May block.
     pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        let directory = self.place.directory(id);
-        self.place.close(id);
-        stead_box::unmount_volume(&directory)?;
-        stead_box::take_off_tree(&directory)?;
-        self.workspaces.remove(id)
+        self.workspaces.remove_after(id, || {
+            // The record is read under the turn: a start that held it may have made a new container.
+            if let Some(record) = self.place.read(id)? {
+                if record.runtime.is_none() {
+                    let noted = self.late.note(&record.container);
+                    noted.map_err(|error| box_records::host("write below", &self.config.home, error))?;
+                }
+                wait(self.remove_container(&record.container))?;
+            }
+            let directory = self.place.directory(id);
+            self.place.close(id);
+            stead_box::unmount_volume(&directory)?;
+            Ok(stead_box::take_off_tree(&directory)?)
+        })
     }
 
     pub(super) async fn is_running(&self, container: &str) -> Result<bool, ProviderError> {

@@ -6,19 +6,23 @@
 //! namespaces and processes that they made themselves.
 
 mod disk_use;
+mod eval_share;
 mod fair_share;
 mod full_disk;
 mod memory_limit;
+mod orphan_containers;
 mod refused_starts;
 mod repository_layers;
 mod setup_output;
 mod starts;
+mod stream_share;
 mod sync_calls;
 use super::Files;
 
 mod agent_errors;
 mod allowances;
 mod apply;
+mod backup;
 mod clock_steps;
 mod copied_home;
 mod git_hosts;
@@ -33,6 +37,8 @@ mod power;
 mod private_mirrors;
 mod pull_requests;
 mod record;
+mod shared_directories;
 mod sockets;
 mod special_bits;
 mod tars;
+mod tree_copies;
