@@ -182,7 +182,7 @@ pub enum Outcome {
     },
     Began {
         point: Option<Point>,
-        /// What the session has to do without.
+        /// The session starts without these things, each with the reason.
         warnings: Vec<Failure>,
     },
     Removed,

@@ -186,6 +186,8 @@ impl Trail {
         let reason = match at.and_then(|at| self.0.get(at)).map(|moment| moment.point) {
             Some(Point::Kept(snapshot)) => return Ok(snapshot),
             Some(Point::Unkept(reason)) => Missing::Unkept(reason),
+            // Nothing was ever kept.
+            None if self.0.is_empty() => Missing::Unkept(Unkept::Untracked),
             None => Missing::NoWorkspace,
         };
         let kept = |moment: &&Moment| moment.snapshot().is_some();

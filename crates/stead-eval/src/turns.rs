@@ -123,7 +123,9 @@ mod tests {
         std::thread::scope(|scope| {
             let held = [(); 2].map(|()| turns.wait(Some(greedy.clone())));
             let more: Vec<_> = (0..8).map(|_| scope.spawn(|| drop(turns.wait(Some(greedy.clone()))))).collect();
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
             while turns.lock().waiting.len() < more.len() {
+                assert!(std::time::Instant::now() < deadline, "not every evaluation began to wait");
                 std::thread::yield_now();
             }
             // Returns although eight wait, and holds up none of them afterwards.

@@ -59,7 +59,7 @@ const SETTINGS: &[&str] = &[
     "advice.detachedHead=false",
 ];
 
-/// What each process of a git may allocate. Commits, trees and tags are unpacked in memory, and one of a few megabytes on the
+/// The memory that each process of git may allocate. Commits, trees and tags are unpacked in memory, and one of a few megabytes on the
 /// disk may be gigabytes there. Packs are mapped and do not count.
 const MEMORY: u64 = 2 << 30;
 

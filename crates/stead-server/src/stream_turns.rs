@@ -64,7 +64,7 @@ mod tests {
     const STREAMS: usize = 60;
     const ROUNDS: usize = 20;
 
-    /// How many events a session's streams encode while another task gets its turn 20 times.
+    /// Counts the events that a session's streams encode while another task gets its turn 20 times.
     async fn encoded_beside_another(encode: impl AsyncFn() + Clone + 'static) -> usize {
         let count = Arc::new(AtomicUsize::new(0));
         let local = tokio::task::LocalSet::new();

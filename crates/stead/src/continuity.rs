@@ -1,8 +1,8 @@
-//! Whether the database has everything that this home knows to have been in it.
+//! The check that the database still has everything that this home knows to have been in it.
 //!
 //! The home notes the last seal of the ledger. A database without that seal was cut off or is an older copy. Working on it
 //! would replace the note, and nothing would show the loss any more. So a server refuses to start until the operator
-//! names the head that he accepts.
+//! names the head to accept.
 
 use std::str::FromStr;
 

@@ -15,18 +15,17 @@ use crate::spec::Limits;
 
 /// An image without a limit would be one without a size.
 const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
-/// Every volume has a journal: without one, no sync brings a change of names onto the disk in an order that a repair
-/// after a power loss understands.
+/// The size of a volume's journal. Without a journal, a repair after a power loss can undo synced changes.
 const JOURNAL_BYTES: u64 = 4 << 20;
-/// In smaller volumes the journal would take a good part of what the limit gives: their images are larger than the limit
-/// by the journal.
+/// From this limit on, the journal is part of the limit. A smaller volume would lose a good part of its room to the
+/// journal, so its image is larger than the limit by the journal.
 const JOURNAL_WITHIN_FROM: u64 = 64 << 20;
 /// `mkfs.ext4` makes no journal in a smaller image.
 const LEAST_IMAGE_BYTES: u64 = 9 << 20;
-/// What the file system takes of the smallest image for itself.
+/// The file system takes this much of the smallest image for itself.
 const LEAST_OVERHEAD_BYTES: u64 = 640 << 10;
 
-/// What a volume has room for.
+/// Returns how many bytes a volume has room for.
 pub(super) fn bytes(limits: &Limits) -> u64 {
     limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES)
 }

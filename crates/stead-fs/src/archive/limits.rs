@@ -11,14 +11,14 @@ pub struct ArchiveLimits {
     pub link_targets: LinkTargets,
 }
 
-/// Which targets the symbolic links of an archive may have.
+/// The rule for targets of an archive's symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkTargets {
-    /// Those that lead to a place in the archive's own tree.
+    /// A target leads to a place in the archive's own tree.
     #[default]
     Inside,
-    /// Of those, only the ones that no later link can turn: without `..` after a name. For a directory
-    /// that other archives are unpacked into as well.
+    /// The target also has no `..` after a name. Such a target leads elsewhere once the name becomes a
+    /// link, which a second archive unpacked into the same directory could bring.
     AlwaysInside,
 }
 

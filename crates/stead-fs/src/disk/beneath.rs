@@ -15,9 +15,9 @@ use crate::path::WorkspacePath;
 
 /// What the kernel takes in one piece (`PATH_MAX` is 4096 with the final NUL).
 const PIECE: usize = 4_000;
-/// How often a resolution that raced with a rename is asked again at once.
+/// The number of attempts for a resolution that raced with a rename.
 const RETRIES: usize = 16;
-/// How long an open waits for the holder of a lease. The kernel ends a lease after 45 s, unless the host says otherwise.
+/// An open waits this long for the holder of a lease. The kernel ends a lease after 45 s, unless the host says otherwise.
 const LEASE_WAIT: Duration = Duration::from_secs(50);
 const LEASE_LOOK: Duration = Duration::from_millis(20);
 

@@ -1,6 +1,9 @@
 //! One container, asked for, started and let in: the same for a box that is made, made again, or kept ready.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -299,15 +302,8 @@ impl Podman {
 
     /// The filter of every box, where Podman can read it.
     fn seccomp_profile(&self) -> Result<PathBuf, ProviderError> {
-        let path = self.config.home.join("seccomp.json");
-        let profile = stead_box::build::seccomp_profile().to_string();
-        if std::fs::read_to_string(&path).is_ok_and(|there| there == profile) {
-            return Ok(path);
-        }
-        let new = self.config.home.join(format!("seccomp.json.{}", std::process::id()));
-        let written = std::fs::write(&new, profile).and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| box_records::host("write", &path, error))?;
-        Ok(path)
+        let home = &self.config.home;
+        write_seccomp_profile(home).map_err(|error| box_records::host("write the seccomp profile below", home, error))
     }
 
     /// Removes everything of a box, container first. May block.
@@ -342,6 +338,20 @@ impl Podman {
     }
 }
 
+/// Several boxes may start at once, also by two servers: each writes a file of its own and renames it, so whoever reads the profile reads all of it.
+fn write_seccomp_profile(home: &Path) -> io::Result<PathBuf> {
+    let path = home.join("seccomp.json");
+    let profile = stead_box::build::seccomp_profile().to_string();
+    if fs::read_to_string(&path).is_ok_and(|there| there == profile) {
+        return Ok(path);
+    }
+    let readable = fs::Permissions::from_mode(0o644);
+    let mut file = tempfile::Builder::new().prefix("seccomp.json.").permissions(readable).tempfile_in(home)?;
+    file.write_all(profile.as_bytes())?;
+    file.persist(&path)?;
+    Ok(path)
+}
+
 /// gVisor's kernel is not this host's: it knows nothing of its descriptors, and what serves it files enters a user namespace before it looks for them.
 fn passes_descriptors(runtime: Option<&str>) -> bool {
     !runtime.is_some_and(|runtime| runtime.starts_with("runsc"))
@@ -360,4 +370,26 @@ pub(super) fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, Str
 /// A box that is looked for and not there.
 pub(super) fn gone() -> BoxError {
     BoxError::Gone { reason: "there is no record of it" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_that_start_at_once_read_the_whole_seccomp_profile() {
+        let profile = stead_box::build::seccomp_profile().to_string();
+        for _ in 0..50 {
+            let home = tempfile::tempdir().unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        let path = write_seccomp_profile(home.path()).unwrap();
+                        assert_eq!(fs::read_to_string(path).unwrap(), profile);
+                    });
+                }
+            });
+            assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "no temporary file is left");
+        }
+    }
 }

@@ -128,7 +128,7 @@ pub(crate) async fn latest(conn: &mut Conn<'_>) -> Result<Option<Seal>, StoreErr
     row.map(Row::read).transpose()
 }
 
-/// Whether a database has the seal that a home noted.
+/// The result of looking in a database for the seal that a home noted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuity {
     Unbroken,

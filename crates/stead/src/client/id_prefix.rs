@@ -28,7 +28,7 @@ impl Client {
 }
 
 impl Client {
-    /// What to say instead of "there is no session" when several sessions begin with the id in a path.
+    /// Returns the message that replaces "there is no session" when several sessions begin with the id in a path.
     pub(super) fn ambiguity(&self, path: &str) -> Option<String> {
         let start = session_start(path.strip_prefix("/api/v1")?)?;
         let listing = self.list("/sessions", MOST).ok()?;

@@ -145,7 +145,7 @@ fn up_is_announced_with_its_agent_type() {
     crate::rows::build_init();
     let mut child =
         announced(home.path(), kit::stead(home.path()).args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()));
-    let shown = run(home.path(), &["agent-type", "show", "example"]);
+    let shown = run(home.path(), &["agent-type", "get", "example"]);
     kit::signal(&child, Signal::TERM);
     assert_eq!(kit::wait(&mut child), Some(0));
     shown.ok();

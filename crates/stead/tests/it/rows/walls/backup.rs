@@ -17,7 +17,7 @@ fn mounted(home: &Path) -> Vec<String> {
     home_gone::devices(home).into_iter().filter(|file| file.contains("/volumes/")).collect()
 }
 
-/// What `stead --json stop …` says of a home.
+/// Runs `stead --json stop …` on a home and returns its answer.
 fn stop(home: &Path, more: &[&str]) -> Value {
     let output = Command::new(BINARY).arg("--home").arg(home).args(["--json", "stop"]).args(more).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -162,6 +162,12 @@ fn a_base_image_below_a_directory_that_is_swapped_for_a_link_is_never_left() {
         done.store(true, Ordering::Relaxed);
         assert!(naive, "the control never read the canary, so the race proves nothing");
     });
-    // No box may have started in any round: then every file it could see is refused too.
     assert!(seen.iter().all(|text| *text == "inside\n"), "{seen:?}");
+    // The control: without the race a box starts from the image.
+    if fs::symlink_metadata(&middle).unwrap().is_symlink() {
+        renameat_with(CWD, &link, CWD, &middle, RenameFlags::EXCHANGE).unwrap();
+    }
+    let session = server.session(json!({"agent_type": "i"}));
+    let answer = server.tool(&session, "bash", json!({"command": "echo \"$(</etc/canary)\""}));
+    assert_eq!(answer["result"]["stdout"], "inside\n", "{answer}");
 }

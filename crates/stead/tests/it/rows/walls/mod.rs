@@ -6,7 +6,6 @@
 //! namespaces and processes that they made themselves.
 
 mod disk_use;
-mod eval_share;
 mod fair_share;
 mod full_disk;
 mod memory_limit;

@@ -13,7 +13,7 @@ use stead_testkit::{TestServer, until};
 use super::super::podman::{bash, boxed, containers_of, options, with_podman};
 use super::super::server_with;
 
-/// How long a request is held if the test fails to let it go.
+/// The longest time that a request is held, for a test that fails before it lets the request go.
 const MOST_HELD: Duration = Duration::from_secs(60);
 
 /// A socket in front of Podman that can hold the next inspection of a container.

@@ -161,7 +161,7 @@ fn a_close_ends_the_copy(mode: &str, names: usize) {
     long_to_copy(&host.directory(), names);
     let (client, from) = (host.server.client(), host.directory().canonicalize().unwrap());
     let begun = client.post("/sessions", host.order(mode)).json();
-    // The control: without the close the copy goes on.
+    // The close comes while the copy is being made, and not before or after it.
     until("the copy to begin", || is_copying(&host.server, &from).then_some(()));
     client.delete(&path(&begun, ""));
     until("the session to be closed", || {
