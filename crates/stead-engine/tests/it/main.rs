@@ -6,3 +6,4 @@ mod files;
 mod fixture;
 mod life;
 mod restart;
+mod steps;
