@@ -156,7 +156,7 @@ impl Read for StepRequest {
     }
 }
 
-/// How a run can end.
+/// The ends that a run can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
     Completed,

@@ -108,8 +108,8 @@ impl ContentState {
     }
 }
 
-/// Folds one event if it is about content, and returns true if it was. Any other event leaves the
-/// shared state as it is.
+/// Folds one event if it is about content, and returns true if it was. Any other event copies
+/// nothing.
 pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> bool {
     match &recorded.event {
         Event::WorkspaceSyncRequested(requested) => {

@@ -8,7 +8,7 @@ use crate::event::{Event, Recorded};
 use crate::rejection::Rejection;
 use crate::session::{State, apply};
 
-/// What follows from a fact, and the intent that is due after it, with its effect. The reconciler
+/// Returns the events that follow from a fact, and the intent that is due after it. The reconciler
 /// would ask [`next`] for that intent a moment later. The effect is still handed out only with its
 /// intent.
 pub fn conclude_onward(state: &State, outcome: Outcome, at: Timestamp) -> Step {

@@ -18,7 +18,7 @@ use crate::{audit, points, recover};
 /// Attempts to append when other processes append to the journal first.
 const RETRIES: usize = 16;
 
-/// What to append, decided on the state as it is under the lock.
+/// Events to append, decided on the current state under the lock.
 pub(super) struct Entry<T> {
     /// Nothing is written if there are none.
     pub(super) events: Vec<Event>,
@@ -35,7 +35,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// What a commit carries besides its events.
+/// The parts of a commit besides its events.
 #[derive(Default)]
 pub(super) struct Attached {
     pub(super) create: bool,
@@ -43,7 +43,7 @@ pub(super) struct Attached {
     pub(super) idempotency: Option<IdempotencyClaim>,
 }
 
-/// How long an append goes on if the store does not take it.
+/// The retries of an append that the store does not take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retry {
     /// Opens the session again after a conflict, a limited number of times.
@@ -52,7 +52,7 @@ pub(super) enum Retry {
     Surely,
 }
 
-/// Whose state a decision is made on.
+/// The cell whose state a decision is made on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handle {
     /// The cell of the handle that appends.

@@ -135,7 +135,7 @@ pub(super) async fn perform(
     }
 }
 
-/// What a workspace made of a call.
+/// A call that a workspace has answered.
 struct Called {
     call: CallId,
     tool: ToolName,

@@ -21,7 +21,7 @@ const MOST_TOUCHED: u64 = 4096;
 /// Time after which a box is asked again whether it is idle.
 const REST_AGAIN: Duration = Duration::from_millis(10);
 
-/// How long to wait for a box to be idle. A command's result can arrive before the last of its
+/// The time to wait for a box to be idle. A command's result can arrive before the last of its
 /// processes has ended, and a busy machine takes its time to end one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
