@@ -286,7 +286,7 @@ proptest! {
         found(call(&mut fs, FileTool::Glob, &json!({"pattern": pattern})).outcome, "paths")?;
         found(call(&mut fs, FileTool::Grep, &json!({"pattern": pattern})).outcome, "matches")?;
         found(call(&mut fs, FileTool::Grep, &json!({"pattern": "ab", "glob": pattern})).outcome, "matches")?;
-        prop_assert_eq!(fs.read_bytes(&path("a/b")).unwrap(), b"ab");
+        prop_assert_eq!(fs.read_bytes(&path("a/b")).unwrap(), &b"ab"[..]);
     }
 }
 
