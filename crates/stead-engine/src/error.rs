@@ -1,7 +1,7 @@
 //! Why an operation did not happen.
 
-use stead_core::Rejection;
 use stead_core::content::SyncFault;
+use stead_core::{Rejection, SessionId};
 use stead_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +10,8 @@ pub enum OpError {
     Rejected(#[from] Rejection),
     #[error("there is no {what} '{id}'")]
     NotFound { what: &'static str, id: String },
+    #[error("the session {session} has no event {seq}; its last is {last}")]
+    NoEvent { session: SessionId, seq: u64, last: u64 },
     #[error("the {what} '{id}' exists already")]
     Exists { what: &'static str, id: String },
     #[error("the agent type '{id}' has live sessions")]

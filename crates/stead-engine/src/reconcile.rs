@@ -112,7 +112,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
         Some(Effect::CreateWorkspace { provider, order }) => create_workspace(engine, session, provider, &order).await,
         Some(Effect::ShareWorkspace { source, workspace }) => share_workspace(engine, session, source, workspace).await,
         Some(Effect::BeginWork) => {
-            let began = guard(begin_work(session)).await.unwrap_or_else(|_| Outcome::CreateFailed(bug()));
+            let began = tokio::select! {
+                began = guard(begin_work(session)) => began.unwrap_or_else(|_| Outcome::CreateFailed(bug())),
+                () = closing(session) => Outcome::CreateFailed(closed()),
+            };
             record(session, began).await
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
@@ -249,15 +252,16 @@ async fn begin_work(session: &OpenSession) -> Outcome {
     let state = session.state().await;
     let spec = state.session.as_ref().and_then(|session| session.workspace_spec());
     let shares = spec.is_some_and(|spec| spec.shared_with.is_some());
-    let mut done = Done::nothing();
+    let (mut done, mut warnings) = (Done::nothing(), Vec::new());
     if let Some(workspace) = session.workspace().filter(|_| !shares) {
-        if let Err(error) = workspace.begin().await {
+        match workspace.begin().await {
+            Ok(began) => warnings = began,
             // The place was there, the box could not be: the attempt failed as if it had never been made.
-            return Outcome::CreateFailed(error.to_failure());
+            Err(error) => return Outcome::CreateFailed(error.to_failure()),
         }
         points::keep(session, &*workspace, &mut done).await;
     }
-    Outcome::Began { point: done.point }
+    Outcome::Began { point: done.point, warnings }
 }
 
 /// The box that was kept ready for this session, or a new one.

@@ -6,23 +6,32 @@ use std::convert::Infallible;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::{Stream, stream};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use stead_core::SessionId;
 use stead_engine::ops::{ExecNews, ExecReader};
 
 use crate::app::App;
 use crate::metrics::Open;
+use crate::stream_turns::StreamTurn;
 use crate::wire::exec::{Chunk, Exec};
 
 struct Reader {
     app: App,
     source: ExecReader,
+    turn: StreamTurn,
     ended: bool,
     _open: Open,
 }
 
-pub(crate) fn output(app: App, source: ExecReader) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(crate) fn output(
+    app: App,
+    session: SessionId,
+    source: ExecReader,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let heartbeat = KeepAlive::new().interval(app.config.heartbeat);
-    let reader = Reader { app, source, ended: false, _open: Open::new("stead_exec_streams") };
+    let turn = app.stream_turns.of(session);
+    let reader = Reader { app, source, turn, ended: false, _open: Open::new("stead_exec_streams") };
     Sse::new(stream::unfold(reader, next)).keep_alive(heartbeat)
 }
 
@@ -35,25 +44,34 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         news = reader.source.next() => news,
         _ = stopping.wait_for(|stopping| *stopping) => return None,
     };
-    let event = match news {
-        Ok(Some(ExecNews::Output { seq, stream, bytes })) => {
-            event("output", json!(Chunk::new(seq, stream, bytes))).id(seq.to_string())
-        }
-        Ok(Some(ExecNews::Missed { from, to })) => event("missed", json!({"from": from, "to": to})),
-        Ok(Some(ExecNews::Ended(view))) => {
-            reader.ended = true;
-            event("finished", json!(Exec::from(*view)))
-        }
-        Ok(None) => return None,
+    let news = match news {
+        Ok(news) => news?,
         // The reader comes back with the last number it has and learns then what is wrong.
         Err(error) => {
             tracing::warn!(%error, "an exec's stream ends early");
             return None;
         }
     };
-    Some((Ok(event), reader))
+    reader.ended = matches!(news, ExecNews::Ended(_));
+    match reader.turn.encode(|| encode(news)).await {
+        Ok(event) => Some((Ok(event), reader)),
+        Err(error) => {
+            tracing::error!(%error, "an exec's output cannot be encoded");
+            None
+        }
+    }
 }
 
-fn event(kind: &str, data: Value) -> Event {
-    Event::default().event(kind).data(data.to_string())
+fn encode(news: ExecNews) -> Result<Event, axum::Error> {
+    match news {
+        ExecNews::Output { seq, stream, bytes } => {
+            Ok(event("output", Chunk::new(seq, stream, bytes))?.id(seq.to_string()))
+        }
+        ExecNews::Missed { from, to } => event("missed", json!({"from": from, "to": to})),
+        ExecNews::Ended(view) => event("finished", Exec::from(*view)),
+    }
+}
+
+fn event(kind: &str, data: impl Serialize) -> Result<Event, axum::Error> {
+    Event::default().event(kind).json_data(data)
 }

@@ -33,6 +33,7 @@ mod routes;
 mod schema;
 mod serve;
 mod stream;
+mod stream_turns;
 mod tools;
 mod unread;
 mod upload;

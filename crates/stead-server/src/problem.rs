@@ -70,6 +70,7 @@ codes! {
     Untracked = "untracked", CONFLICT, "What calls wrote is not recorded";
     IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
+    NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, "No media type that the client accepts";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not of a form that is taken";
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
@@ -108,6 +109,7 @@ codes! {
     Present = "present", PRECONDITION_FAILED, "The file is there already";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
     Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
+    HostDirectory = "host_directory", CONFLICT, "The workspace is a directory of the host";
     DiskLimit = "disk_limit", CONFLICT, "The session's disk limit is reached";
     JournalFull = "journal_full", CONFLICT, "The session's journal is full";
     TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
@@ -217,7 +219,7 @@ impl From<OpError> for Problem {
         let text = error.to_string();
         match error {
             OpError::Rejected(rejection) => rejection.into(),
-            OpError::NotFound { .. } => Self::new(Code::NotFound, text),
+            OpError::NotFound { .. } | OpError::NoEvent { .. } => Self::new(Code::NotFound, text),
             OpError::Exists { .. } => Self::new(Code::Conflict, text),
             OpError::InUse { .. } => Self::new(Code::Conflict, text).hint("close its sessions first"),
             OpError::Full { .. } => {
@@ -276,7 +278,7 @@ impl From<Rejection> for Problem {
             Rejection::NetworkNotAvailable { .. } => Code::NetworkNotAvailable,
             Rejection::ProviderNotConfigured { .. } => Code::ProviderNotConfigured,
             Rejection::MountRefused { .. } => Code::MountRefused,
-            Rejection::BundleRefused { .. } => Code::BundleRefused,
+            Rejection::BundleRefused { .. } | Rejection::BundleMissing { .. } => Code::BundleRefused,
             Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
@@ -304,6 +306,7 @@ impl From<Rejection> for Problem {
             Rejection::MountRefused { .. } | Rejection::BundleRefused { .. } => {
                 Self::new(code, text).hint("the platform's allowed_host_roots names what may be used")
             }
+            Rejection::BundleMissing { .. } => Self::new(code, text).hint("upload it first: POST /api/v1/blobs"),
             Rejection::NoPoint(_) => Self::new(code, text).hint(
                 "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
             ),
@@ -360,6 +363,7 @@ impl From<OperateError> for Problem {
             "read_only" => Code::ReadOnly,
             "changed" => Code::Changed,
             "no_space" | "no_room" => Code::DiskLimit,
+            "host_directory" => Code::HostDirectory,
             "unreachable" | "interrupted" => {
                 return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
             }
@@ -425,7 +429,7 @@ impl From<StoreError> for Problem {
                 Self::new(Code::Unavailable, error.to_string())
                     .hint("look whether it happened before you try again, or use an Idempotency-Key")
             }
-            StoreError::Query { .. } | StoreError::Corrupt { .. } => Self::internal(&error),
+            StoreError::Query { .. } | StoreError::Corrupt { .. } | StoreError::CutOff { .. } => Self::internal(&error),
         }
     }
 }

@@ -115,7 +115,10 @@ pub(crate) fn exit(exec: &Value) -> Result<(), Failure> {
                 Some("failed") => format!("the command could not be started: {why}"),
                 _ => format!("the command was interrupted: {why}"),
             };
-            let failure = Failure::new(sentence);
+            let failure = match exec["error"]["code"].as_str() {
+                Some(code) => Failure::new(sentence).coded(code, None),
+                None => Failure::new(sentence),
+            };
             // A command that cannot be started ends with 127, as in a shell. A full box is not the
             // command's fault, so it does not.
             let started = status != Some("failed") || exec["error"]["code"] == "resource_exhausted";

@@ -10,8 +10,8 @@ mod transfer;
 use std::time::Duration;
 
 use serde_json::Value;
-use ureq::Agent;
 use ureq::http::{Request, Response, StatusCode, header};
+use ureq::{Agent, ResponseExt as _};
 
 pub(crate) use exec::{ExecNews, exec_path, follow_exec, stdin_body};
 pub(crate) use follow::{follow, watch};
@@ -230,7 +230,13 @@ impl Client {
         let status = response.status().as_u16();
         let bytes = response.body_mut().with_config().limit(MAX_BODY).read_to_vec().unwrap_or_default();
         match serde_json::from_slice::<Problem>(&bytes) {
-            Ok(problem) => ClientError::Refused(Box::new(problem)),
+            Ok(mut problem) => {
+                let ambiguous = (status == 404).then(|| self.ambiguity(response.get_uri().path())).flatten();
+                if let Some(detail) = ambiguous {
+                    problem = Problem { detail, hint: Some("give more of the id".to_owned()), ..problem };
+                }
+                ClientError::Refused(Box::new(problem))
+            }
             Err(_) => ClientError::Stranger { url: self.url.clone(), status },
         }
     }

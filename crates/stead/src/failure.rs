@@ -26,10 +26,8 @@ pub(crate) enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     kind: Kind,
-    /// Stable, for machines: the server's code, or one of this program's own.
-    code: Option<Box<str>>,
-    /// The HTTP status of a refusal.
-    status: Option<u16>,
+    /// Boxed, because failures are returned everywhere.
+    problem: Box<ProblemParts>,
     pub(crate) sentence: String,
     /// Outermost first.
     pub(crate) causes: Vec<String>,
@@ -38,10 +36,22 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
 }
 
+/// The parts of a problem that only machines read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct ProblemParts {
+    /// Stable: the server's code, or one of this program's own.
+    code: Option<String>,
+    /// The HTTP status of a refusal.
+    status: Option<u16>,
+    /// The server's title of a refusal.
+    title: Option<String>,
+}
+
 impl Failure {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
         let (causes, fields) = (Vec::new(), Vec::new());
-        Self { kind: Kind::Failed, code: None, status: None, sentence: sentence.into(), causes, fields, hint: None }
+        let problem = Box::default();
+        Self { kind: Kind::Failed, problem, sentence: sentence.into(), causes, fields, hint: None }
     }
 
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
@@ -101,8 +111,14 @@ impl Failure {
         self
     }
 
-    pub(crate) fn coded(mut self, code: impl Into<Box<str>>, status: Option<u16>) -> Self {
-        (self.code, self.status) = (Some(code.into()), status);
+    pub(crate) fn coded(mut self, code: impl Into<String>, status: Option<u16>) -> Self {
+        (self.problem.code, self.problem.status) = (Some(code.into()), status);
+        self
+    }
+
+    pub(crate) fn titled(mut self, title: impl Into<String>) -> Self {
+        let title: String = title.into();
+        self.problem.title = Some(title).filter(|title| !title.is_empty());
         self
     }
 
@@ -113,15 +129,21 @@ impl Failure {
 
     /// The failure as a problem of RFC 9457, in the form the server uses.
     pub(crate) fn to_json(&self) -> Value {
-        let code = self.code.as_deref().unwrap_or(match self.kind {
+        let code = self.problem.code.as_deref().unwrap_or(match self.kind {
             Kind::Usage => "usage",
             Kind::Degraded => "degraded",
             _ => "failed",
         });
-        let mut problem = json!({
-            "type": format!("urn:stead:problem:{code}"), "title": "The command failed", "code": code, "detail": self.sentence,
+        let title = self.problem.title.as_deref().unwrap_or(match self.kind {
+            Kind::Usage => "The command line is not valid",
+            Kind::Degraded => "The session started without its workspace",
+            Kind::NotStarted => "The command could not be started",
+            _ => "The command failed",
         });
-        if let Some(status) = self.status {
+        let mut problem = json!({
+            "type": format!("urn:stead:problem:{code}"), "title": title, "code": code, "detail": self.sentence,
+        });
+        if let Some(status) = self.problem.status {
             problem["status"] = status.into();
         }
         if let Some(hint) = &self.hint {

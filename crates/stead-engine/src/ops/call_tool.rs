@@ -156,7 +156,8 @@ async fn call_workspace(
     };
     pause("tool.perform").await;
     let started = Instant::now();
-    let order = ToolOrder { call, tool, arguments, limits, now, evaluator: engine.settings().evaluator.clone() };
+    let evaluator = engine.settings().evaluator.for_owner(&session.id().to_string());
+    let order = ToolOrder { call, tool, arguments, limits, now, evaluator };
     let called = guard(async {
         pause("tool.call").await;
         match session.workspace() {

@@ -9,6 +9,9 @@ const SHORTEST: usize = 8;
 /// Largest number of sessions that are searched. With more sessions a prefix may not be unique.
 const MOST: u32 = 5_000;
 
+/// Number of ids that an ambiguous beginning is answered with.
+const SHOWN: usize = 5;
+
 impl Client {
     /// Completes the session id in a path if exactly one session begins so. Every other path is returned unchanged, and
     /// the server says what is wrong with it.
@@ -20,6 +23,24 @@ impl Client {
         match (found.next(), found.next(), &listing.next_cursor) {
             (Some(whole), None, None) => path.replacen(start, whole, 1),
             _ => path.to_owned(),
+        }
+    }
+}
+
+impl Client {
+    /// Returns the message that replaces "there is no session" when several sessions begin with the id in a path.
+    pub(super) fn ambiguity(&self, path: &str) -> Option<String> {
+        let start = session_start(path.strip_prefix("/api/v1")?)?;
+        let listing = self.list("/sessions", MOST).ok()?;
+        let ids = listing.items.iter().filter_map(|session| session["id"].as_str());
+        let found: Vec<&str> = ids.filter(|id| id.starts_with(start)).collect();
+        let shown = found.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let more = if found.len() > SHOWN { ", …" } else { "" };
+        match found.len() {
+            0 => None,
+            // Only the newest sessions were searched.
+            1 => Some(format!("'{start}' may be the beginning of several session ids: {shown} and older ones")),
+            count => Some(format!("{count} session ids begin with '{start}': {shown}{more}")),
         }
     }
 }

@@ -36,6 +36,7 @@ impl fmt::Display for Problem {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         let mut failure = Failure::new(problem.to_string()).coded(problem.code.clone(), Some(problem.status));
+        failure = failure.titled(problem.title.clone());
         if let Some(hint) = advice(&problem) {
             failure = failure.hint(hint);
         }

@@ -9,13 +9,9 @@ use crate::output::{Mark, Output, Table};
 pub(crate) fn sessions(out: &Output, items: &[Value]) -> Result<(), Failure> {
     let mut table = Table::new(&["id", "status", "agent", "project", "provider", "created"]);
     for session in items {
-        let status = match session["degraded"].as_bool() {
-            Some(true) => format!("{} (degraded)", cell(&session["status"])),
-            _ => cell(&session["status"]),
-        };
         table.row(&[
             &cell(&session["id"]),
-            &status,
+            &status(session),
             &cell(&session["agent_type"]),
             &cell(&session["project"]),
             &cell(&session["workspace"]["provider"]),
@@ -25,10 +21,17 @@ pub(crate) fn sessions(out: &Output, items: &[Value]) -> Result<(), Failure> {
     out.table(&table)
 }
 
+fn status(session: &Value) -> String {
+    match session["degraded"].as_bool() {
+        Some(true) => format!("{} (degraded)", cell(&session["status"])),
+        _ => cell(&session["status"]),
+    }
+}
+
 pub(crate) fn session(out: &Output, session: &Value) -> Result<(), Failure> {
     let mut table = Table::of_fields();
     table.row(&["session", &cell(&session["id"])]);
-    table.row(&["status", &cell(&session["status"])]);
+    table.row(&["status", &status(session)]);
     table.row(&["agent type", &cell(&session["agent_type"])]);
     optional(&mut table, "project", &session["project"]);
     optional(&mut table, "task", &session["task"]["id"]);
