@@ -27,7 +27,7 @@ use crate::{CallId, SessionId};
 
 pub use digest::{NewDigest, may_set_digest};
 pub use exec::may_use_exec;
-pub use onward::{conclude_onward, decide_onward};
+pub use onward::{conclude_onward, decide_and_conclude, decide_onward};
 pub use ready::{PROVIDER_FALLBACK, WORKSPACE_UNAVAILABLE};
 pub use rewind::may_go_back;
 

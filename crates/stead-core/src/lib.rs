@@ -45,7 +45,7 @@ pub mod tool;
 pub use actor::Actor;
 pub use audit_kind::AuditKind;
 pub use command::{Command, Effect, Outcome, Step};
-pub use decide::{conclude, conclude_onward, decide, decide_onward, may_use_exec, next};
+pub use decide::{conclude, conclude_onward, decide, decide_and_conclude, decide_onward, may_use_exec, next};
 pub use event::{Event, Recorded};
 pub use id::{CallId, ExecId, Name, RunId, SessionId, SnapshotId, WorkspaceId};
 pub use rejection::Rejection;

@@ -6,6 +6,7 @@
 mod trail;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -95,10 +96,10 @@ pub struct Workspace {
     pub setup_failed: bool,
     pub enforced_limits: Vec<LimitKind>,
     #[serde(default, skip_serializing_if = "BoxFacts::is_empty")]
-    pub made: BoxFacts,
+    pub made: Arc<BoxFacts>,
     pub failures: Vec<FailedAttempt>,
     /// What the init plan brought.
-    pub report: StepReport,
+    pub report: Arc<StepReport>,
     pub tree_hash: Option<String>,
     /// The commit every attempt begins with, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,13 +109,15 @@ pub struct Workspace {
     pub branches: BTreeSet<String>,
     /// For people; no part of the state's bytes.
     #[serde(skip)]
-    pub timeline: Timeline,
+    pub timeline: Arc<Timeline>,
 }
 
+/// The parts that can be large are shared. A clone costs a few pointers, and folding an event copies
+/// only the part that the event changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: SessionId,
-    pub spec: Box<SessionSpec>,
+    pub spec: Arc<SessionSpec>,
     pub status: Status,
     pub degraded: bool,
     pub warnings: Vec<Warning>,
@@ -122,16 +125,16 @@ pub struct Session {
     pub open_calls: BTreeMap<CallId, OpenCall>,
     pub open_operations: BTreeMap<CallId, FileOperation>,
     #[serde(default, skip_serializing_if = "Execs::is_empty")]
-    pub execs: Execs,
-    pub snapshots: BTreeMap<SnapshotId, Snapshot>,
+    pub execs: Arc<Execs>,
+    pub snapshots: Arc<BTreeMap<SnapshotId, Snapshot>>,
     /// What can be gone back to.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
-    pub trail: Trail,
+    pub trail: Arc<Trail>,
     #[serde(default, skip_serializing_if = "ContentState::is_empty")]
-    pub content: ContentState,
+    pub content: Arc<ContentState>,
     /// What the session is told of its workspace, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub digests: BTreeMap<Name, KeptDigest>,
+    pub digests: Arc<BTreeMap<Name, KeptDigest>>,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -146,7 +149,7 @@ pub struct Session {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
     pub seq: u64,
-    pub session: Option<Session>,
+    pub session: Option<Arc<Session>>,
 }
 
 impl State {
@@ -212,7 +215,7 @@ impl Session {
     }
 
     fn exec_ended(&mut self, exec: ExecId, recorded: &Recorded, end: End) {
-        self.execs.end(exec, recorded.seq, recorded.at, end);
+        Arc::make_mut(&mut self.execs).end(exec, recorded.seq, recorded.at, end);
         self.was_active(recorded.at);
     }
 
@@ -237,13 +240,13 @@ impl Workspace {
             step_running: false,
             setup_failed: false,
             enforced_limits: Vec::new(),
-            made: BoxFacts::default(),
+            made: Arc::default(),
             failures: Vec::new(),
-            report: StepReport::default(),
+            report: Arc::default(),
             tree_hash: None,
             resolved: None,
             branches: BTreeSet::new(),
-            timeline: Timeline::default(),
+            timeline: Arc::default(),
         }
     }
 
@@ -256,10 +259,10 @@ impl Workspace {
 pub fn apply(state: &mut State, recorded: &Recorded) {
     state.seq = recorded.seq;
     if let Event::SessionCreated { session, spec, .. } = &recorded.event {
-        state.session = Some(born(*session, spec.clone(), recorded.at));
+        state.session = Some(Arc::new(born(*session, spec, recorded.at)));
         return;
     }
-    let Some(session) = state.session.as_mut() else { return };
+    let Some(session) = state.session.as_mut().map(Arc::make_mut) else { return };
     trail::apply(session, recorded);
     if content::state::apply(&mut session.content, recorded) {
         session.refusals += u64::from(matches!(recorded.event, Event::BoundCallRefused(_)));
@@ -298,7 +301,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
             let operation = session.open_operations.remove(call).filter(|_| failure.is_none());
             if let Some(FileOperation::Snapshot { snapshot, name }) = operation {
                 let (seq, tree_hash, created_at) = (recorded.seq, files.tree_hash.clone(), recorded.at);
-                session.snapshots.insert(snapshot, Snapshot { name, seq, tree_hash, created_at });
+                Arc::make_mut(&mut session.snapshots).insert(snapshot, Snapshot { name, seq, tree_hash, created_at });
             }
             session.keep_tree_hash(files);
         }
@@ -306,7 +309,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
             session.open_operations.remove(call);
         }
         Event::ExecStarted { exec, spec, .. } => {
-            session.execs.start(*exec, spec.clone(), recorded.at);
+            Arc::make_mut(&mut session.execs).start(*exec, spec.clone(), recorded.at);
             session.was_active(recorded.at);
         }
         Event::ExecFinished { exec, exit, .. } => session.exec_ended(*exec, recorded, End::Finished(exit.clone())),
@@ -322,10 +325,10 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
             session.was_active(recorded.at);
             let (summary, body, tree) = (summary.clone(), body.clone(), tree.clone());
             let kept = KeptDigest { summary, body, origin: *origin, tree, set_at: recorded.at };
-            session.digests.insert(section_key.clone(), kept);
+            Arc::make_mut(&mut session.digests).insert(section_key.clone(), kept);
         }
         Event::DigestCleared { section_key, .. } => {
-            session.digests.remove(section_key);
+            Arc::make_mut(&mut session.digests).remove(section_key);
         }
         Event::DigestRefused { .. } => session.refusals += 1,
         Event::ToolCallRefused { .. } => session.refusals += 1,
@@ -345,19 +348,19 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         }
         workspace_event => {
             if let Some(workspace) = session.workspace.as_mut() {
-                workspace.timeline.note(recorded);
+                Arc::make_mut(&mut workspace.timeline).note(recorded);
                 apply_to_workspace(workspace, workspace_event);
                 // A clone's files were brought by its source's mounts and bundle.
                 let brought = session.spec.workspace.as_ref().and_then(|spec| spec.brought.as_ref());
                 if let (Event::ProvisionStarted { .. }, Some(brought)) = (workspace_event, brought) {
-                    workspace.report = StepReport::clone(brought);
+                    workspace.report = Arc::new(StepReport::clone(brought));
                 }
             }
         }
     }
 }
 
-fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
+fn born(id: SessionId, spec: &SessionSpec, at: Timestamp) -> Session {
     Session {
         id,
         status: Status::Provisioning,
@@ -366,11 +369,11 @@ fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
         workspace: spec.workspace.is_some().then(Workspace::new),
         open_calls: BTreeMap::new(),
         open_operations: BTreeMap::new(),
-        execs: Execs::default(),
-        snapshots: BTreeMap::new(),
-        trail: Trail::default(),
-        content: ContentState::default(),
-        digests: spec.digests.clone(),
+        execs: Arc::default(),
+        snapshots: Arc::default(),
+        trail: Arc::default(),
+        content: Arc::default(),
+        digests: Arc::new(spec.digests.clone()),
         calls: 0,
         refusals: 0,
         failure: None,
@@ -379,7 +382,7 @@ fn born(id: SessionId, spec: Box<SessionSpec>, at: Timestamp) -> Session {
         active_at: at,
         expires_at: at.plus_seconds(spec.ttl_seconds),
         ended_at: None,
-        spec,
+        spec: Arc::new(spec.clone()),
     }
 }
 
@@ -392,21 +395,21 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.steps_done = 0;
             workspace.step_running = false;
             workspace.setup_failed = false;
-            workspace.report = StepReport::default();
+            workspace.report = Arc::default();
             workspace.tree_hash = None;
         }
         Event::WorkspaceCreated { enforced_limits, made, .. } => {
             workspace.status = WorkspaceStatus::Preparing;
             workspace.enforced_limits = enforced_limits.clone();
-            workspace.made = made.clone();
+            workspace.made = Arc::new(made.clone());
         }
         Event::InitStepStarted { .. } => workspace.step_running = true,
         Event::InitStepFinished { step, failure, files, report, .. } => {
-            workspace.report.mounts.extend(report.mounts.iter().cloned());
-            workspace.report.mount_fingerprint =
-                report.mount_fingerprint.clone().or(workspace.report.mount_fingerprint.take());
-            workspace.report.bundle = report.bundle.clone().or(workspace.report.bundle.take());
-            workspace.report.checkout = report.checkout.clone().or(workspace.report.checkout.take());
+            let brought = Arc::make_mut(&mut workspace.report);
+            brought.mounts.extend(report.mounts.iter().cloned());
+            brought.mount_fingerprint = report.mount_fingerprint.clone().or(brought.mount_fingerprint.take());
+            brought.bundle = report.bundle.clone().or(brought.bundle.take());
+            brought.checkout = report.checkout.clone().or(brought.checkout.take());
             workspace.step_running = false;
             workspace.steps_done = *step;
             workspace.setup_failed |= failure.is_some();

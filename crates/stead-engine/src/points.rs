@@ -4,6 +4,7 @@
 //! A call is never refused or undone because its tree could not be kept; that it was not is what the record says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use stead_core::event::FileEffect;
 use stead_core::plan::Action;
@@ -47,7 +48,10 @@ pub(crate) fn wanted(state: &State) -> BTreeSet<SnapshotId> {
 /// Lets go of what a session can no longer go back to.
 pub(crate) fn forget(engine: &Engine, session: &OpenSession, before: &State, after: &State) {
     let trail = |state: &State| state.session.as_ref().map(|session| session.trail.clone());
-    if trail(before) == trail(after) {
+    // Most events leave the trail alone, and two pointers to it are then the same.
+    if let (Some(before), Some(after)) = (trail(before), trail(after))
+        && (Arc::ptr_eq(&before, &after) || before == after)
+    {
         return;
     }
     let left = wanted(after);

@@ -8,8 +8,11 @@ use std::time::Instant;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::content::decide::ContentEffect;
+use stead_core::content::event::SyncRequested;
+use stead_core::env::Env;
 use stead_core::event::{Failure, FileEffect, StepReport};
-use stead_core::{Actor, Effect, Outcome, SessionId, Status, next};
+use stead_core::plan::Action;
+use stead_core::{Actor, Effect, Outcome, SessionId, Status, Timestamp, WorkspaceId, next};
 use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Workspace};
 
 use crate::engine::Engine;
@@ -52,7 +55,7 @@ async fn run(engine: &Engine, id: SessionId, intent: Option<Intent>) -> Result<(
         let intent = match recorded.take() {
             Some(intent) => Ok(intent),
             None => {
-                let due = session.state().await.session.as_ref().and_then(next);
+                let due = session.state().await.session.as_deref().and_then(next);
                 let Some(command) = due else { return Ok(()) };
                 session.commit(command, &Actor::System).await
             }
@@ -105,106 +108,149 @@ async fn record(session: &OpenSession, outcome: Outcome) -> Result<Again, OpErro
 
 /// Performs one effect and records what came of it.
 async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Again, OpError> {
-    let at = intent.at;
     match intent.effect {
-        Some(Effect::CreateWorkspace { provider, order }) => {
-            let made = guard(async {
-                pause("provision.create").await;
-                create(engine, session, provider, &order).await
-            });
-            let made = made.await.unwrap_or_else(|_| Err(ProviderError::Source(bug())));
-            let outcome = if made.is_ok() { "made" } else { "failed" };
-            metrics::counter!("stead_provisions_total", "provider" => provider.as_str(), "outcome" => outcome)
-                .increment(1);
-            let outcome = match made {
-                Ok(workspace) => {
-                    engine.shares().enter(order.workspace, session.id());
-                    hold(session, workspace)
-                }
-                Err(error) => Outcome::CreateFailed(error.to_failure()),
-            };
-            return record(session, outcome).await;
-        }
-        Some(Effect::ShareWorkspace { source, workspace: id }) => {
-            let source = OpenSession::open(engine, source).await.ok().and_then(|source| source.workspace());
-            let outcome = match source {
-                Some(workspace) => {
-                    engine.shares().enter(id, session.id());
-                    hold(session, workspace)
-                }
-                None => Outcome::CreateFailed(ProviderError::Gone { workspace: id }.to_failure()),
-            };
-            return record(session, outcome).await;
-        }
+        Some(Effect::CreateWorkspace { provider, order }) => create_workspace(engine, session, provider, &order).await,
+        Some(Effect::ShareWorkspace { source, workspace }) => share_workspace(engine, session, source, workspace).await,
         Some(Effect::BeginWork) => {
             let began = tokio::select! {
                 began = guard(begin_work(session)) => began.unwrap_or_else(|_| Outcome::CreateFailed(bug())),
                 () = closing(session) => Outcome::CreateFailed(closed()),
             };
-            return record(session, began).await;
+            record(session, began).await
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
-            let started = Instant::now();
-            let performed = async {
-                pause("provision.step").await;
-                let gone = || ProviderError::Gone { workspace }.to_failure();
-                let workspace = session.workspace().ok_or_else(gone)?;
-                let bundle = bundle::open(engine, session.id(), &action).await?;
-                let (layer, checkout) = repository::layer(engine, session, &workspace, &action).await?.unzip();
-                let order = ActionOrder { action, env, bundle, layer, now: at };
-                let failed = |error: ProviderError| StepFailed { failure: error.to_failure(), report: error.report() };
-                let mut performed = workspace.perform(order).await.map_err(failed)?;
-                performed.report.checkout = checkout;
-                Ok(performed)
-            };
-            let performed = tokio::select! {
-                performed = guard(performed) => match performed {
-                    Ok(performed) => performed,
-                    Err(_) => Err(bug().into()),
-                },
-                () = closing(session) => Err(closed().into()),
-            };
-            return record_step(engine, session, started, performed).await;
+            let step = InitStep { workspace, action, env, now: intent.at };
+            perform_action(engine, session, step).await
         }
         Some(Effect::RemoveWorkspace { provider, workspace }) => {
-            pause("remove").await;
-            let left = engine.shares().leave(workspace, session.id());
-            if let (Left::Others, Some(shared)) = (left, session.workspace()) {
-                execs::end_all(session, &*shared).await;
-            }
-            session.set_workspace(None);
-            let removed = match engine.providers().get(provider) {
-                // Another session works in it: only this one's part in it ends.
-                Ok(_) if left == Left::Others => Ok(()),
-                Ok(provider) => provider.remove(workspace).await,
-                // What this server never had, it cannot hold.
-                Err(ProviderError::Absent { .. }) => Ok(()),
-                Err(error) => Err(error),
-            };
-            let outcome = match removed {
-                Ok(()) => Outcome::Removed,
-                Err(error) => Outcome::RemovalFailed { reason: error.to_failure().message },
-            };
-            let again = if outcome == Outcome::Removed { Again::Now } else { Again::Later };
-            session.record_surely(outcome).await?;
-            return Ok(again);
+            remove_workspace(engine, session, provider, workspace).await
         }
         Some(Effect::Content(ContentEffect::Read { sync, requested })) => {
-            if let Err(error) = ops::read_sync(engine, session, sync, &requested).await {
-                tracing::warn!(session = %session.id(), error = &error as &dyn std::error::Error, "cannot sync yet");
-                return Ok(Again::Later);
-            }
+            Ok(read_content(engine, session, sync, &requested).await)
         }
         Some(Effect::CallTool { .. } | Effect::OperateFiles { .. } | Effect::Exec { .. } | Effect::Content(_))
-        | None => {}
+        | None => Ok(Again::Now),
     }
-    Ok(Again::Now)
+}
+
+async fn create_workspace(
+    engine: &Engine,
+    session: &OpenSession,
+    provider: ProviderName,
+    order: &CreateOrder,
+) -> Result<Again, OpError> {
+    let made = guard(async {
+        pause("provision.create").await;
+        create(engine, session, provider, order).await
+    });
+    let made = made.await.unwrap_or_else(|_| Err(ProviderError::Source(bug())));
+    let outcome = if made.is_ok() { "made" } else { "failed" };
+    metrics::counter!("stead_provisions_total", "provider" => provider.as_str(), "outcome" => outcome).increment(1);
+    let outcome = match made {
+        Ok(workspace) => {
+            engine.shares().enter(order.workspace, session.id());
+            hold(session, workspace)
+        }
+        Err(error) => Outcome::CreateFailed(error.to_failure()),
+    };
+    record(session, outcome).await
+}
+
+/// Takes the workspace of another session into use.
+async fn share_workspace(
+    engine: &Engine,
+    session: &OpenSession,
+    source: SessionId,
+    workspace: WorkspaceId,
+) -> Result<Again, OpError> {
+    let source = OpenSession::open(engine, source).await.ok().and_then(|source| source.workspace());
+    let outcome = match source {
+        Some(shared) => {
+            engine.shares().enter(workspace, session.id());
+            hold(session, shared)
+        }
+        None => Outcome::CreateFailed(ProviderError::Gone { workspace }.to_failure()),
+    };
+    record(session, outcome).await
+}
+
+/// An action of the init plan that is due.
+struct InitStep {
+    workspace: WorkspaceId,
+    action: Action,
+    env: Env,
+    now: Timestamp,
+}
+
+/// Performs an action of the init plan, unless the session is closed first.
+async fn perform_action(engine: &Engine, session: &OpenSession, step: InitStep) -> Result<Again, OpError> {
+    let started = Instant::now();
+    let performed = tokio::select! {
+        performed = guard(perform_step(engine, session, step)) => performed.unwrap_or_else(|_| Err(bug().into())),
+        () = closing(session) => Err(closed().into()),
+    };
+    record_step(engine, session, started, performed).await
+}
+
+async fn perform_step(engine: &Engine, session: &OpenSession, step: InitStep) -> Result<Performed, StepFailed> {
+    pause("provision.step").await;
+    let InitStep { workspace, action, env, now } = step;
+    let gone = || ProviderError::Gone { workspace }.to_failure();
+    let workspace = session.workspace().ok_or_else(gone)?;
+    let bundle = bundle::open(engine, session.id(), &action).await?;
+    let (layer, checkout) = repository::layer(engine, session, &workspace, &action).await?.unzip();
+    let order = ActionOrder { action, env, bundle, layer, now };
+    let failed = |error: ProviderError| StepFailed { failure: error.to_failure(), report: error.report() };
+    let mut performed = workspace.perform(order).await.map_err(failed)?;
+    performed.report.checkout = checkout;
+    Ok(performed)
+}
+
+/// Removes a workspace, or this session's part in one that others still use.
+async fn remove_workspace(
+    engine: &Engine,
+    session: &OpenSession,
+    provider: ProviderName,
+    workspace: WorkspaceId,
+) -> Result<Again, OpError> {
+    pause("remove").await;
+    let left = engine.shares().leave(workspace, session.id());
+    if let (Left::Others, Some(shared)) = (left, session.workspace()) {
+        execs::end_all(session, &*shared).await;
+    }
+    session.set_workspace(None);
+    let removed = match engine.providers().get(provider) {
+        // Another session works in it: only this one's part in it ends.
+        Ok(_) if left == Left::Others => Ok(()),
+        Ok(provider) => provider.remove(workspace).await,
+        // A server without this provider holds nothing of it.
+        Err(ProviderError::Absent { .. }) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let (outcome, again) = match removed {
+        Ok(()) => (Outcome::Removed, Again::Now),
+        Err(error) => (Outcome::RemovalFailed { reason: error.to_failure().message }, Again::Later),
+    };
+    session.record_surely(outcome).await?;
+    Ok(again)
+}
+
+/// Reads the content of an open sync. `ops::read_sync` records what came of it.
+async fn read_content(engine: &Engine, session: &OpenSession, sync: u64, requested: &SyncRequested) -> Again {
+    match ops::read_sync(engine, session, sync, requested).await {
+        Ok(()) => Again::Now,
+        Err(error) => {
+            tracing::warn!(session = %session.id(), error = &error as &dyn std::error::Error, "cannot sync yet");
+            Again::Later
+        }
+    }
 }
 
 /// What is there now is what the session begins with, and can go back to.
 async fn begin_work(session: &OpenSession) -> Outcome {
     // Not for one of several users of a workspace: it began when the first did.
-    let spec = session.state().await.session.and_then(|session| session.spec.workspace);
+    let state = session.state().await;
+    let spec = state.session.as_ref().and_then(|session| session.workspace_spec());
     let shares = spec.is_some_and(|spec| spec.shared_with.is_some());
     let (mut done, mut warnings) = (Done::nothing(), Vec::new());
     if let Some(workspace) = session.workspace().filter(|_| !shares) {

@@ -91,7 +91,7 @@ async fn enter_share(engine: &Engine, id: SessionId) -> Result<(), OpError> {
         Err(error) => return Err(error),
     };
     let holds = |session: &&Session| session.workspace.as_ref().is_some_and(|workspace| workspace.holds_something());
-    if let Some(spec) = state.session.as_ref().filter(holds).and_then(|session| session.workspace_spec()) {
+    if let Some(spec) = state.session.as_deref().filter(holds).and_then(|session| session.workspace_spec()) {
         engine.shares().enter(spec.id, id);
     }
     Ok(())

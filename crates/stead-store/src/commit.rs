@@ -3,6 +3,8 @@
 //! Invariant: all of a [`Commit`] is there, or none. The order inside is fixed (key, admission, session row, audit, events,
 //! ledger), so that concurrent commits on PostgreSQL take their locks in one order and cannot deadlock.
 
+use std::sync::Arc;
+
 use stead_core::{SessionId, Timestamp};
 
 use crate::audit::{self, AuditEntry};
@@ -28,7 +30,7 @@ pub struct Commit {
     pub create: bool,
     pub at: Timestamp,
     /// May be empty: then only the projection and the audit are written.
-    pub events: Vec<NewEvent>,
+    pub events: Arc<[NewEvent]>,
     pub head: Head,
     pub audit: Vec<AuditEntry>,
     pub admission: Option<Admission>,
@@ -164,7 +166,7 @@ struct Link<'a> {
 impl Commit {
     fn links(&self, mut seq: u64, mut prev: Hash) -> Vec<Link<'_>> {
         let mut links = Vec::with_capacity(self.events.len());
-        for event in &self.events {
+        for event in self.events.iter() {
             seq += 1;
             let hash = chain::link(&prev, seq, self.at, &event.kind, &event.payload);
             links.push(Link { event, seq, prev, hash });

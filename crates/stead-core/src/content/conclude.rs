@@ -1,6 +1,6 @@
 //! What follows from facts about content: a sync that was read, a call that ended.
 
-use super::decide::adopt;
+use super::decide::{adopt, after};
 use super::event::{ApplyPoint, BoundCallFinished, BoundCallInterrupted, SnapshotReady, SyncFailed, SyncUnchanged};
 use super::fault::{Stage, SyncFault};
 use super::snapshot::Snapshot;
@@ -69,11 +69,9 @@ fn staged(session: &Session, read: ReadContent) -> Result<Vec<Event>, SyncFault>
     select(&mut snapshot, pack, catalog, binding)?;
     let mut events: Vec<Event> =
         warnings.into_iter().map(|(code, message)| Event::WarningRaised { code, message }).collect();
-    let mut after = session.content.clone();
-    after.pending = Some(snapshot.clone());
     events.push(Event::WorkspaceSnapshotReady(SnapshotReady { snapshot }));
     // An apply that was asked for while this was read: its point may be now.
-    events.extend(adopt(&after, ApplyPoint::Idle, None));
+    events.extend(adopt(&after(&session.content, &events), ApplyPoint::Idle, None));
     Ok(events)
 }
 

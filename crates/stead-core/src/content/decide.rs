@@ -3,6 +3,8 @@
 //! A snapshot is adopted at one of a few points and nowhere else; [`adopt`] is all of them. A call passes [`gate`]: visible, bound, its arguments in order,
 //! allowed.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::binding::{ContentOperation, Operation, adapt, default_binding};
@@ -18,9 +20,9 @@ use super::materialize::{
 use super::options::Options;
 use super::profile;
 use super::refusal::Refusal;
-use super::run::{CallFrom, Run, RunStatus};
+use super::run::{CallFrom, Run, RunEnd};
 use super::snapshot::{CatalogRef, Snapshot, SnapshotRef};
-use super::state::ContentState;
+use super::state::{ContentState, apply_undated};
 use crate::actor::Actor;
 use crate::command::{Effect, Step};
 use crate::event::Event;
@@ -51,7 +53,7 @@ pub enum ContentCommand {
     },
     EndRun {
         run: RunId,
-        status: RunStatus,
+        end: RunEnd,
         code: Option<String>,
         detail: Option<String>,
     },
@@ -127,13 +129,13 @@ pub(crate) fn decide(
         ContentCommand::Apply { mode } => apply(session, mode, actor),
         ContentCommand::StartRun(start) => start_run(session, *start, actor),
         ContentCommand::StartStep { run, said, overrides } => start_step(session, run, said, *overrides),
-        ContentCommand::EndRun { run, status, code, detail } => {
+        ContentCommand::EndRun { run, end, code, detail } => {
             active_run(session, run)?;
             let ended = Box::new(RunEnded { run, code, detail, actor: actor.clone() });
-            let ended = match status {
-                RunStatus::Failed => Event::RunFailed(ended),
-                RunStatus::Cancelled => Event::RunCancelled(ended),
-                RunStatus::Completed | RunStatus::Running => Event::RunCompleted(ended),
+            let ended = match end {
+                RunEnd::Failed => Event::RunFailed(ended),
+                RunEnd::Cancelled => Event::RunCancelled(ended),
+                RunEnd::Completed => Event::RunCompleted(ended),
             };
             let events = std::iter::once(ended).chain(adopt(&session.content, ApplyPoint::RunEnd, None));
             Ok(Step { events: events.collect(), effect: None })
@@ -178,10 +180,8 @@ fn apply(session: &Session, mode: ApplyMode, actor: &Actor) -> Result<Step, Reje
     if content.pending.is_none() && content.sync.is_none() {
         return Err(Refusal::NothingPending.into());
     }
-    let mut armed = content.clone();
-    armed.armed = Some(mode);
     let mut events = vec![Event::WorkspaceApplyRequested(ApplyRequested { mode, actor: actor.clone() })];
-    events.extend(adopt(&armed, ApplyPoint::Idle, None));
+    events.extend(adopt(&after(content, &events), ApplyPoint::Idle, None));
     Ok(Step { events, effect: None })
 }
 
@@ -218,14 +218,11 @@ fn misfit(pending: &Snapshot, run: &Run) -> Option<String> {
     Some(format!("{} uses the {missing}, which version {} has not", run.id, pending.version))
 }
 
-/// The content as it is once these events are folded.
-fn after(content: &ContentState, events: &[Event]) -> ContentState {
+/// The content that the events of a decision lead to.
+pub(super) fn after(content: &Arc<ContentState>, events: &[Event]) -> Arc<ContentState> {
     let mut content = content.clone();
     for event in events {
-        if let Event::WorkspaceApplied(_) = event {
-            content.active = content.pending.take().or(content.active.take());
-            content.armed = None;
-        }
+        apply_undated(&mut content, event);
     }
     content
 }
@@ -490,4 +487,50 @@ pub(crate) fn end(session: &Session, reason: &str, actor: &Actor) -> Vec<Event> 
         events.push(Event::RunCancelled(Box::new(ended)));
     }
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::state;
+    use crate::event::Recorded;
+    use crate::{SessionId, Timestamp};
+
+    fn snapshot(version: u64) -> Box<Snapshot> {
+        Box::new(Snapshot {
+            workspace: "team".parse().unwrap(),
+            version,
+            root_hash: format!("blake3:{version}"),
+            index_ref: None,
+            prompt_pack: None,
+            tool_catalog: None,
+            prompt_packs: std::collections::BTreeMap::new(),
+            tool_catalogs: std::collections::BTreeMap::new(),
+        })
+    }
+
+    /// A decision and the journal must agree about what its events lead to.
+    #[test]
+    fn what_a_decision_sees_after_its_events_is_what_the_journal_folds_to() {
+        let actor = Actor::Session { session: SessionId::from_bits(1) };
+        let mode = ApplyMode::NextStepBoundary;
+        let requested = Event::WorkspaceApplyRequested(ApplyRequested { mode, actor });
+        let ready = Event::WorkspaceSnapshotReady(SnapshotReady { snapshot: snapshot(2) });
+        let (point, reference) = (ApplyPoint::StepBoundary, snapshot(2).reference());
+        let applied = Applied { mode, point, snapshot: reference.clone(), replaced: None };
+        let failed = ApplyFailed { mode, point, snapshot: reference, detail: "it has no such pack".to_owned() };
+        let (applied, failed) =
+            (Event::WorkspaceApplied(Box::new(applied)), Event::WorkspaceApplyFailed(Box::new(failed)));
+        for last in [applied, failed] {
+            let events = [requested.clone(), ready.clone(), last];
+            let mut folded = Arc::new(ContentState { active: Some(snapshot(1).into()), ..ContentState::default() });
+            let seen = after(&folded, &events);
+            for (event, seq) in events.into_iter().zip(1..) {
+                state::apply(&mut folded, &Recorded { seq, at: Timestamp::from_millis(7), event });
+            }
+            assert_eq!(seen, folded);
+            // The events change something, so the comparison can fail.
+            assert_ne!(*seen, ContentState { active: Some(snapshot(1).into()), ..ContentState::default() });
+        }
+    }
 }

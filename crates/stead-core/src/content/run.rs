@@ -1,5 +1,7 @@
 //! Runs and steps: a unit of agent work, and one turn of a model inside it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -34,7 +36,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Options::is_empty")]
     pub options: Options,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pinned: Option<Box<Snapshot>>,
+    pub pinned: Option<Arc<Snapshot>>,
     /// What was said, oldest first.
     pub history: Vec<MessagesRef>,
     pub step: u64,
@@ -54,7 +56,7 @@ impl Run {
             prompt_pack,
             tool_catalog,
             options,
-            pinned,
+            pinned: pinned.map(Arc::from),
             history: input.into_iter().collect(),
             step: 0,
             overrides: StepOverrides::default(),
@@ -152,6 +154,14 @@ impl Read for StepRequest {
         fields.done();
         Some(Self { messages, overrides })
     }
+}
+
+/// The ends that a run can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd {
+    Completed,
+    Failed,
+    Cancelled,
 }
 
 /// How a client says a run ended.

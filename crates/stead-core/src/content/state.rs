@@ -1,11 +1,12 @@
 //! The content part of a session's state: what the journal's content events fold to.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::binding::Operation;
-use super::event::{ApplyMode, RunEnded, SyncRequested};
+use super::event::{ApplyMode, RunEnded, RunStarted, StepStarted, SyncRequested};
 use super::fault::Stage;
 use super::run::{Run, RunStatus, RunSummary};
 use super::snapshot::Snapshot;
@@ -16,10 +17,10 @@ use crate::{CallId, RunId, Timestamp};
 pub struct ContentState {
     /// What steps are made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub active: Option<Box<Snapshot>>,
+    pub active: Option<Arc<Snapshot>>,
     /// Read and valid, and not adopted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<Box<Snapshot>>,
+    pub pending: Option<Arc<Snapshot>>,
     /// When the staged snapshot is to be adopted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub armed: Option<ApplyMode>,
@@ -70,6 +71,32 @@ impl ContentState {
         pinned.or(self.active.as_deref())
     }
 
+    fn start_run(&mut self, started: &RunStarted, at: Timestamp) {
+        let summary = RunSummary {
+            status: RunStatus::Running,
+            provider: started.provider.clone(),
+            model: started.model.clone(),
+            steps: 0,
+            started_at: at,
+            ended_at: None,
+            code: None,
+            detail: None,
+        };
+        self.runs.insert(started.run, summary);
+        self.run = Some(Box::new(Run::of(started)));
+    }
+
+    fn start_step(&mut self, started: &StepStarted) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.id == started.run) {
+            run.step = started.step;
+            run.history.extend(started.messages.clone());
+            run.overrides = started.overrides.clone();
+        }
+        if let Some(summary) = self.runs.get_mut(&started.run) {
+            summary.steps = started.step;
+        }
+    }
+
     fn end_run(&mut self, ended: &RunEnded, status: RunStatus, at: Timestamp) {
         self.run = None;
         if let Some(summary) = self.runs.get_mut(&ended.run) {
@@ -81,22 +108,16 @@ impl ContentState {
     }
 }
 
-/// Folds one event, if it is one of content's; says whether it was.
-pub(crate) fn apply(content: &mut ContentState, recorded: &Recorded) -> bool {
+/// Folds one event if it is about content, and returns true if it was. Any other event copies
+/// nothing.
+pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> bool {
     match &recorded.event {
         Event::WorkspaceSyncRequested(requested) => {
-            content.sync = Some(OpenSync { seq: recorded.seq, requested: (**requested).clone() });
-        }
-        Event::WorkspaceSyncUnchanged(_) => {
-            content.sync = None;
-            content.sync_failure = None;
-        }
-        Event::WorkspaceSnapshotReady(ready) => {
-            content.sync = None;
-            content.sync_failure = None;
-            content.pending = Some(ready.snapshot.clone());
+            let open = OpenSync { seq: recorded.seq, requested: (**requested).clone() };
+            Arc::make_mut(content).sync = Some(open);
         }
         Event::WorkspaceSyncFailed(failed) => {
+            let content = Arc::make_mut(content);
             // A refused request never had a sync of its own: the one under way goes on.
             if failed.stage != Stage::Authorize {
                 content.sync = None;
@@ -104,54 +125,53 @@ pub(crate) fn apply(content: &mut ContentState, recorded: &Recorded) -> bool {
             let (workspace, stage, detail) = (failed.workspace.clone(), failed.stage, failed.detail.clone());
             content.sync_failure = Some(SyncFailure { seq: recorded.seq, workspace, stage, detail });
         }
-        Event::WorkspaceApplyRequested(requested) => content.armed = Some(requested.mode),
-        Event::WorkspaceApplied(_) => {
-            content.active = content.pending.take().or(content.active.take());
-            content.armed = None;
-        }
-        Event::WorkspaceApplyFailed(_) => content.armed = None,
-        Event::RunStarted(started) => {
-            let summary = RunSummary {
-                status: RunStatus::Running,
-                provider: started.provider.clone(),
-                model: started.model.clone(),
-                steps: 0,
-                started_at: recorded.at,
-                ended_at: None,
-                code: None,
-                detail: None,
-            };
-            content.runs.insert(started.run, summary);
-            content.run = Some(Box::new(Run::of(started)));
-        }
-        Event::StepStarted(started) => {
-            if let Some(run) = content.run.as_mut().filter(|run| run.id == started.run) {
-                run.step = started.step;
-                run.history.extend(started.messages.clone());
-                run.overrides = started.overrides.clone();
-            }
-            if let Some(summary) = content.runs.get_mut(&started.run) {
-                summary.steps = started.step;
-            }
-        }
-        Event::RunCompleted(ended) => content.end_run(ended, RunStatus::Completed, recorded.at),
-        Event::RunFailed(ended) => content.end_run(ended, RunStatus::Failed, recorded.at),
-        Event::RunCancelled(ended) => content.end_run(ended, RunStatus::Cancelled, recorded.at),
-        Event::BoundCallStarted(started) => {
-            let open = OpenBoundCall { name: started.name.clone(), operation: started.operation.clone() };
-            content.open_calls.insert(started.call, open);
-        }
-        Event::BoundCallFinished(finished) => {
-            content.open_calls.remove(&finished.call);
-        }
-        Event::BoundCallInterrupted(interrupted) => {
-            content.open_calls.remove(&interrupted.call);
-        }
+        Event::RunStarted(started) => Arc::make_mut(content).start_run(started, recorded.at),
+        Event::RunCompleted(ended) => Arc::make_mut(content).end_run(ended, RunStatus::Completed, recorded.at),
+        Event::RunFailed(ended) => Arc::make_mut(content).end_run(ended, RunStatus::Failed, recorded.at),
+        Event::RunCancelled(ended) => Arc::make_mut(content).end_run(ended, RunStatus::Cancelled, recorded.at),
         Event::BoundCallRefused(_) => {}
         // A built-in tool's own events end its call here, too.
         Event::ToolCallFinished { call, .. } | Event::ToolCallInterrupted { call, .. } => {
-            content.open_calls.remove(call);
+            if content.open_calls.contains_key(call) {
+                Arc::make_mut(content).open_calls.remove(call);
+            }
             return false;
+        }
+        event => return apply_undated(content, event),
+    }
+    true
+}
+
+/// The part of [`apply`] for events whose number and time do not enter the state. A decision folds
+/// its own events with it to see the content they lead to.
+pub(super) fn apply_undated(content: &mut Arc<ContentState>, event: &Event) -> bool {
+    match event {
+        Event::WorkspaceSyncUnchanged(_) => {
+            let content = Arc::make_mut(content);
+            (content.sync, content.sync_failure) = (None, None);
+        }
+        Event::WorkspaceSnapshotReady(ready) => {
+            let content = Arc::make_mut(content);
+            (content.sync, content.sync_failure) = (None, None);
+            content.pending = Some(Arc::new(Snapshot::clone(&ready.snapshot)));
+        }
+        Event::WorkspaceApplyRequested(requested) => Arc::make_mut(content).armed = Some(requested.mode),
+        Event::WorkspaceApplied(_) => {
+            let content = Arc::make_mut(content);
+            content.active = content.pending.take().or(content.active.take());
+            content.armed = None;
+        }
+        Event::WorkspaceApplyFailed(_) => Arc::make_mut(content).armed = None,
+        Event::StepStarted(started) => Arc::make_mut(content).start_step(started),
+        Event::BoundCallStarted(started) => {
+            let open = OpenBoundCall { name: started.name.clone(), operation: started.operation.clone() };
+            Arc::make_mut(content).open_calls.insert(started.call, open);
+        }
+        Event::BoundCallFinished(finished) => {
+            Arc::make_mut(content).open_calls.remove(&finished.call);
+        }
+        Event::BoundCallInterrupted(interrupted) => {
+            Arc::make_mut(content).open_calls.remove(&interrupted.call);
         }
         _ => return false,
     }

@@ -1,5 +1,7 @@
 //! Which moments of a session can be gone back to, folded from its journal.
 
+use std::sync::Arc;
+
 use super::Session;
 use crate::event::{Event, FileEffect, FileOperation, Recorded};
 use crate::rewind::{Point, Points, Unkept};
@@ -16,12 +18,13 @@ pub(super) fn apply(session: &mut Session, recorded: &Recorded) {
     {
         // Right before it the files were what it kept first; so it can be undone.
         let (snapshot, before) = (*snapshot, *before);
-        session.trail.note(seq - 1, Point::Kept(before), rewind.keep);
-        session.trail.note(seq, Point::Kept(snapshot), rewind.keep);
+        let trail = Arc::make_mut(&mut session.trail);
+        trail.note(seq - 1, Point::Kept(before), rewind.keep);
+        trail.note(seq, Point::Kept(snapshot), rewind.keep);
         return;
     }
     if let Some(point) = point(session, &recorded.event) {
-        session.trail.note(seq, point, rewind.keep);
+        Arc::make_mut(&mut session.trail).note(seq, point, rewind.keep);
     }
 }
 

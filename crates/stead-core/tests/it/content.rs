@@ -11,7 +11,7 @@ use stead_core::content::event::{ApplyPoint, MessagesRef, StepOverrides};
 use stead_core::content::fault::{Stage, SyncFault};
 use stead_core::content::options::Options;
 use stead_core::content::run::CallFrom;
-use stead_core::content::run::RunStatus;
+use stead_core::content::run::{RunEnd, RunStatus};
 use stead_core::content::snapshot::{CatalogRef, PackRef};
 use stead_core::content::{ApplyMode, Snapshot, SyncTarget};
 use stead_core::event::CloseReason;
@@ -124,7 +124,7 @@ enum Happening {
     Step,
     Call,
     CallFinishes,
-    End(RunStatus),
+    End(RunEnd),
     Restart,
     Close,
 }
@@ -132,7 +132,7 @@ enum Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let mode =
         prop_oneof![Just(ApplyMode::NextRun), Just(ApplyMode::NextStepBoundary), Just(ApplyMode::ImmediateIfIdle)];
-    let end = prop_oneof![Just(RunStatus::Completed), Just(RunStatus::Failed), Just(RunStatus::Cancelled)];
+    let end = prop_oneof![Just(RunEnd::Completed), Just(RunEnd::Failed), Just(RunEnd::Cancelled)];
     prop_oneof![
         3 => Just(Happening::Push),
         4 => Just(Happening::Sync),
@@ -205,8 +205,8 @@ fn happen(live: &mut Live, happening: Happening) {
             let call = CallId::from_bits(live.calls);
             live.outcome(Outcome::Content(ContentOutcome::CallFinished { call, duration_ms: 1, answer }));
         }
-        Happening::End(status) => {
-            live.content(ContentCommand::EndRun { run: live.run(), status, code: None, detail: None });
+        Happening::End(end) => {
+            live.content(ContentCommand::EndRun { run: live.run(), end, code: None, detail: None });
         }
         Happening::Restart => {
             live.outcome(Outcome::Restarted);
@@ -223,6 +223,23 @@ fn happen(live: &mut Live, happening: Happening) {
     }
 }
 
+#[test]
+fn a_run_that_ends_has_the_status_of_its_end() {
+    let ends = [
+        (RunEnd::Completed, RunStatus::Completed),
+        (RunEnd::Failed, RunStatus::Failed),
+        (RunEnd::Cancelled, RunStatus::Cancelled),
+    ];
+    for (end, status) in ends {
+        let mut live = Live::new();
+        happen(&mut live, Happening::Start(true));
+        let run = |live: &Live| live.state.session.as_ref().unwrap().content.runs[&live.run()].status;
+        assert_eq!(run(&live), RunStatus::Running, "the control: it runs before it ends");
+        happen(&mut live, Happening::End(end));
+        assert_eq!(run(&live), status);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
@@ -234,7 +251,7 @@ proptest! {
             let content = &live.state.session.as_ref().unwrap().content;
             // Whatever is active was staged once, whole.
             if let Some(active) = &content.active {
-                prop_assert_eq!(active.clone(), snapshot(active.version));
+                prop_assert_eq!(&**active, &*snapshot(active.version));
             }
         }
         let texts: Vec<String> = live.journal.iter().map(|recorded| serde_json::to_string(recorded).unwrap()).collect();

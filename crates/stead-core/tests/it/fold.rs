@@ -9,10 +9,11 @@ use stead_core::env::Env;
 use stead_core::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use stead_core::exec::{ExecOrder, ExecOutput, ExecSpec, Exit, Stdin, Unread};
 use stead_core::session::WorkspaceStatus;
+use stead_core::spec::SessionSpec;
 use stead_core::tool::ToolName;
 use stead_core::{
     Actor, CallId, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, SnapshotId, State, Status, Timestamp,
-    apply, conclude, decide, next,
+    apply, conclude, decide, decide_and_conclude, next,
 };
 
 use crate::scenario::Scenario;
@@ -234,14 +235,15 @@ fn happen(live: &mut Live, happening: Happening) {
         }
         Happening::Adopted | Happening::Lost => {}
         Happening::StrayOutcome(which) => {
-            // An outcome nobody asked for: conclude must stay total, whatever it makes of it.
+            // `conclude` accepts an outcome that no effect led to.
             let stray = match which {
                 0 => Outcome::Removed,
                 1 => Outcome::CreateFailed(failure()),
                 2 => Outcome::RemovalFailed { reason: "busy".to_owned() },
                 _ => finished(CallId::from_bits(99)),
             };
-            let _ = conclude(&live.state, stray);
+            let events = conclude(&live.state, stray);
+            assert!(which <= 2 || events.is_empty(), "a call that never began ended: {events:?}");
         }
         Happening::StrayCommand(which) => {
             let stray = match which {
@@ -250,7 +252,7 @@ fn happen(live: &mut Live, happening: Happening) {
                 2 => Command::Remove,
                 _ => Command::Create {
                     session: SessionId::from_bits(2),
-                    spec: live.session().spec.clone(),
+                    spec: Box::new(SessionSpec::clone(&live.session().spec)),
                     content: None,
                 },
             };
@@ -329,6 +331,27 @@ fn the_gate_says_why() {
     live.command(Command::Close { reason: CloseReason::Requested });
     assert_eq!(code(&live), "session_not_active");
     assert_eq!(code(&Live::new(json!({"enabled": false}))), "no_workspace");
+}
+
+/// A call that changes nothing may be recorded with its outcome, in one entry.
+#[test]
+fn a_call_recorded_whole_has_the_same_events_as_one_recorded_in_two_steps() {
+    let call = || Command::CallTool { call: CallId::from_bits(5), tool: ToolName::Read, arguments: json!({}) };
+    let whole = |live: &Live| {
+        let (outcome, at) = (finished(CallId::from_bits(5)), Timestamp::from_millis(9));
+        decide_and_conclude(&live.state, call(), outcome, &Actor::System, at)
+    };
+    let mut live = Live::new(json!({"enabled": true, "tools": ["read"]}));
+    live.settle();
+    let (events, before) = (whole(&live).unwrap(), live.journal.len());
+    live.command(call()).unwrap();
+    live.outcome(finished(CallId::from_bits(5)));
+    let steps: Vec<Event> = live.journal.drain(before..).map(|recorded| recorded.event).collect();
+    assert_eq!(events, steps);
+    assert_eq!(events.iter().map(Event::kind).collect::<Vec<_>>(), ["ToolCallStarted", "ToolCallFinished"]);
+    // It is decided when it is recorded: a session that was closed meanwhile refuses it.
+    live.command(Command::Close { reason: CloseReason::Requested });
+    assert_eq!(whole(&live).unwrap_err().code(), "session_not_active");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn session() -> Session {
     ];
     let at = Timestamp::from_millis(1_794_735_000_000);
     let recorded: Vec<Recorded> = events.into_iter().zip(1..).map(|(event, seq)| Recorded { seq, at, event }).collect();
-    State::replay(&recorded).session.unwrap()
+    std::sync::Arc::unwrap_or_clone(State::replay(&recorded).session.unwrap())
 }
 
 fn told(body: Option<&str>) -> ShownDigest {

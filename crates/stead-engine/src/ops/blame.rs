@@ -65,7 +65,7 @@ pub async fn blame(engine: &Engine, actor: &Actor, id: SessionId, path: &str) ->
 /// Whether the session's files live in the journal, which then names every change.
 async fn in_journal(engine: &Engine, session: &OpenSession) -> bool {
     let state = session.state().await;
-    let provider = state.session.and_then(|session| session.workspace?.provider);
+    let provider = state.session.and_then(|session| session.workspace.as_ref()?.provider);
     let offered = provider.and_then(|provider| engine.providers().get(provider).ok().map(|it| it.capabilities()));
     offered.is_some_and(|offered| offered.files == FileHome::Journal)
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use stead_core::content::Refusal;
+use stead_core::content::binding::Operation;
 use stead_core::content::conclude::ContentOutcome;
 use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Verdict, visible};
 use stead_core::content::event::BoundCallRefused;
@@ -14,7 +15,7 @@ use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, Rejection, Sess
 
 use tokio_util::sync::CancellationToken;
 
-use super::call_tool::{abandon, ended, perform};
+use super::call_tool::{abandon, count, ended, perform};
 use crate::clock;
 use crate::content::{arguments, bound, request};
 use crate::engine::Engine;
@@ -160,7 +161,20 @@ async fn perform_bound(
     };
     let outcome = ContentOutcome::CallFinished { call, duration_ms: millis(started), answer: answer.clone() };
     match session.record(Outcome::Content(outcome)).await? {
-        Some(seq) => Ok(BoundReply { call, seq, tool: None, answer }),
+        Some(seq) => {
+            count(kind(&operation), &answer);
+            Ok(BoundReply { call, seq, tool: None, answer })
+        }
         None => Err(ended(session).await),
+    }
+}
+
+/// The name that the metrics have for calls of other than the workspace's own tools. A catalog's
+/// names are of the user's choice and are not counted one by one.
+fn kind(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Tool { tool, .. } => tool.as_str(),
+        Operation::Content { .. } => "content",
+        Operation::Mcp { .. } => "mcp",
     }
 }

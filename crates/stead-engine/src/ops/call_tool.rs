@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use stead_core::event::{Answer, ToolFailure};
 use stead_core::tool::ToolName;
-use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId, Status};
+use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId, Status, Timestamp};
 use stead_providers::{Done, ToolDone, ToolOrder, Workspace};
 use tokio_util::sync::CancellationToken;
 
@@ -63,13 +63,44 @@ async fn decide_and_perform(
 ) -> Result<ToolReply, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let call = CallId::from_bits(clock::id_bits());
-    match session.commit(Command::CallTool { call, tool, arguments }, actor).await {
+    let command = Command::CallTool { call, tool, arguments };
+    if !tool.changes_files() {
+        return read(engine, &session, tool, command, actor, cancelled).await;
+    }
+    match session.commit(command, actor).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
         Ok(intent) => match guard_op(perform(engine, &session, intent, cancelled)).await {
             Err(error) => Err(abandon(engine, session, call, error)),
             reply => reply,
         },
         Err(error) => Err(error),
+    }
+}
+
+/// Performs a call that changes nothing. If it is cut off, there is nothing to recover. So its
+/// events need not be durable before it runs, and both are recorded in one commit after it.
+async fn read(
+    engine: &Engine,
+    session: &OpenSession,
+    tool: ToolName,
+    command: Command,
+    actor: &Actor,
+    cancelled: CancellationToken,
+) -> Result<ToolReply, OpError> {
+    let called = guard_op(async {
+        let mut asked = session.ask_unrecorded(&command, actor).await?;
+        let Called { call, tool, answer, done, duration_ms } =
+            call_workspace(engine, session, asked.effect.take(), asked.at, cancelled).await?;
+        pause("tool.record").await;
+        let (files, staged) = files::to_effect(engine, done).await?;
+        let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), files };
+        let seq = session.commit_finished(command, outcome, actor).await?;
+        staged.publish();
+        Ok(answered(ToolReply { call, seq, tool, answer }))
+    });
+    match called.await {
+        Err(OpError::Rejected(rejection)) => Err(refuse(session, tool, rejection, actor).await),
+        reply => reply,
     }
 }
 
@@ -86,27 +117,9 @@ pub(super) async fn perform(
     intent: Intent,
     cancelled: CancellationToken,
 ) -> Result<ToolReply, OpError> {
-    let Some(Effect::CallTool { call, tool, arguments, limits }) = intent.effect else {
-        return Err(OpError::Contended);
-    };
-    pause("tool.perform").await;
-    let started = Instant::now();
-    let evaluator = engine.settings().evaluator.for_owner(&session.id().to_string());
-    let order = ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator };
-    let workspace = session.workspace();
-    let called = guard(async {
-        pause("tool.call").await;
-        match &workspace {
-            Some(workspace) if tool == ToolName::Git => {
-                git_tool::call(engine, session, &**workspace, order, cancelled).await
-            }
-            Some(workspace) => call_or_cancel(&**workspace, order, cancelled).await,
-            None => vanished(),
-        }
-    });
-    let ToolDone { answer, mut done } = called.await.unwrap_or_else(|_| crashed());
-    let duration_ms = millis(started);
-    if let Some(workspace) = workspace.filter(|_| tool.changes_files()) {
+    let Called { call, tool, answer, mut done, duration_ms } =
+        call_workspace(engine, session, intent.effect, intent.at, cancelled).await?;
+    if let Some(workspace) = session.workspace().filter(|_| tool.changes_files()) {
         points::keep(session, &*workspace, &mut done).await;
     }
     pause("tool.record").await;
@@ -116,10 +129,59 @@ pub(super) async fn perform(
     match session.record(outcome).await? {
         Some(seq) => {
             staged.publish();
-            Ok(ToolReply { call, seq, tool, answer })
+            Ok(answered(ToolReply { call, seq, tool, answer }))
         }
         None => Err(ended(session).await),
     }
+}
+
+/// A call that a workspace has answered.
+struct Called {
+    call: CallId,
+    tool: ToolName,
+    answer: Answer,
+    done: Done,
+    duration_ms: u64,
+}
+
+async fn call_workspace(
+    engine: &Engine,
+    session: &OpenSession,
+    effect: Option<Effect>,
+    now: Timestamp,
+    cancelled: CancellationToken,
+) -> Result<Called, OpError> {
+    let Some(Effect::CallTool { call, tool, arguments, limits }) = effect else {
+        return Err(OpError::Contended);
+    };
+    pause("tool.perform").await;
+    let started = Instant::now();
+    let evaluator = engine.settings().evaluator.for_owner(&session.id().to_string());
+    let order = ToolOrder { call, tool, arguments, limits, now, evaluator };
+    let called = guard(async {
+        pause("tool.call").await;
+        match session.workspace() {
+            Some(workspace) if tool == ToolName::Git => {
+                git_tool::call(engine, session, &*workspace, order, cancelled).await
+            }
+            Some(workspace) => call_or_cancel(&*workspace, order, cancelled).await,
+            None => vanished(),
+        }
+    });
+    let ToolDone { answer, done } = called.await.unwrap_or_else(|_| crashed());
+    Ok(Called { call, tool, answer, done, duration_ms: millis(started) })
+}
+
+/// Counts a call that is recorded, whichever way it came.
+fn answered(reply: ToolReply) -> ToolReply {
+    count(reply.tool.as_str(), &reply.answer);
+    reply
+}
+
+/// Counts a recorded answer. `tool` is one of a fixed set of names.
+pub(super) fn count(tool: &'static str, answer: &Answer) {
+    let ok = if answer.error.is_none() { "true" } else { "false" };
+    metrics::counter!("stead_tool_calls_total", "tool" => tool, "ok" => ok).increment(1);
 }
 
 /// The call's own end, or the one that cancelling gives it. A call may be cancelled before its command runs, so it is said until it is heard.

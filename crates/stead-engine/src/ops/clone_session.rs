@@ -1,5 +1,7 @@
 //! More sessions from one: in the same workspace, or each in a copy of it.
 
+use std::collections::BTreeMap;
+
 use stead_core::command::InitialContent;
 use stead_core::content::{Snapshot, SnapshotRef, SyncTarget};
 use stead_core::decide::may_go_back;
@@ -13,7 +15,7 @@ use super::{Idempotency, close_session, state_at};
 use crate::claim::Claims;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::open_session::{Birth, BirthError, OpenSession};
+use crate::open_session::{AppendError, Birth, OpenSession};
 use crate::{clock, reconcile};
 
 /// What a clone shares with its source.
@@ -65,9 +67,9 @@ async fn make(
         Some(at) => state_at(engine, source, at).await?,
         None => now,
     };
-    let mut session = then.session.ok_or_else(missing)?;
-    let content = session.content.active.take().map(begin_with);
-    let spec = inherited(session);
+    let session = then.session.ok_or_else(missing)?;
+    let content = session.content.active.as_deref().cloned().map(Box::new).map(begin_with);
+    let spec = inherited(&session);
     let claims = Claims::new("clones", source, actor, idempotency);
     let snapshot = match isolation {
         Isolation::None => None,
@@ -120,15 +122,15 @@ fn begin_with(snapshot: Box<Snapshot>) -> Box<InitialContent> {
 }
 
 /// What every clone of a session begins with: what its source was told of the workspace, what brought the files, and the image of its box.
-fn inherited(source: Session) -> Box<SessionSpec> {
-    let mut spec = source.spec;
-    spec.digests = source.digests;
-    let (report, made) = source.workspace.map(|workspace| (workspace.report, workspace.made)).unzip();
+fn inherited(source: &Session) -> Box<SessionSpec> {
+    let mut spec = Box::new(SessionSpec::clone(&source.spec));
+    spec.digests = BTreeMap::clone(&source.digests);
+    let (report, made) = source.workspace.as_ref().map(|workspace| (&*workspace.report, &*workspace.made)).unzip();
     if let Some(workspace) = &mut spec.workspace {
         // Its source was warned of these.
         workspace.notices.clear();
-        workspace.brought = report.filter(|report| !report.is_empty()).map(Box::new);
-        workspace.image_digest = made.and_then(|made| made.image_digest).or(workspace.image_digest.take());
+        workspace.brought = report.filter(|report| !report.is_empty()).cloned().map(Box::new);
+        workspace.image_digest = made.and_then(|made| made.image_digest.clone()).or(workspace.image_digest.take());
     }
     spec
 }
@@ -159,12 +161,10 @@ async fn create(
     let session = OpenSession::unborn(engine, id);
     let due = match session.commit_birth(Command::Create { session: id, spec, content }, actor, birth).await {
         Ok(due) => due,
-        Err(BirthError::Op(error)) => return Err(error),
-        Err(BirthError::Commit(CommitError::Full { .. })) => {
+        Err(AppendError::Commit(CommitError::Full { .. })) => {
             return Err(OpError::Full { max: engine.settings().max_sessions });
         }
-        Err(BirthError::Commit(CommitError::Store(error))) => return Err(error.into()),
-        Err(BirthError::Commit(_)) => return Err(OpError::Contended),
+        Err(error) => return Err(error.into()),
     };
     reconcile::begin_with(engine, id, due);
     Ok(session.state().await)

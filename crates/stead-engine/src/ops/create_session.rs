@@ -13,7 +13,7 @@ use super::plan_session::resolve;
 use crate::content::load;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::open_session::{Birth, BirthError, OpenSession};
+use crate::open_session::{AppendError, Birth, OpenSession};
 use crate::{audit, clock, pool, reconcile};
 
 /// A key under which a client may ask again without getting a second session.
@@ -80,14 +80,11 @@ async fn create(
     }
     let due = match born {
         Ok(due) => due,
-        Err(BirthError::Op(error)) => return Err(error),
-        Err(BirthError::Commit(CommitError::IdempotencyReplay(row) | CommitError::IdempotencyMismatch(row))) => {
+        Err(AppendError::Commit(CommitError::IdempotencyReplay(row) | CommitError::IdempotencyMismatch(row))) => {
             let claim = claim.ok_or(OpError::Contended)?;
             return made_before(engine, &claim, row).await;
         }
-        Err(BirthError::Commit(CommitError::Full { max, .. })) => return Err(OpError::Full { max }),
-        Err(BirthError::Commit(CommitError::Store(error))) => return Err(error.into()),
-        Err(BirthError::Commit(_)) => return Err(OpError::Contended),
+        Err(error) => return Err(error.into()),
     };
     reconcile::begin_with(engine, id, due);
     Ok(session.state().await)

@@ -1,5 +1,7 @@
 //! What a session is told of its workspace: its own digest, else the one for everyone, else that there is none.
 
+use std::sync::Arc;
+
 use stead_core::decide::{NewDigest, may_set_digest};
 use stead_core::digest::{DEFAULT_TAG, DigestOrigin, DigestScope, DigestText, KeptDigest, default_key, namespace};
 use stead_core::tool::ToolName;
@@ -129,7 +131,7 @@ pub async fn generate_digest(
         .in_lane(id, async move {
             let open = permitted(&work, &actor, id, &name, scope).await?;
             let workspace = allowed(&work, &actor, id, &[ToolName::Read]).await?;
-            let made = work.digests().of(id, workspace, notices(&born(&open).await?)).await;
+            let made = work.digests().of(id, workspace, notices(&*born(&open).await?)).await;
             let made = match made {
                 Err(OpError::Operate(OperateError::Fs(error))) => return Err(unread(&work, id, error).await),
                 made => made?,
@@ -147,7 +149,7 @@ fn notices(session: &Session) -> Vec<String> {
     failed.map(|warning| format!("The workspace's setup failed: {}", warning.message)).collect()
 }
 
-async fn born(open: &OpenSession) -> Result<Session, OpError> {
+async fn born(open: &OpenSession) -> Result<Arc<Session>, OpError> {
     let missing = || OpError::NotFound { what: "session", id: open.id().to_string() };
     open.state().await.session.ok_or_else(missing)
 }
@@ -161,7 +163,7 @@ async fn permitted(
     scope: DigestScope,
 ) -> Result<OpenSession, OpError> {
     let open = OpenSession::open(engine, id).await?;
-    match may_set_digest(&born(&open).await?, scope, actor) {
+    match may_set_digest(&*born(&open).await?, scope, actor) {
         Ok(()) => Ok(open),
         Err(rejection) => Err(refuse(&open, &name.section_key, rejection, actor).await),
     }
@@ -208,7 +210,7 @@ async fn keep(
         DigestScope::Global => {
             let set_at = clock::now();
             let kept = KeptDigest { summary: summary.clone(), body, origin, tree: tree.clone(), set_at };
-            let id = document(&born(open).await?, &name);
+            let id = document(&*born(open).await?, &name);
             SHELF.put(engine, actor, &id, &kept, WriteMode::CreateOrReplace).await?;
             // Its own would hide the one that was just set.
             open.commit(Command::ClearDigest { section_key: section_key.clone() }, actor).await?;

@@ -62,7 +62,7 @@ async fn start(
         stead_core::decide(&session.state().await, command, actor).map_err(OpError::from)?;
         return Err(unsupported(&session, actor).await);
     }
-    match session.commit_claimed(command, actor, claims.on("exec", exec)).await {
+    match session.commit_claimed(command, actor, |_| claims.on("exec", exec)).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, ToolName::Bash, rejection, actor).await),
         Ok(intent) => {
             match guard_op(perform(engine, &session, intent)).await {

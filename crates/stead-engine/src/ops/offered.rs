@@ -1,6 +1,7 @@
 //! What an agent outside any run is offered: the tools of the active catalog, and the prompt packs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use stead_core::content::binding::Operation;
 use stead_core::content::decide::offered;
@@ -22,7 +23,7 @@ pub struct OfferedTool {
     pub operation: Operation,
 }
 
-async fn session(engine: &Engine, id: SessionId) -> Result<Session, OpError> {
+async fn session(engine: &Engine, id: SessionId) -> Result<Arc<Session>, OpError> {
     let missing = || OpError::NotFound { what: "session", id: id.to_string() };
     OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)
 }
@@ -50,8 +51,8 @@ pub async fn offered_tools(
 
 /// The active snapshot's prompt packs by name.
 pub async fn prompt_packs(engine: &Engine, id: SessionId) -> Result<BTreeMap<String, PackRef>, OpError> {
-    let active = session(engine, id).await?.content.active;
-    Ok(active.map(|snapshot| snapshot.prompt_packs).unwrap_or_default())
+    let session = session(engine, id).await?;
+    Ok(session.content.active.as_ref().map(|snapshot| snapshot.prompt_packs.clone()).unwrap_or_default())
 }
 
 /// The messages of one of them, images filled in.

@@ -71,7 +71,7 @@ pub(super) async fn carry_out(
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
     let session = OpenSession::open(engine, id).await?;
-    match session.commit_claimed(command, actor, claim).await {
+    match session.commit_claimed(command, actor, |_| claim).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
         Ok(intent) => match guard_op(perform(engine, &session, intent)).await {
             Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended | OpError::Panicked)) => {

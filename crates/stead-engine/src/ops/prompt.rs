@@ -1,5 +1,7 @@
 //! The sections that tell an agent of its workspace.
 
+use std::sync::Arc;
+
 use stead_core::{Session, SessionId};
 use stead_digest::prompt::{self, Flavor, Prompt, ShownDigest};
 
@@ -33,7 +35,7 @@ pub async fn prompt(
     };
     let missing = || OpError::NotFound { what: "session", id: id.to_string() };
     let mut session = OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)?;
-    leave_what_is_there(engine, &mut session);
+    leave_what_is_there(engine, Arc::make_mut(&mut session));
     Ok(prompt::render(&session, &shown, flavor, budget))
 }
 
@@ -41,7 +43,7 @@ pub async fn prompt(
 fn leave_what_is_there(engine: &Engine, session: &mut Session) {
     let provider = session.workspace.as_ref().and_then(|workspace| workspace.provider);
     let offered = provider.and_then(|provider| engine.providers().get(provider).ok()).map(|found| found.capabilities());
-    if let (Some(offered), Some(spec)) = (offered, session.spec.workspace.as_mut()) {
+    if let (Some(offered), Some(spec)) = (offered, Arc::make_mut(&mut session.spec).workspace.as_mut()) {
         spec.tools = spec.tools.iter().filter(|tool| offered.tools.contains(tool)).collect();
     }
 }

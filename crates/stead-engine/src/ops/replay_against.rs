@@ -1,5 +1,7 @@
 //! Decide again everything a journal recorded, as if other content or another agent type had been there. Touches nothing.
 
+use std::sync::Arc;
+
 use stead_core::content::conclude::ReadContent;
 use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Verdict};
 use stead_core::content::event::{BoundCallRefused, BoundCallStarted, StepStarted};
@@ -98,7 +100,7 @@ async fn again(
     recorded: &Recorded,
     next: Option<&Recorded>,
 ) -> Result<Compared, OpError> {
-    let imagined = State { seq: state.seq, session: Some(imagine(session, variant)) };
+    let imagined = State { seq: state.seq, session: Some(Arc::new(imagine(session, variant))) };
     Ok(match &recorded.event {
         Event::StepStarted(started) => {
             Some(("step", format!("inputs {}", started.inputs_hash), step(&imagined, started)))
@@ -147,15 +149,17 @@ fn imagine(session: &Session, variant: &Variant) -> Session {
                 other.select(was.prompt_pack.as_deref(), None).unwrap_or(());
                 other.select(None, was.tool_catalog.as_deref()).unwrap_or(());
             }
-            if let Some(run) = &mut imagined.content.run {
+            let content = Arc::make_mut(&mut imagined.content);
+            if let Some(run) = &mut content.run {
                 run.pinned = None;
             }
-            imagined.content.active = Some(other);
-            imagined.content.armed = None;
+            content.active = Some(other.into());
+            content.armed = None;
         }
         Variant::AgentType(other) => {
-            imagined.spec.authority = Authority::of(other.content.as_ref(), session.spec.content.as_ref());
-            if let Some(workspace) = &mut imagined.spec.workspace {
+            let spec = Arc::make_mut(&mut imagined.spec);
+            spec.authority = Authority::of(other.content.as_ref(), session.spec.content.as_ref());
+            if let Some(workspace) = &mut spec.workspace {
                 workspace.tools = other.workspace.tools.clone().unwrap_or_else(ToolSet::all);
                 workspace.tool_limits = other.workspace.limits;
             }

@@ -1,17 +1,19 @@
 //! Runs and steps of a session.
 
+use std::sync::Arc;
+
 use stead_core::content::conclude::ReadContent;
 use stead_core::content::decide::{ContentCommand, ContentEffect, StartRun};
 use stead_core::content::event::MessagesRef;
 use stead_core::content::fault::Stage;
 use stead_core::content::materialize::{Materials, Sizes};
 use stead_core::content::message::Message;
-use stead_core::content::run::{RunRequest, RunStatus, RunSummary, StepRequest};
+use stead_core::content::run::{RunEnd, RunRequest, RunSummary, StepRequest};
 use stead_core::content::{
     Refusal, Snapshot, SnapshotRef, SyncFault, SyncTarget, materialize_llm_generate_params_with_workspace,
     materialize_workspace_step_inputs,
 };
-use stead_core::{Actor, Command, Effect, Event, Rejection, RunId, Session, SessionId, State, apply};
+use stead_core::{Actor, Command, Effect, Event, Rejection, RunId, Session, SessionId, State, Step, apply};
 
 use super::Idempotency;
 use crate::claim::Claims;
@@ -38,7 +40,7 @@ fn view(session: &Session, id: RunId) -> Result<RunView, OpError> {
     Ok(RunView { id, summary, snapshot })
 }
 
-async fn born(session: &OpenSession) -> Result<Session, OpError> {
+async fn born(session: &OpenSession) -> Result<Arc<Session>, OpError> {
     let missing = || OpError::NotFound { what: "session", id: session.id().to_string() };
     session.state().await.session.ok_or_else(missing)
 }
@@ -49,7 +51,7 @@ pub async fn runs(engine: &Engine, id: SessionId) -> Result<Vec<RunView>, OpErro
 }
 
 pub async fn run(engine: &Engine, id: SessionId, run: RunId) -> Result<RunView, OpError> {
-    view(&born(&OpenSession::open(engine, id).await?).await?, run)
+    view(&*born(&OpenSession::open(engine, id).await?).await?, run)
 }
 
 pub async fn start_run(
@@ -77,7 +79,7 @@ async fn start(
     }
     let session = OpenSession::open(engine, id).await?;
     let pinned = match request.workspace_version {
-        Some(version) => Some(pin(engine, &born(&session).await?, version).await?),
+        Some(version) => Some(pin(engine, &*born(&session).await?, version).await?),
         None => None,
     };
     let run_id = RunId::from_bits(clock::id_bits());
@@ -92,8 +94,8 @@ async fn start(
         pinned,
     };
     let command = Command::Content(ContentCommand::StartRun(Box::new(start)));
-    session.commit_claimed(command, actor, claims.on("run", run_id)).await?;
-    view(&born(&session).await?, run_id)
+    session.commit_claimed(command, actor, |_| claims.on("run", run_id)).await?;
+    view(&*born(&session).await?, run_id)
 }
 
 /// The version a run asks for, of the content its session works with.
@@ -161,17 +163,30 @@ async fn begin_step(
 ) -> Result<StepReply, OpError> {
     let claims = Claims::new(&format!("steps/{run}"), id, actor, idempotency);
     if let Some(before) = claims.made_before(engine, "step").await? {
-        return step(engine, id, run, before.parse().unwrap_or(0)).await;
+        return step(engine, id, run, claimed_step(run, &before)?).await;
     }
     let session = OpenSession::open(engine, id).await?;
     let said = keep(engine, &request.messages).await?;
-    let next = born(&session).await?.content.run.as_ref().map_or(1, |run| run.step + 1);
     let command = ContentCommand::StartStep { run, said, overrides: Box::new(request.overrides) };
-    let intent = session.commit_claimed(Command::Content(command), actor, claims.on("step", next)).await?;
+    let claim = |decided: &Step| claims.on("step", started_step(decided)?);
+    let intent = session.commit_claimed(Command::Content(command), actor, claim).await?;
     let Some(Effect::Content(ContentEffect::Materialize { run, step, snapshot, params })) = intent.effect else {
         return Err(OpError::Contended);
     };
     reply(run, step, snapshot, request::materials(engine, *params).await?)
+}
+
+/// The step that an idempotency key names.
+fn claimed_step(run: RunId, claimed: &str) -> Result<u64, OpError> {
+    claimed.parse().map_err(|_| OpError::NotFound { what: "step", id: format!("{run}/{claimed}") })
+}
+
+/// The number of the step that a decision starts.
+fn started_step(decided: &Step) -> Option<u64> {
+    match &decided.effect {
+        Some(Effect::Content(ContentEffect::Materialize { step, .. })) => Some(*step),
+        _ => None,
+    }
 }
 
 fn reply(run: RunId, step: u64, snapshot: Option<SnapshotRef>, materials: Materials) -> Result<StepReply, OpError> {
@@ -208,7 +223,7 @@ pub async fn end_run(
     actor: &Actor,
     id: SessionId,
     run: RunId,
-    status: RunStatus,
+    end: RunEnd,
     code: Option<String>,
     detail: Option<String>,
 ) -> Result<RunView, OpError> {
@@ -216,8 +231,21 @@ pub async fn end_run(
     engine
         .to_its_end(async move {
             let session = OpenSession::open(&work, id).await?;
-            session.commit(Command::Content(ContentCommand::EndRun { run, status, code, detail }), &actor).await?;
-            view(&born(&session).await?, run)
+            session.commit(Command::Content(ContentCommand::EndRun { run, end, code, detail }), &actor).await?;
+            view(&*born(&session).await?, run)
         })
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_names_no_step_is_an_error_and_not_step_zero() {
+        let run = RunId::from_bits(1);
+        assert!(matches!(claimed_step(run, "7"), Ok(7)));
+        let missing = claimed_step(run, "seven").err().map(|error| error.to_string());
+        assert_eq!(missing, Some(format!("there is no step '{run}/seven'")));
+    }
 }

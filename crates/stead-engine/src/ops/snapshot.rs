@@ -1,5 +1,7 @@
 //! Keep a workspace's files, and put them back.
 
+use std::collections::BTreeMap;
+
 use stead_core::event::FileOperation;
 use stead_core::session::Snapshot;
 use stead_core::{Actor, SessionId, SnapshotId};
@@ -28,7 +30,7 @@ pub async fn create_snapshot(
 /// Oldest first.
 pub async fn snapshots(engine: &Engine, id: SessionId) -> Result<Vec<(SnapshotId, Snapshot)>, OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
-    Ok(state.session.map(|session| session.snapshots.into_iter().collect()).unwrap_or_default())
+    Ok(state.session.map(|session| BTreeMap::clone(&session.snapshots).into_iter().collect()).unwrap_or_default())
 }
 
 pub async fn restore_snapshot(

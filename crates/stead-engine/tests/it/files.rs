@@ -67,7 +67,7 @@ async fn snapshots_outlive_a_restart() {
     ops::restore_snapshot(&fixture.engine, &admin(), id, snapshot).await.unwrap();
     assert_eq!(read(&fixture, id, "a").await.unwrap(), b"one");
     assert_eq!(read(&fixture, id, "b").await, None);
-    let hash = ops::session(&fixture.engine, id).await.unwrap().session.unwrap().workspace.unwrap().tree_hash;
+    let hash = ops::session(&fixture.engine, id).await.unwrap().session.unwrap().workspace.clone().unwrap().tree_hash;
     assert_eq!(hash, kept.tree_hash);
     fixture.restart().await;
     assert_eq!(read(&fixture, id, "a").await.unwrap(), b"one");

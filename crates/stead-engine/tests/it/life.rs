@@ -52,7 +52,7 @@ async fn a_broken_provider_falls_back_then_degrades_then_fails() {
     let id = fixture.session("fallback").await;
     let session = ops::session(&fixture.engine, id).await.unwrap().session.unwrap();
     assert_eq!((session.status, session.degraded), (Status::Active, false));
-    assert_eq!(session.workspace.unwrap().failures.len(), 1);
+    assert_eq!(session.workspace.as_ref().unwrap().failures.len(), 1);
     assert_eq!(session.warnings[0].code, "provider_fallback");
 
     let id = fixture.session("degraded").await;
@@ -65,7 +65,7 @@ async fn a_broken_provider_falls_back_then_degrades_then_fails() {
     let id = fixture.session("required").await;
     let session = ops::session(&fixture.engine, id).await.unwrap().session.unwrap();
     assert_eq!(session.status, Status::Failed);
-    assert_eq!(session.failure.unwrap().code, "workspace_unavailable");
+    assert_eq!(session.failure.as_ref().unwrap().code, "workspace_unavailable");
 
     // One that is not configured is refused instead.
     fixture.agent_type("absent", json!({"enabled": true, "provider": "podman", "fallback_provider": "memory"})).await;

@@ -4,5 +4,7 @@
 mod content;
 mod files;
 mod fixture;
+mod held;
 mod life;
 mod restart;
+mod steps;

@@ -19,13 +19,13 @@ async fn files_and_state_are_the_fold_of_the_journal() {
     }
     fixture.call(id, ToolName::Write, json!({"path": "gone.txt", "content": "x"})).await.unwrap();
     fixture.call(id, ToolName::Rm, json!({"path": "gone.txt"})).await.unwrap();
-    let before = ops::session(&fixture.engine, id).await.unwrap().session.unwrap().workspace.unwrap();
+    let before = ops::session(&fixture.engine, id).await.unwrap().session.unwrap().workspace.clone().unwrap();
 
     fixture.restart().await;
 
     let session = ops::session(&fixture.engine, id).await.unwrap().session.unwrap();
     assert_eq!(session.status, Status::Active);
-    let after = session.workspace.unwrap();
+    let after = session.workspace.clone().unwrap();
     assert_eq!((after.status, &after.tree_hash), (WorkspaceStatus::Ready, &before.tree_hash));
     let read = fixture.call(id, ToolName::Read, json!({"path": "d/a.txt"})).await.unwrap();
     assert_eq!(read.answer.result.unwrap()["content"], large);

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
-use serde_json::json;
+use serde_json::{Value, json};
 use stead_fs::archive::{ArchiveFormat, ArchiveLimits, export_tar, unpack};
-use stead_fs::tools::FileTool;
+use stead_fs::tools::{FileTool, ToolError};
 use stead_fs::{
     Case, Change, Filesystem, FsError, GlobQuery, GrepQuery, Hidden, Ignoring, MemoryFs, Permission, Recursion,
     WorkspacePath, WriteMode,
@@ -270,8 +270,23 @@ proptest! {
     fn no_pattern_breaks_a_search(pattern in r"[ab*?/\[\]{}!,.\\-]{1,12}|\PC{0,12}") {
         let mut fs = MemoryFs::new();
         fs.write(&path("a/b"), "ab", WriteMode::Create, NOW).unwrap();
-        let _ = call(&mut fs, FileTool::Glob, &json!({"pattern": pattern}));
-        let _ = call(&mut fs, FileTool::Grep, &json!({"pattern": pattern, "glob": pattern}));
+        // There is one file. A pattern finds it, or finds nothing, or is refused with a reason.
+        let found = |reply: Result<Value, ToolError>, key: &str| match reply {
+            Ok(result) => {
+                let found = result[key].as_array().unwrap().clone();
+                prop_assert!(found.iter().all(|found| found == "a" || found == "a/b" || found["path"] == "a/b"), "{:?}", found);
+                Ok(())
+            }
+            Err(error) => {
+                prop_assert_eq!(error.code, "invalid_argument");
+                prop_assert!(!error.message.is_empty());
+                Ok(())
+            }
+        };
+        found(call(&mut fs, FileTool::Glob, &json!({"pattern": pattern})).outcome, "paths")?;
+        found(call(&mut fs, FileTool::Grep, &json!({"pattern": pattern})).outcome, "matches")?;
+        found(call(&mut fs, FileTool::Grep, &json!({"pattern": "ab", "glob": pattern})).outcome, "matches")?;
+        prop_assert_eq!(fs.read_bytes(&path("a/b")).unwrap(), &b"ab"[..]);
     }
 }
 

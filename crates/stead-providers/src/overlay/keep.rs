@@ -18,18 +18,45 @@ use crate::guest::Looked;
 /// Of what was written, so many names are taken.
 const MOST_TOUCHED: u64 = 4096;
 
-/// How often, and after which time, a box is asked again whether it is idle.
-const REST_TRIES: u32 = 20;
+/// Time after which a box is asked again whether it is idle.
 const REST_AGAIN: Duration = Duration::from_millis(10);
 
+/// The time to wait for a box to be idle. A command's result can arrive before the last of its
+/// processes has ended, and a busy machine takes its time to end one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    None,
+    /// 200 ms: for checkpoints, which follow every call.
+    Short,
+    /// 1 s: for snapshots that a user asked for. A box that is not idle is copied file by file, and
+    /// the copy counts against the disk limit.
+    Long,
+}
+
+impl Patience {
+    fn tries(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Short => 20,
+            Self::Long => 100,
+        }
+    }
+}
+
 impl OverlayBox {
-    pub(super) fn keep_as(&self, turn: &mut Turn, snapshot: SnapshotId, margin: Margin) -> Result<(), ProviderError> {
-        let kept = match self.freeze(turn, Durability::Later, margin)? {
+    pub(super) fn keep_as(
+        &self,
+        turn: &mut Turn,
+        snapshot: SnapshotId,
+        margin: Margin,
+        patience: Patience,
+    ) -> Result<(), ProviderError> {
+        let kept = match self.freeze(turn, Durability::Later, margin, patience)? {
             Some(layers) => layers,
             None => vec![self.copy(turn)?],
         };
         let long = self.lineage()?.layers.len() >= MOST_LAYERS;
-        let shortened = long && self.rest_with_reserve(turn, margin)?;
+        let shortened = long && self.rest_with_reserve(turn, margin, Patience::None)?;
         self.workspaces.change(self.id(), Durability::Now, |lineage| {
             lineage.snapshots.insert(snapshot.to_string(), kept.clone());
             if shortened {
@@ -52,9 +79,10 @@ impl OverlayBox {
         Ok(())
     }
 
-    /// Ends the box if nothing would be lost by it. What has just ended there takes a moment to be gone.
-    pub(super) fn rest_soon(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
-        for _ in 0..REST_TRIES {
+    /// Ends the box if nothing would be lost by it, as soon as that is so. Does not wait for an exec
+    /// that runs.
+    pub(super) fn rest_within(&self, turn: &mut Turn, patience: Patience) -> Result<bool, ProviderError> {
+        for _ in 0..patience.tries() {
             if self.rest(turn)? {
                 return Ok(true);
             }

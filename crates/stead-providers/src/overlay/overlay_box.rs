@@ -22,6 +22,7 @@ use stead_fs::patch::Patch;
 use stead_fs::{DiskFs, FsError, WorkspacePath};
 
 use super::boxes::{Boxes, Restart, Running};
+use super::keep::Patience;
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::own_layers;
 use super::workspaces::{Turn, Workspaces};
@@ -141,6 +142,7 @@ impl OverlayBox {
         turn: &mut Turn,
         durability: Durability,
         margin: Margin,
+        patience: Patience,
     ) -> Result<Option<Vec<LayerRef>>, ProviderError> {
         let lineage = self.lineage()?;
         if lineage.bound.is_some() {
@@ -152,7 +154,7 @@ impl OverlayBox {
         if lineage.layers.len() >= MOST_LAYERS {
             return Ok(None);
         }
-        if !self.rest_with_reserve(turn, margin)? {
+        if !self.rest_with_reserve(turn, margin, patience)? {
             return Ok(None);
         }
         let frozen =
@@ -165,18 +167,23 @@ impl OverlayBox {
         Ok(Some(changed.layers))
     }
 
-    /// Has the box leave its tree, as [`Self::rest`] does, if the volume has room for a new generation.
+    /// Has the box leave its tree, as [`Self::rest_within`] does, if the volume has room for a new generation.
     ///
     /// The reserve is as the last start left it, and the agent may have removed files since. So a box
     /// with nothing at work is started again, which fills the reserve, before the refusal.
-    pub(super) fn rest_with_reserve(&self, turn: &mut Turn, margin: Margin) -> Result<bool, ProviderError> {
+    pub(super) fn rest_with_reserve(
+        &self,
+        turn: &mut Turn,
+        margin: Margin,
+        patience: Patience,
+    ) -> Result<bool, ProviderError> {
         let reserve = turn.running.as_ref().map(|running| running.held().reserve);
         // Every start on a full volume uses up some of the reserve, and a container's may fail without it.
         let may_try = margin == Margin::Share && self.boxes.restart() == Restart::Milliseconds;
         if !may_try && reserve.is_some_and(|reserve| !margin.is_met_by(reserve)) {
             return Err(ProviderError::VolumeFull);
         }
-        if !self.rest(turn)? {
+        if !self.rest_within(turn, patience)? {
             return Ok(false);
         }
         if reserve.is_some_and(|reserve| margin.is_met_by(reserve)) {
@@ -218,7 +225,7 @@ impl OverlayBox {
     /// directory may leave files in it that the box cannot read, or more than the copy may take, and that is no reason to
     /// refuse the session.
     fn begin_with(&self, turn: &mut Turn) -> Result<(Option<Vec<LayerRef>>, Option<String>), ProviderError> {
-        if let Some(layers) = self.freeze(turn, Durability::Later, Margin::Share)? {
+        if let Some(layers) = self.freeze(turn, Durability::Later, Margin::Share, Patience::None)? {
             return Ok((Some(layers), None));
         }
         match self.copy(turn) {
@@ -243,7 +250,7 @@ impl OverlayBox {
 
     /// Puts a layer on top of everything, where nothing runs; `false` where something does.
     fn cover(&self, turn: &mut Turn, layer: LayerRef) -> Result<bool, ProviderError> {
-        if self.freeze(turn, Durability::Later, Margin::Share)?.is_none() {
+        if self.freeze(turn, Durability::Later, Margin::Share, Patience::None)?.is_none() {
             return Ok(false);
         }
         end_unused(turn)?;
@@ -369,7 +376,7 @@ impl BoxHome for OverlayBox {
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
-        self.keep_as(&mut self.turn(), snapshot, Margin::Share)
+        self.keep_as(&mut self.turn(), snapshot, Margin::Share, Patience::Long)
     }
 
     fn ends_for_a_snapshot(&self) -> bool {
@@ -399,10 +406,10 @@ impl BoxHome for OverlayBox {
             self.keep_layers_as(&mut turn, order.snapshot)?;
             return Ok(Point::Kept(order.snapshot));
         }
-        if turn.written && !self.rest_soon(&mut turn)? && order.points < Points::Copies {
+        if turn.written && !self.rest_within(&mut turn, Patience::Short)? && order.points < Points::Copies {
             return Ok(Point::Unkept(Unkept::AtWork));
         }
-        match self.keep_as(&mut turn, order.snapshot, Margin::All) {
+        match self.keep_as(&mut turn, order.snapshot, Margin::All, Patience::None) {
             // The agent has filled its own disk: its calls go on, and cannot be rewound to.
             Err(ProviderError::VolumeFull) => Ok(Point::Unkept(Unkept::Failed)),
             kept => kept.map(|()| Point::Kept(order.snapshot)),

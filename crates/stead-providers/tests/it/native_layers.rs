@@ -123,6 +123,69 @@ fn a_fork_stands_on_what_was_frozen_and_outlives_its_origin() {
     );
 }
 
+/// The last process of a command may end a moment after its result is there. That must not turn a
+/// snapshot into a copy of the whole tree.
+#[test]
+fn a_snapshot_waits_for_what_is_about_to_end() {
+    as_root_and_as_ordinary_user("native_layers::a_snapshot_waits_for_what_is_about_to_end", |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let workspace = provider.create(&order(2101)).await.unwrap();
+            workspace.begin().await.unwrap();
+            let kept = |number: u128| {
+                let lineage = home.join("boxes").join(order(2101).workspace.to_string()).join("workspace.json");
+                let lineage: serde_json::Value = serde_json::from_slice(&std::fs::read(lineage).unwrap()).unwrap();
+                lineage["snapshots"][snap(number).to_string()].to_string()
+            };
+            bash(&workspace, "echo one > a; (setsid sleep 0.1 >/dev/null 2>&1 &)").await;
+            operate(&workspace, FileOrder::Snapshot { snapshot: snap(1) }).await;
+            assert!(kept(1).contains("generation"), "it was copied, not frozen: {}", kept(1));
+            // The control: beside a process that goes on, the files are copied.
+            bash(&workspace, "echo two > a; (setsid sleep 600 >/dev/null 2>&1 &)").await;
+            operate(&workspace, FileOrder::Snapshot { snapshot: snap(2) }).await;
+            assert!(!kept(2).contains("generation"), "{}", kept(2));
+            provider.remove(order(2101).workspace).await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_restore_that_fails_leaves_the_files_as_they_were() {
+    let name = "native_layers::a_restore_that_fails_leaves_the_files_as_they_were";
+    as_root_and_as_ordinary_user(name, |home, init| {
+        run(async {
+            let provider = provider(home, init);
+            let origin = provider.create(&order(2201)).await.unwrap();
+            lay(&origin, repository).await;
+            origin.begin().await.unwrap();
+            operate(&origin, FileOrder::Snapshot { snapshot: snap(1) }).await;
+            let other = provider.create(&order(2202)).await.unwrap();
+            other.begin().await.unwrap();
+            bash(&other, "echo mine > own").await;
+            let lineage = home.join("boxes").join(order(2202).workspace.to_string()).join("workspace.json");
+            let before = std::fs::read(&lineage).unwrap();
+            // Without its label a layer cannot be held.
+            let label = home.join("layers").join(LayerKey::of("test", &[b"tree"]).to_string()).join("layer.json");
+            let aside = home.join("label");
+            std::fs::rename(&label, &aside).unwrap();
+            let restore = || FileOrder::Restore { snapshot: snap(1) };
+            assert!(other.operate(restore(), Timestamp::from_millis(0)).await.is_err());
+            assert_eq!(std::fs::read(&lineage).unwrap(), before, "the record of the layers has changed");
+            assert_eq!(bash(&other, "cat own; ls").await, "mine\nown\n");
+            // A box that starts anew has them, too: the old files are not over the new layers.
+            operate(&other, FileOrder::Snapshot { snapshot: snap(2) }).await;
+            assert_eq!(bash(&other, "cat own; ls").await, "mine\nown\n");
+            // The control: with the label it is done.
+            std::fs::rename(&aside, &label).unwrap();
+            operate(&other, restore()).await;
+            assert_eq!(bash(&other, "cat a; ls").await, "one\na\ndocs\nsrc\n");
+            for number in [2201, 2202] {
+                provider.remove(order(number).workspace).await.unwrap();
+            }
+        });
+    });
+}
+
 #[test]
 fn marks_an_agent_forges_hide_nothing_in_a_layer() {
     as_root_and_as_ordinary_user("native_layers::marks_an_agent_forges_hide_nothing_in_a_layer", |home, init| {

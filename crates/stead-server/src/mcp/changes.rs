@@ -39,7 +39,7 @@ impl<'a> Watch<'a> {
 
 async fn active(chosen: &Chosen) -> Option<SnapshotRef> {
     let state = ops::session(&chosen.app.engine, chosen.session).await.ok()?;
-    state.session?.content.active.map(|snapshot| snapshot.reference())
+    state.session?.content.active.as_ref().map(|snapshot| snapshot.reference())
 }
 
 /// For a client of an older revision: on its standalone stream, until it is gone.

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::LOCATION;
-use stead_core::content::run::{CallFrom, CallRequest, EndRequest, RunRequest, RunStatus, StepRequest};
+use stead_core::content::run::{CallFrom, CallRequest, EndRequest, RunEnd, RunRequest, StepRequest};
 use stead_core::{Actor, RunId, SessionId};
 use stead_engine::ops;
 use utoipa::IntoParams;
@@ -125,11 +125,11 @@ async fn end(
     actor: &Actor,
     id: SessionId,
     run: RunId,
-    status: RunStatus,
+    how: RunEnd,
     request: EndRequest,
 ) -> Result<Answer<Run>, Problem> {
     let EndRequest { code, detail } = request;
-    Ok(Answer(ops::end_run(&app.engine, actor, id, run, status, code, detail).await?.into()))
+    Ok(Answer(ops::end_run(&app.engine, actor, id, run, how, code, detail).await?.into()))
 }
 
 /// Says that a run reached its end.
@@ -144,7 +144,7 @@ pub(crate) async fn complete(
     _: Query<Nothing>,
     body: MaybeJson<EndRequest>,
 ) -> Result<Answer<Run>, Problem> {
-    end(&app, &actor, id, run, RunStatus::Completed, body.value).await
+    end(&app, &actor, id, run, RunEnd::Completed, body.value).await
 }
 
 /// Says that a run failed.
@@ -159,7 +159,7 @@ pub(crate) async fn fail(
     _: Query<Nothing>,
     body: MaybeJson<EndRequest>,
 ) -> Result<Answer<Run>, Problem> {
-    end(&app, &actor, id, run, RunStatus::Failed, body.value).await
+    end(&app, &actor, id, run, RunEnd::Failed, body.value).await
 }
 
 /// Calls a run off.
@@ -174,7 +174,7 @@ pub(crate) async fn cancel(
     _: Query<Nothing>,
     body: MaybeJson<EndRequest>,
 ) -> Result<Answer<Run>, Problem> {
-    end(&app, &actor, id, run, RunStatus::Cancelled, body.value).await
+    end(&app, &actor, id, run, RunEnd::Cancelled, body.value).await
 }
 
 /// Calls a tool on a run's behalf, if it is visible, bound and allowed and its arguments fit its schema.

@@ -1,5 +1,7 @@
 //! A session, and its state as the journal folds it.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 use stead_core::content::state::SyncFailure;
@@ -7,7 +9,7 @@ use stead_core::content::{ApplyMode, ContentState};
 use stead_core::event::{CloseReason, Failure};
 use stead_core::request::Task;
 use stead_core::session::Warning;
-use stead_core::{Name, SessionId, State, Status, Timestamp};
+use stead_core::{Name, Rejection, SessionId, State, Status, Timestamp};
 use stead_engine::OpError;
 use utoipa::ToSchema;
 
@@ -115,23 +117,23 @@ impl Session {
     /// A session that was opened has its first event; one without is as good as none.
     pub(crate) fn of(state: State) -> Result<Self, OpError> {
         let State { seq, session } = state;
-        let session = session.ok_or(OpError::NotFound { what: "session", id: String::new() })?;
+        let session = session.ok_or(Rejection::OutOfTurn { what: "it does not exist" })?;
         let workspace = Workspace::of(&session);
         let provisioning = session.workspace.as_ref().map(|workspace| Provisioning::of(&workspace.timeline));
-        let spec = *session.spec;
+        let spec = &session.spec;
         Ok(Self {
             id: session.id,
-            agent_type: spec.agent_type,
-            project: spec.project,
+            agent_type: spec.agent_type.clone(),
+            project: spec.project.clone(),
             status: session.status,
             degraded: session.degraded,
-            warnings: session.warnings.into_iter().map(Notice::from).collect(),
+            warnings: session.warnings.iter().cloned().map(Notice::from).collect(),
             workspace,
             provisioning,
             content: Content::of(&session.content),
-            task: spec.task,
-            metadata: spec.metadata,
-            failure: session.failure.map(Notice::from),
+            task: spec.task.clone(),
+            metadata: spec.metadata.clone(),
+            failure: session.failure.clone().map(Notice::from),
             close_reason: session.close_reason,
             seq,
             created_at: session.created_at,
@@ -147,7 +149,7 @@ pub(crate) struct SessionFold {
     #[schema(minimum = 1)]
     seq: u64,
     #[schema(value_type = Option<schema::SessionState>, required = true)]
-    state: Option<stead_core::Session>,
+    state: Option<Arc<stead_core::Session>>,
     state_hash: String,
 }
 

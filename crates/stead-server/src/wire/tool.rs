@@ -59,8 +59,6 @@ impl From<ToolReply> for ToolAnswer {
     fn from(reply: ToolReply) -> Self {
         let ToolReply { call, seq, tool, answer } = reply;
         let ok = answer.error.is_none();
-        metrics::counter!("stead_tool_calls_total", "tool" => tool.as_str(), "ok" => if ok { "true" } else { "false" })
-            .increment(1);
         Self {
             call_id: call.to_string(),
             seq,

@@ -93,12 +93,12 @@ pub(crate) async fn what_was_acknowledged_survives_a_kill(fixture: Fixture) {
 /// Meets the file size limit, lifts it, and goes on with the same store.
 async fn fill_the_disk(store: Store) {
     let mut commit = create(SESSION, 0);
-    commit.events = vec![];
+    commit.events = [].into();
     store.commit(commit).await.unwrap();
     let mut acked = 0;
     let error = loop {
         let mut commit = append(SESSION, None, 1);
-        commit.events = vec![NewEvent { kind: "Big".into(), payload: format!("\"{}\"", "x".repeat(20_000)) }];
+        commit.events = vec![NewEvent { kind: "Big".into(), payload: format!("\"{}\"", "x".repeat(20_000)) }].into();
         match store.commit(commit).await {
             Ok(committed) => acked = committed.last_seq,
             Err(error) => break error,

@@ -123,7 +123,7 @@ pub(crate) fn create(session: SessionId, count: usize) -> Commit {
         expected_seq: None,
         create: true,
         at: at(0),
-        events: events(count),
+        events: events(count).into(),
         head: head("active", true),
         audit: vec![],
         admission: None,

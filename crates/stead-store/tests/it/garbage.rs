@@ -34,7 +34,7 @@ pub(crate) async fn only_what_nothing_refers_to_is_garbage(fixture: Fixture) {
     // The bytes of an upload are needed until the operation has ended, and the intent to put them names them.
     let upload = put(b"upload").await.unwrap();
     let intent = NewEvent { kind: "FileOperationStarted".to_owned(), payload: format!("{{\"blob\": \"{upload}\"}}") };
-    let events = vec![NewEvent { kind: "Something".to_owned(), payload }, intent];
+    let events = [NewEvent { kind: "Something".to_owned(), payload }, intent].into();
     let session = session_id();
     store.commit(Commit { events, ..create(session, 1) }).await.unwrap();
     let mut unnamed = [orphan, upload];
@@ -94,7 +94,7 @@ pub(crate) async fn an_upload_goes_unless_somebody_else_has_it(fixture: Fixture)
     assert!(contains(again.digest).await);
     let named = upload(b"named").await.unwrap();
     let payload = format!("{{\"blob\": \"{}\"}}", named.digest);
-    let events = vec![NewEvent { kind: "Something".to_owned(), payload }];
+    let events = [NewEvent { kind: "Something".to_owned(), payload }].into();
     store.commit(Commit { events, ..create(session_id(), 1) }).await.unwrap();
     store.discard(&named).await.unwrap();
     assert!(contains(named.digest).await);

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use stead_testkit::{ServerOptions, TestServer};
+use stead_testkit::{ServerOptions, TestServer, until};
 
 use super::{Files, on_both, server, server_with};
 
@@ -188,20 +188,15 @@ fn p7_a_start_taken_up_again_has_the_same_bundle(files: Files) {
         let mut events = events["items"].as_array().unwrap().clone().into_iter();
         events.any(|event| event["type"] == "InitStepStarted" && event["step"] == step)
     };
-    while !begun(3) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until("the third step of the init plan begins", || begun(3).then_some(()));
     // Somebody puts another bundle there while the server is down.
     server.kill();
     std::fs::write(&path, tar(&[file("other", b"another bundle")])).unwrap();
     server.restart(None);
-    let settled = loop {
+    let settled = until("the session is provisioned", || {
         let session = server.client().get(&format!("/sessions/{id}")).expect(200);
-        if session["status"] != "provisioning" {
-            break session;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    };
+        (session["status"] != "provisioning").then_some(session)
+    });
     assert_eq!((&settled["status"], &settled["degraded"]), (&json!("active"), &json!(false)), "{settled}");
     let paths = server.tool(&settled, "glob", json!({"pattern": "**/*"}))["result"]["paths"].clone();
     assert_eq!(paths, json!(["a.txt", "src/b"]));

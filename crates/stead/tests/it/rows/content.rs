@@ -1,7 +1,7 @@
 //! A1–A8: the content store, sync and apply, runs and steps. The seed's six deterministic scenarios are named `scenario_…`.
 
 use serde_json::{Value, json};
-use stead_testkit::{Reply, ServerOptions, TestServer};
+use stead_testkit::{Reply, ServerOptions, TestServer, until};
 
 use super::{server, server_with};
 
@@ -372,9 +372,9 @@ fn a_crash_in_a_sync_is_continued() {
         let client = server.client().clone();
         let path = at(&session, "/events");
         scope.spawn(move || client.try_send("POST", &path, &[], Some(event)));
-        while kinds(&server, &session).last().unwrap() != "WorkspaceSyncRequested" {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        until("the sync is recorded", || {
+            (kinds(&server, &session).last().unwrap() == "WorkspaceSyncRequested").then_some(())
+        });
         let busy = json!({"type": "WorkspaceSyncRequested", "workspace_binding": {"workspace": "bot"}});
         tell(&server, &session, busy).problem(409, "sync_under_way");
         apply(&server, &session, "immediate_if_idle");

@@ -1,7 +1,7 @@
 //! S9: `kill -9` at any moment is normal operation.
 
 use serde_json::json;
-use stead_testkit::ServerOptions;
+use stead_testkit::{ServerOptions, until};
 
 use super::{server, server_with};
 
@@ -27,9 +27,7 @@ fn s9_killed_while_provisioning_goes_on() {
     server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
     let session = server.client().post("/sessions", json!({"agent_type": "a"})).expect(201);
     let id = session["id"].as_str().unwrap().to_owned();
-    while !journal(&server, &id).contains("ProvisionStarted") {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("provisioning starts", || journal(&server, &id).contains("ProvisionStarted").then_some(()));
     server.restart(None);
     let settled = wait_settled(&server, &id);
     assert_eq!((&settled["status"], &settled["degraded"]), (&json!("active"), &json!(false)));
@@ -49,10 +47,7 @@ fn s9_killed_during_a_call_tells_so() {
         let path = format!("/sessions/{id}/tools/write");
         scope
             .spawn(move || client.try_send("POST", &path, &[], Some(json!({"path": "a", "content": "x"}).to_string())));
-        let started = || journal(&server, &id).contains("ToolCallStarted");
-        while !started() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        until("the call starts", || journal(&server, &id).contains("ToolCallStarted").then_some(()));
         server.kill();
     });
     server.restart(None);
@@ -60,6 +55,35 @@ fn s9_killed_during_a_call_tells_so() {
     assert!(events.contains("ToolCallInterrupted"), "{events}");
     let read = server.tool(&session, "read", json!({"path": "a"}));
     assert_eq!((&read["ok"], &read["error"]["code"]), (&json!(false), &json!("not_found")));
+}
+
+/// A call that changes nothing has nothing to recover, so its intent is not recorded before it runs.
+#[test]
+fn s9_killed_during_a_read_leaves_nothing_of_it() {
+    let mut server = server();
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let session = server.session(json!({"agent_type": "a"}));
+    let id = session["id"].as_str().unwrap().to_owned();
+    server.restart(Some("tool.perform=sleep(60000)"));
+    std::thread::scope(|scope| {
+        let call = |tool: &str, arguments: serde_json::Value| {
+            let (client, path) = (server.client().clone(), format!("/sessions/{id}/tools/{tool}"));
+            scope.spawn(move || client.try_send("POST", &path, &[], Some(arguments.to_string())));
+        };
+        call("read", json!({"path": "a"}));
+        // The control, which also shows that calls reach the place where they are held.
+        call("write", json!({"path": "a", "content": "x"}));
+        until("the write starts", || journal(&server, &id).contains("ToolCallStarted").then_some(()));
+        server.kill();
+    });
+    server.restart(None);
+    let events = journal(&server, &id);
+    assert_eq!((events.matches("ToolCallStarted").count(), events.matches("ToolCallInterrupted").count()), (1, 1));
+    assert!(events.contains(r#""tool":"write""#) && !events.contains(r#""tool":"read""#), "{events}");
+    // An intent without an outcome would show here.
+    let state = server.client().get(&format!("/sessions/{id}/state")).expect(200);
+    assert_eq!(state["state"]["open_calls"], json!({}), "{state}");
+    assert_eq!(server.tool(&session, "read", json!({"path": "a"}))["error"]["code"], "not_found");
 }
 
 #[test]
@@ -73,9 +97,8 @@ fn s9_killed_while_closing_ends_closed() {
         let client = server.client().clone();
         let path = format!("/sessions/{id}");
         scope.spawn(move || client.try_send("DELETE", &path, &[], None));
-        while server.client().get(&format!("/sessions/{id}")).expect(200)["status"] != "closing" {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        let status = || server.client().get(&format!("/sessions/{id}")).expect(200)["status"].clone();
+        until("the session is closing", || (status() == "closing").then_some(()));
         server.kill();
     });
     server.restart(None);
@@ -89,14 +112,10 @@ fn journal(server: &stead_testkit::TestServer, id: &str) -> String {
 }
 
 fn wait_settled(server: &stead_testkit::TestServer, id: &str) -> serde_json::Value {
-    for _ in 0..500 {
+    until("the session settles", || {
         let session = server.client().get(&format!("/sessions/{id}")).expect(200);
-        if !["provisioning", "closing"].contains(&session["status"].as_str().unwrap()) {
-            return session;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("never settles");
+        (!["provisioning", "closing"].contains(&session["status"].as_str().unwrap())).then_some(session)
+    })
 }
 
 /// A disk that is full for moments: some writes are refused, none is half done, nothing stays stuck once it works again.
@@ -138,9 +157,10 @@ fn s9_a_store_that_fails_now_and_then_wedges_nothing() {
         let settled = wait_settled(&server, id);
         assert_eq!((&settled["status"], &settled["degraded"]), (&json!("active"), &json!(false)), "{settled}");
     }
-    std::thread::sleep(std::time::Duration::from_secs(2));
     for id in &sessions {
-        let state = server.client().get(&format!("/sessions/{id}/state")).expect(200);
-        assert_eq!(state["state"]["open_calls"], json!({}), "a call without an outcome");
+        until("every call has its outcome", || {
+            let state = server.client().get(&format!("/sessions/{id}/state")).expect(200);
+            (state["state"]["open_calls"] == json!({})).then_some(())
+        });
     }
 }

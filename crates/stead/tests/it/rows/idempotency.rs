@@ -1,7 +1,7 @@
 //! S7: the same key, the same session.
 
 use serde_json::{Value, json};
-use stead_testkit::{Reply, ServerOptions, TestServer};
+use stead_testkit::{Reply, ServerOptions, TestServer, until};
 
 use super::{server, server_with};
 
@@ -42,9 +42,10 @@ fn s7_in_progress() {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| create(&server, "k", "?wait=20", &body));
         // The first is being answered as soon as its session shows.
-        while server.client().get("/sessions").expect(200)["items"].as_array().unwrap().is_empty() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        until("the first session shows", || {
+            let shown = server.client().get("/sessions").expect(200);
+            (!shown["items"].as_array().unwrap().is_empty()).then_some(())
+        });
         let second = create(&server, "k", "", &body);
         second.problem(409, "idempotency_in_progress");
         assert!(second.header("retry-after").is_some());

@@ -103,6 +103,27 @@ fn contented(server: &TestServer) -> Value {
 }
 
 #[test]
+fn tool_calls_are_counted_whichever_way_they_come() {
+    let server = server();
+    let session = contented(&server);
+    let id = session["id"].as_str().unwrap();
+    let counted = |tool: &str, ok: &str| {
+        let metrics = server.client().get("/metrics").text;
+        let series = format!(r#"stead_tool_calls_total{{tool="{tool}",ok="{ok}"}} "#);
+        metrics.lines().find_map(|line| line.strip_prefix(&series)?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    server.tool(&session, "write", json!({"path": "x.txt", "content": "inside"}));
+    assert_eq!((counted("write", "true"), counted("read", "true")), (1, 0), "the control: a call over HTTP");
+    Agent::greet(&server, &session, "").call("read_file", json!({"path": "x.txt"}));
+    assert_eq!(counted("read", "true"), 1, "over MCP");
+    let body = json!({"provider": "any", "model": "m1", "input": "hello"});
+    let run = server.client().post(&format!("/sessions/{id}/runs"), body).expect(201)["id"].clone();
+    let call = json!({"name": "read_file", "arguments": {"path": "missing.txt"}});
+    server.client().post(&format!("/sessions/{id}/runs/{}/tool-calls", run.as_str().unwrap()), call).expect(200);
+    assert_eq!((counted("read", "true"), counted("read", "false")), (1, 1), "of a run");
+}
+
+#[test]
 fn list_changed_is_told_after_an_apply_and_only_then() {
     let server = server();
     let session = contented(&server);

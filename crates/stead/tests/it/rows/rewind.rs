@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stead_testkit::TestServer;
+use stead_testkit::{TestServer, until};
 
 use super::native::{bash, with_boxes};
 use super::{Files, on_both, on_podman, put};
@@ -220,9 +220,7 @@ fn r6_killed_in_the_middle_it_is_as_before_or_after(kind: Files) {
     std::thread::scope(|scope| {
         let (client, at) = (server.client().clone(), path(&session, "/rewind"));
         scope.spawn(move || client.try_send("POST", &at, &[], Some(json!({"to": first}).to_string())));
-        while !journal(&server).contains("\"operation\":\"rewind\"") {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("the rewind starts", || journal(&server).contains("\"operation\":\"rewind\"").then_some(()));
         server.kill();
     });
     server.restart(None);
@@ -237,9 +235,8 @@ fn r6_killed_in_the_middle_it_is_as_before_or_after(kind: Files) {
         let body = json!({"path": "b", "content": "x"}).to_string();
         let before = journal(&server).matches("ToolCallStarted").count();
         scope.spawn(move || client.try_send("POST", &at, &[], Some(body)));
-        while journal(&server).matches("ToolCallStarted").count() == before {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let started = || journal(&server).matches("ToolCallStarted").count();
+        until("the call starts", || (started() > before).then_some(()));
         std::thread::sleep(Duration::from_millis(300));
         server.kill();
     });

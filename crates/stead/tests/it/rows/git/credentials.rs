@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
-use stead_testkit::{Fault, GitServer, TestServer};
+use stead_testkit::{Fault, GitServer, TestServer, until};
 
 use super::{active, agent, failed, git, git_ok, sh, start};
 use crate::rows::server;
@@ -145,8 +145,10 @@ fn g5_no_trace_after_clone_commit_push_failure_and_crash() {
     git_server.fault(Fault::Silent);
     let id = session["id"].as_str().unwrap().to_owned();
     let body = json!({"agent_type": "g", "task": {"context": {"repository_url": git_server.url("app")}}});
+    let asked_before = git_server.requests().len();
     let second = server.client().post("/sessions", body).expect(201);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    // The host has the request and does not answer it.
+    until("the fetch asks the host", || (git_server.requests().len() > asked_before).then_some(()));
     server.kill();
     stop.store(true, Ordering::Relaxed);
     let seen = watching.join().unwrap();
@@ -156,9 +158,9 @@ fn g5_no_trace_after_clone_commit_push_failure_and_crash() {
     server.restart(None);
     assert_eq!(server.client().get(&format!("/sessions/{id}")).expect(200)["status"], "active");
     let second = format!("/sessions/{}", second["id"].as_str().unwrap());
-    while server.client().get(&second).expect(200)["status"] == "provisioning" {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    until("the second session is provisioned", || {
+        (server.client().get(&second).expect(200)["status"] != "provisioning").then_some(())
+    });
     assert_eq!(found_below(server.home()), Vec::<String>::new());
 }
 

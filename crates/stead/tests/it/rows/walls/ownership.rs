@@ -287,7 +287,7 @@ fn append_behind(home: &Path, session: &str) {
             expected_seq: Some(row.seq),
             create: false,
             at: Timestamp::from_millis(row.updated_at.millis() + 1),
-            events: vec![NewEvent { kind: event.kind().to_owned(), payload }],
+            events: [NewEvent { kind: event.kind().to_owned(), payload }].into(),
             head,
             audit: Vec::new(),
             admission: None,
