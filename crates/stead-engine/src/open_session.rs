@@ -15,8 +15,8 @@ use stead_core::exec::Exec;
 use stead_core::quantity::ByteSize;
 use stead_core::rewind::Points;
 use stead_core::{
-    Actor, AuditKind, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, State, Status, Timestamp, apply,
-    conclude, conclude_onward, decide, decide_onward,
+    Actor, AuditKind, Command, Effect, Event, ExecId, Outcome, Recorded, Resource, SessionId, State, Status, Timestamp,
+    apply, conclude, conclude_onward, decide, decide_onward,
 };
 use stead_providers::Workspace;
 use stead_store::{Admission, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
@@ -459,7 +459,7 @@ fn op_error(error: CommitError) -> OpError {
     match error {
         CommitError::Store(error) => OpError::Store(error),
         CommitError::Full { max, .. } => OpError::Full { max },
-        CommitError::UnknownSession => OpError::NotFound { what: "session", id: String::new() },
+        CommitError::UnknownSession => OpError::NotFound { what: Resource::Session, id: String::new() },
         CommitError::Exists
         | CommitError::Conflict { .. }
         | CommitError::IdempotencyReplay(_)
@@ -533,7 +533,7 @@ pub(crate) async fn load(engine: &Engine, id: SessionId) -> Result<State, OpErro
     })
     .await?;
     if state.session.is_none() {
-        return Err(OpError::NotFound { what: "session", id: id.to_string() });
+        return Err(OpError::NotFound { what: Resource::Session, id: id.to_string() });
     }
     Ok(state)
 }

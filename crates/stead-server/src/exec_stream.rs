@@ -6,12 +6,13 @@ use std::convert::Infallible;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::{Stream, stream};
-use serde_json::{Value, json};
+use serde_json::json;
 use stead_engine::ops::{ExecNews, ExecReader};
 
 use crate::app::App;
 use crate::metrics::Open;
-use crate::wire::exec::{Chunk, Exec};
+use crate::wire::IntoWire as _;
+use stead_api::exec::{Chunk, Missed, StreamEvent};
 
 struct Reader {
     app: App,
@@ -35,14 +36,14 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         news = reader.source.next() => news,
         _ = stopping.wait_for(|stopping| *stopping) => return None,
     };
-    let event = match news {
+    let (id, event) = match news {
         Ok(Some(ExecNews::Output { seq, stream, bytes })) => {
-            event("output", json!(Chunk::new(seq, stream, bytes))).id(seq.to_string())
+            (Some(seq), StreamEvent::Output(Chunk::new(seq, stream.into_wire(), bytes)))
         }
-        Ok(Some(ExecNews::Missed { from, to })) => event("missed", json!({"from": from, "to": to})),
+        Ok(Some(ExecNews::Missed { from, to })) => (None, StreamEvent::Missed(Missed { from, to })),
         Ok(Some(ExecNews::Ended(view))) => {
             reader.ended = true;
-            event("finished", json!(Exec::from(*view)))
+            (None, StreamEvent::Finished(Box::new(view.into_wire())))
         }
         Ok(None) => return None,
         // The reader comes back with the last number it has and learns then what is wrong.
@@ -51,9 +52,10 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
             return None;
         }
     };
-    Some((Ok(event), reader))
-}
-
-fn event(kind: &str, data: Value) -> Event {
-    Event::default().event(kind).data(data.to_string())
+    let sent = Event::default().event(event.kind()).data(json!(event).to_string());
+    let sent = match id {
+        Some(id) => sent.id(id.to_string()),
+        None => sent,
+    };
+    Some((Ok(sent), reader))
 }

@@ -10,13 +10,14 @@ use std::time::Duration;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
 use futures::stream;
+use serde_json::json;
 use stead_core::SessionId;
 use stead_engine::{OpError, ops};
 use stead_store::StoredEvent;
 
 use crate::app::App;
 use crate::metrics::Open;
-use crate::wire::event;
+use crate::wire::IntoWire as _;
 
 const PAGE: u32 = 256;
 /// A session nobody works on has no counter to wait on; look again after this.
@@ -43,7 +44,9 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         found = reader.advance() => found,
         _ = stopping.wait_for(|stopping| *stopping) => None,
     }?;
-    let event = Event::default().id(found.seq.to_string()).event(&found.kind).data(event::line(&found));
+    let found = &found;
+    let event =
+        Event::default().id(found.seq.to_string()).event(&found.kind).data(json!(found.into_wire()).to_string());
     Some((Ok(event), reader))
 }
 

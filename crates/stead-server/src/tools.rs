@@ -1,11 +1,13 @@
 //! The tools by name, and what each takes. The file tools describe themselves (`stead_fs::tools`); those of a box are described here until it has its own crate.
 
 use serde_json::{Value, json};
+use stead_api::Parameters;
+use stead_core::Resource;
 use stead_core::tool::ToolName;
 use stead_fs::tools::{self as files, FileTool};
 
 use crate::problem::{Code, Problem};
-use crate::wire::tool::Tool;
+use stead_api::tool::Tool;
 
 /// Names that other frameworks taught their models, for the same operations.
 pub(crate) const ALIASES: &[(&str, ToolName)] = &[
@@ -24,6 +26,7 @@ pub(crate) fn named(name: &str) -> Option<ToolName> {
 pub(crate) fn unknown(name: &str) -> Problem {
     let shown: String = name.chars().take(80).collect();
     Problem::new(Code::NotFound, format!("there is no tool '{shown}' (valid: {})", ToolName::valid()))
+        .about(Parameters::of(Resource::Tool, shown))
 }
 
 pub(crate) fn all() -> Vec<Tool> {
@@ -31,7 +34,7 @@ pub(crate) fn all() -> Vec<Tool> {
 }
 
 fn describe(name: ToolName) -> Tool {
-    let aliases = ALIASES.iter().filter(|(_, tool)| *tool == name).map(|(alias, _)| *alias).collect();
+    let aliases = ALIASES.iter().filter(|(_, tool)| *tool == name).map(|(alias, _)| (*alias).to_owned()).collect();
     let (description, parameters) = match name {
         ToolName::Ls => file(FileTool::Ls),
         ToolName::Read => file(FileTool::Read),
@@ -45,7 +48,7 @@ fn describe(name: ToolName) -> Tool {
         ToolName::Python => python(),
         ToolName::Eval => eval(),
     };
-    Tool { name, aliases, description, parameters }
+    Tool { name, aliases, description: description.to_owned(), parameters }
 }
 
 fn file(tool: FileTool) -> (&'static str, Value) {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use serde_json::{Value, json};
+use stead_api::{FieldError, Parameters};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -33,15 +34,25 @@ pub(crate) struct Failure {
     pub(crate) sentence: String,
     /// Outermost first.
     pub(crate) causes: Vec<String>,
-    /// Field and message of every part of a request that is wrong.
-    pub(crate) fields: Vec<(String, String)>,
+    /// Every invalid part of a request.
+    pub(crate) fields: Vec<FieldError>,
+    /// What the server's problem is about.
+    pub(crate) parameters: Box<Parameters>,
     pub(crate) hint: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        let (causes, fields) = (Vec::new(), Vec::new());
-        Self { kind: Kind::Failed, code: None, status: None, sentence: sentence.into(), causes, fields, hint: None }
+        Self {
+            kind: Kind::Failed,
+            code: None,
+            status: None,
+            sentence: sentence.into(),
+            causes: Vec::new(),
+            fields: Vec::new(),
+            parameters: Box::default(),
+            hint: None,
+        }
     }
 
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
@@ -96,7 +107,12 @@ impl Failure {
         self
     }
 
-    pub(crate) fn fields(mut self, fields: Vec<(String, String)>) -> Self {
+    pub(crate) fn about(mut self, parameters: Parameters) -> Self {
+        *self.parameters = parameters;
+        self
+    }
+
+    pub(crate) fn fields(mut self, fields: Vec<FieldError>) -> Self {
         self.fields = fields;
         self
     }
@@ -131,8 +147,10 @@ impl Failure {
             problem["causes"] = json!(self.causes);
         }
         if !self.fields.is_empty() {
-            let error = |(field, message): &(String, String)| json!({"field": field, "message": message});
-            problem["errors"] = self.fields.iter().map(error).collect();
+            problem["errors"] = json!(self.fields);
+        }
+        if !self.parameters.is_empty() {
+            problem["parameters"] = json!(self.parameters);
         }
         problem
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rmcp::model::{ErrorData, JsonObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use serde_json::Value;
 use stead_core::content::binding::Operation;
 use stead_core::decide::may_use;
 use stead_core::tool::ToolName;
@@ -50,10 +50,10 @@ fn presented(OfferedTool { descriptor, operation }: OfferedTool) -> Tool {
     }
 }
 
-fn describe(tool: crate::wire::tool::Tool) -> Tool {
+fn describe(tool: stead_api::tool::Tool) -> Tool {
     let shape = |value: Value| Arc::new(value.as_object().cloned().unwrap_or_else(JsonObject::new));
     Tool::new(tool.name.as_str(), tool.description, shape(tool.parameters))
-        .with_raw_output_schema(shape(output(tool.name)))
+        .with_raw_output_schema(shape(stead_api::tool::result::output(tool.name)))
         .with_annotations(annotations(tool.name))
 }
 
@@ -67,37 +67,4 @@ fn annotations(tool: ToolName) -> ToolAnnotations {
         Write | Edit => hints.read_only(false).destructive(true).idempotent(false),
         Bash | Python | Eval | Git => hints.read_only(false).destructive(true).idempotent(false),
     }
-}
-
-/// The form of a tool's result. A result may say more than its schema names.
-fn output(tool: ToolName) -> Value {
-    let (text, whole, yes) = (json!({"type": "string"}), json!({"type": "integer"}), json!({"type": "boolean"}));
-    let list = |of: Value| json!({"type": "array", "items": of});
-    let command = json!({
-        "exit_code": whole, "stdout": text, "stderr": text, "stdout_total": whole, "stderr_total": whole,
-        "truncated": yes, "timed_out": yes, "oom": yes, "duration_ms": whole,
-    });
-    let (required, properties) = match tool {
-        ToolName::Ls => (vec!["entries"], json!({"entries": list(json!({"type": "object"}))})),
-        ToolName::Read => (
-            vec!["binary"],
-            json!({
-                "content": {"type": ["string", "null"]}, "hash": text, "offset": whole, "lines": whole, "total_lines": whole,
-                "truncated": yes, "binary": yes,
-            }),
-        ),
-        ToolName::Write => (vec!["path", "hash"], json!({"path": text, "bytes": whole, "hash": text})),
-        ToolName::Edit => {
-            (vec!["path", "replacements", "hash"], json!({"path": text, "replacements": whole, "hash": text}))
-        }
-        ToolName::Glob => (vec!["paths", "truncated"], json!({"paths": list(text), "truncated": yes})),
-        ToolName::Grep => {
-            (vec!["matches", "truncated"], json!({"matches": list(json!({"type": "object"})), "truncated": yes}))
-        }
-        ToolName::Rm => (vec!["removed"], json!({"removed": {}})),
-        ToolName::Bash | ToolName::Python => (vec!["exit_code", "timed_out"], command),
-        ToolName::Git => (vec!["exit_code"], json!({"exit_code": whole, "output": text})),
-        ToolName::Eval => (vec![], json!({})),
-    };
-    json!({"type": "object", "properties": properties, "required": required})
 }

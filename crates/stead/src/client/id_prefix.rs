@@ -1,5 +1,7 @@
 //! Session ids that are given by their beginning, as with commits in git.
 
+use stead_api::Session;
+
 use super::Client;
 
 /// Number of characters of a whole session id.
@@ -14,11 +16,10 @@ impl Client {
     /// the server says what is wrong with it.
     pub(super) fn with_whole_id(&self, path: &str) -> String {
         let Some(start) = session_start(path) else { return path.to_owned() };
-        let Ok(listing) = self.list("/sessions", MOST) else { return path.to_owned() };
-        let mut found =
-            listing.items.iter().filter_map(|session| session["id"].as_str()).filter(|id| id.starts_with(start));
+        let Ok(listing) = self.list::<Session>("/sessions", MOST) else { return path.to_owned() };
+        let mut found = listing.items.iter().map(|session| session.id.to_string()).filter(|id| id.starts_with(start));
         match (found.next(), found.next(), &listing.next_cursor) {
-            (Some(whole), None, None) => path.replacen(start, whole, 1),
+            (Some(whole), None, None) => path.replacen(start, &whole, 1),
             _ => path.to_owned(),
         }
     }
