@@ -20,10 +20,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-eval-worker", &["stead-eval"]),
     ("stead-store", &["stead-core"]),
     ("stead-git", &["stead-core"]),
-    ("stead-providers", &["stead-box", "stead-core", "stead-eval", "stead-fs"]),
+    ("stead-providers", &["stead-api", "stead-box", "stead-core", "stead-eval", "stead-fs"]),
     (
         "stead-engine",
-        &["stead-core", "stead-digest", "stead-eval", "stead-store", "stead-providers", "stead-fs", "stead-git"],
+        &[
+            "stead-api",
+            "stead-core",
+            "stead-digest",
+            "stead-eval",
+            "stead-store",
+            "stead-providers",
+            "stead-fs",
+            "stead-git",
+        ],
     ),
     // Only the engine is called per request; the others are named where the parts are put together.
     (

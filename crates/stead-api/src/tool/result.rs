@@ -1,5 +1,4 @@
-//! The results of the tools. A result may hold more than its type names, and `output` is the JSON
-//! Schema that MCP clients get.
+//! The results of the tools. A result may hold more fields than its type names.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,21 +40,9 @@ impl ToolOutput {
     }
 }
 
-/// The JSON Schema of a tool's result.
-pub fn output(tool: ToolName) -> Value {
-    let schema = match tool {
-        ToolName::Ls => Listing::schema(),
-        ToolName::Read => Page::schema(),
-        ToolName::Write => Written::schema(),
-        ToolName::Edit => Edited::schema(),
-        ToolName::Glob => Paths::schema(),
-        ToolName::Grep => Matches::schema(),
-        ToolName::Rm => Removed::schema(),
-        ToolName::Bash | ToolName::Python => CommandResult::schema(),
-        ToolName::Git => GitResult::schema(),
-        ToolName::Eval => Evaluation::schema(),
-    };
-    serde_json::to_value(schema).unwrap_or_default()
+/// The JSON Schema of a derived type.
+pub(super) fn schema<T: PartialSchema>() -> Value {
+    serde_json::to_value(T::schema()).unwrap_or_default()
 }
 
 /// A directory's entries.

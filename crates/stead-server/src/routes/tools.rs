@@ -10,17 +10,16 @@ use crate::body::Arguments;
 use crate::path::{SessionPath, ToolPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::tools;
 use crate::wire::IntoWire as _;
 use stead_api::list::List;
 use stead_api::schema;
-use stead_api::tool::{Tool, ToolAnswer};
+use stead_api::tool::{Definition, Tool, ToolAnswer};
 
 /// Lists every tool with its parameters.
 #[utoipa::path(get, path = "/tools", tag = "tools", operation_id = "list_tools",
     responses((status = 200, body = List<Tool>)))]
 pub(crate) async fn list(_: Query<Nothing>) -> Result<Answer<List<Tool>>, Problem> {
-    Ok(Answer(List::whole(tools::all())))
+    Ok(Answer(List::whole(Definition::all().map(Tool::from).collect())))
 }
 
 /// Calls a tool of an active session. A tool that ran and failed answers 200 with `ok: false`.
