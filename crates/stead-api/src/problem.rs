@@ -58,6 +58,7 @@ codes! {
     Untracked = "untracked", 409, "Writes are not recorded in this session";
     IdempotencyInProgress = "idempotency_in_progress", 409, "The first request is still being answered";
     TooLarge = "too_large", 413, "The body is too large";
+    NotAcceptable = "not_acceptable", 406, "No media type that the client accepts";
     UnsupportedMediaType = "unsupported_media_type", 415, "Unsupported media type";
     IdempotencyMismatch = "idempotency_mismatch", 422, "The key was used for another request";
     PolicyIncompatible = "policy_incompatible", 422, "No provider supports this workspace policy";
@@ -96,6 +97,7 @@ codes! {
     Present = "present", 412, "The file exists";
     RangeNotSatisfiable = "range_not_satisfiable", 416, "The range lies outside the file";
     Capacity = "capacity", 429, "The server is full";
+    HostDirectory = "host_directory", 409, "The workspace is a directory of the host";
     DiskLimit = "disk_limit", 409, "The session's disk limit is reached";
     JournalFull = "journal_full", 409, "The session's journal is full";
     TooManyRequests = "too_many_requests", 429, "Too many requests";
@@ -153,7 +155,8 @@ pub struct FieldError {
 #[schema(as = ProblemParameters)]
 #[serde(default)]
 pub struct Parameters {
-    /// The kind of thing that does not exist (`not_found`) or exists already (`conflict`).
+    /// The kind of thing that does not exist (`not_found`, `bundle_refused`) or exists already
+    /// (`conflict`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Resource, nullable = false, required = false)]
     pub resource: Option<Resource>,

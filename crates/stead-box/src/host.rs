@@ -8,6 +8,7 @@ mod client;
 mod disown;
 mod doctor;
 mod end;
+mod end_all;
 mod gate;
 
 mod launch;
@@ -21,6 +22,7 @@ pub use client::{Connection, Finished, Followed, InputEnd};
 pub use disown::disown;
 pub use doctor::{Check, doctor};
 pub use end::end_container;
+pub use end_all::end_all;
 pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unmount_volume};
 pub use launch::{RunningBox, launch, restart, resume};
 pub(crate) use remove::end_recorded;

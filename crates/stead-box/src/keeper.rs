@@ -145,7 +145,8 @@ struct ContainerRecord {
     mark: Option<ProcessMark>,
 }
 
-fn read(name: &str, directory: &Path) -> Option<OwnerRecord> {
+/// The record of a box or of a container that runs on this host.
+pub(crate) fn read(name: &str, directory: &Path) -> Option<OwnerRecord> {
     if let Some(record) = OwnerRecord::read(directory).ok().flatten() {
         return Some(record);
     }

@@ -25,8 +25,8 @@ pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
     Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
-    bind_limits, connect, disown, doctor, end_container, launch, lay_tree, mount_volume, remove, remove_spares,
-    restart, resume, take_off_tree, unmount_volume,
+    bind_limits, connect, disown, doctor, end_all, end_container, launch, lay_tree, mount_volume, remove,
+    remove_spares, restart, resume, take_off_tree, unmount_volume,
 };
 pub use keeper::{ensure_keeper, keep};
 pub use record::{OwnerRecord, ProcessMark};

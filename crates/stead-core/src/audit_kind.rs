@@ -19,5 +19,7 @@ words!(
         SessionClose = "session_close",
         SessionFailed = "session_failed",
         AdminChange = "admin_change",
+        /// The operator accepted a database that lacks records which were in it.
+        DatabaseAccepted = "database_accepted",
     }
 );

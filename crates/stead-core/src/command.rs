@@ -182,6 +182,8 @@ pub enum Outcome {
     },
     Began {
         point: Option<Point>,
+        /// The session starts without these things, each with the reason.
+        warnings: Vec<Failure>,
     },
     Removed,
     RemovalFailed {

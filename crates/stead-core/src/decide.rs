@@ -270,6 +270,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
     let attempt = workspace.attempt;
     match outcome {
         Outcome::Created { enforced_limits, made } => {
+            let enforced_limits = spec.holding(enforced_limits);
             vec![Event::WorkspaceCreated { attempt, enforced_limits, made }]
         }
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
@@ -306,7 +307,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             vec![Event::CredentialUsed { host, kind, username, purpose }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
-        Outcome::Began { point } => ready::ready(session, workspace, spec, point),
+        Outcome::Began { point, warnings } => ready::ready(session, workspace, spec, point, &warnings),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),

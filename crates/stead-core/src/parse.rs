@@ -95,7 +95,7 @@ impl Place<'_> {
         let found = match found {
             Value::Null => "null",
             Value::Bool(_) => "a boolean",
-            Value::Number(_) => "a number",
+            Value::Number(number) => &number.to_string(),
             Value::String(_) => "a string",
             Value::Array(_) => "an array",
             Value::Object(_) => "an object",
@@ -151,6 +151,17 @@ impl<'a, 'b> Fields<'a, 'b> {
         number
     }
 
+    /// A whole number of 1 or more. Zero and negative numbers get the same message.
+    pub fn positive(&mut self, key: &'static str) -> Option<u64> {
+        if self.map.get(key).is_some_and(|value| value.as_f64().is_some_and(|number| number < 1.0)) {
+            self.known.push(key);
+            self.map.remove(key);
+            self.fail(key, "must be 1 or more");
+            return None;
+        }
+        self.optional(key)
+    }
+
     pub fn fail(&mut self, key: &str, message: impl Into<String>) {
         let _: Option<()> = self.place.child(key).fail(message);
     }
@@ -160,7 +171,11 @@ impl<'a, 'b> Fields<'a, 'b> {
         for key in self.map.keys() {
             let shown: String = key.chars().take(80).collect();
             let valid = self.known.join(", ");
-            let _: Option<()> = self.place.child(&shown).fail(format!("unknown field (valid: {valid})"));
+            let message = match valid.as_str() {
+                "" => "unknown field (no field is expected here)".to_owned(),
+                valid => format!("unknown field (valid: {valid})"),
+            };
+            let _: Option<()> = self.place.child(&shown).fail(message);
         }
     }
 }
@@ -177,12 +192,16 @@ impl Read for bool {
     }
 }
 
+/// The largest whole number that every reader of JSON reads as itself.
+const MOST: u64 = 1 << 53;
+
 impl Read for u64 {
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         match value.as_u64() {
             // JSON numbers are doubles to most readers; past 2^53 they would read back another number.
-            Some(number) if number <= 1 << 53 => Some(number),
-            _ => at.expected("a whole number of 0 or more", &value),
+            Some(number) if number <= MOST => Some(number),
+            Some(number) => at.fail(format!("must be {MOST} or less, not {number}")),
+            None => at.expected("a whole number of 0 or more", &value),
         }
     }
 }

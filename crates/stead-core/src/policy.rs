@@ -92,10 +92,7 @@ impl Read for WorkspacePolicy {
             PolicyKind::Empty => Some(Self::Kind(PolicyKind::Empty)),
             PolicyKind::Git => {
                 let (url, reference) = (fields.required("url"), fields.optional("ref"));
-                let depth = fields.optional::<u64>("depth");
-                if depth == Some(0) {
-                    fields.fail("depth", "must be 1 or more");
-                }
+                let depth = fields.positive("depth");
                 url.map(|url| Self::Git { url, reference, depth })
             }
             PolicyKind::Mount => {

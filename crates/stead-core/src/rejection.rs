@@ -29,6 +29,8 @@ pub enum Rejection {
     MountRefused { host_path: String, reason: String },
     #[error("the bundle at '{host_path}' is refused: {reason}")]
     BundleRefused { host_path: String, reason: String },
+    #[error("the bundle '{digest}' is not in the blob store")]
+    BundleMissing { digest: String },
     #[error(
         "base_image '{path}' is a directory of the host outside the platform's allowed_host_roots: \
          import it with stead image import and name the image, or allow the directory"
@@ -74,7 +76,7 @@ impl Rejection {
             Self::NetworkNotAvailable { .. } => "network_not_available",
             Self::ProviderNotConfigured { .. } => "provider_not_configured",
             Self::MountRefused { .. } => "mount_refused",
-            Self::BundleRefused { .. } => "bundle_refused",
+            Self::BundleRefused { .. } | Self::BundleMissing { .. } => "bundle_refused",
             Self::HostImage { .. } => "base_image_refused",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",

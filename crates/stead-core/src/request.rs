@@ -102,12 +102,9 @@ impl Read for TaskContext {
         let context = Self {
             repository_url: fields.optional("repository_url"),
             branch: fields.optional("branch"),
-            pull_request_number: fields.optional("pull_request_number"),
+            pull_request_number: fields.positive("pull_request_number"),
             base_branch: fields.optional("base_branch"),
         };
-        if context.pull_request_number == Some(0) {
-            fields.fail("pull_request_number", "must be 1 or more");
-        }
         fields.done();
         Some(context)
     }

@@ -132,11 +132,19 @@ pub struct Moment {
 #[serde(transparent)]
 pub struct Trail(Vec<Moment>);
 
+/// Why the files of an event are not there to go back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The event is older than the workspace.
+    NoWorkspace,
+    Unkept(Unkept),
+}
+
 /// Why there is no going back to an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPoint {
     pub to: u64,
-    pub reason: Unkept,
+    pub reason: Missing,
     /// The nearest events that can be gone back to.
     pub before: Option<u64>,
     pub after: Option<u64>,
@@ -144,10 +152,15 @@ pub struct NoPoint {
 
 impl std::fmt::Display for NoPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the files were not kept at event {}: {}", self.to, self.reason.sentence())?;
+        match self.reason {
+            Missing::NoWorkspace => write!(f, "the workspace was not ready yet at event {}", self.to)?,
+            Missing::Unkept(reason) => {
+                write!(f, "the files were not kept at event {}: {}", self.to, reason.sentence())?;
+            }
+        }
         match (self.before, self.after) {
-            (Some(before), Some(after)) => write!(f, "; the nearest that were are at {before} and {after}"),
-            (Some(seq), None) | (None, Some(seq)) => write!(f, "; the nearest that were are at {seq}"),
+            (Some(before), Some(after)) => write!(f, "; the nearest events with files are {before} and {after}"),
+            (Some(seq), None) | (None, Some(seq)) => write!(f, "; the nearest event with files is {seq}"),
             (None, None) => Ok(()),
         }
     }
@@ -172,8 +185,10 @@ impl Trail {
         let at = self.0.iter().rposition(|moment| moment.seq <= to);
         let reason = match at.and_then(|at| self.0.get(at)).map(|moment| moment.point) {
             Some(Point::Kept(snapshot)) => return Ok(snapshot),
-            Some(Point::Unkept(reason)) => reason,
-            None => Unkept::Untracked,
+            Some(Point::Unkept(reason)) => Missing::Unkept(reason),
+            // Nothing was ever kept.
+            None if self.0.is_empty() => Missing::Unkept(Unkept::Untracked),
+            None => Missing::NoWorkspace,
         };
         let kept = |moment: &&Moment| moment.snapshot().is_some();
         // The last event of the stretch before: right before this moment began.
@@ -247,7 +262,7 @@ mod tests {
         assert_eq!(trail.find(8), Ok(snapshot(1)));
         assert_eq!((trail.find(9), trail.find(900)), (Ok(snapshot(2)), Ok(snapshot(2))));
         let before = trail.find(2).unwrap_err();
-        assert_eq!((before.before, before.after), (None, Some(3)));
+        assert_eq!((before.reason, before.before, before.after), (Missing::NoWorkspace, None, Some(3)));
     }
 
     #[test]
@@ -258,8 +273,11 @@ mod tests {
         trail.note(11, unkept(Unkept::Untracked), 100);
         trail.note(15, kept(2), 100);
         let missing = trail.find(12).unwrap_err();
-        assert_eq!(missing, NoPoint { to: 12, reason: Unkept::AtWork, before: Some(8), after: Some(15) });
-        assert!(missing.to_string().ends_with("the nearest that were are at 8 and 15"), "{missing}");
+        assert_eq!(
+            missing,
+            NoPoint { to: 12, reason: Missing::Unkept(Unkept::AtWork), before: Some(8), after: Some(15) }
+        );
+        assert!(missing.to_string().ends_with("the nearest events with files are 8 and 15"), "{missing}");
         // Nothing changed since: no moment of its own.
         trail.note(20, kept(2), 100);
         assert_eq!(trail.iter().count(), 3);
@@ -273,7 +291,7 @@ mod tests {
         }
         let left: Vec<_> = trail.snapshots().into_iter().collect();
         assert_eq!(left, [1, 48, 49, 50].map(snapshot));
-        assert_eq!(trail.find(50).unwrap_err().reason, Unkept::Forgotten);
+        assert_eq!(trail.find(50).unwrap_err().reason, Missing::Unkept(Unkept::Forgotten));
         assert_eq!((trail.find(2), trail.find(3)), (Ok(snapshot(1)), Ok(snapshot(1))));
         assert!(trail.iter().count() <= 6);
     }

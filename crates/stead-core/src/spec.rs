@@ -17,7 +17,7 @@ use crate::digest::KeptDigest;
 use crate::event::StepReport;
 use crate::git_push::GitPush;
 use crate::plan::{self, Action, InitPlan, PlanInputs};
-use crate::policy::{PolicyKind, ResolvedPolicy};
+use crate::policy::{MountMode, PolicyKind, ResolvedPolicy};
 use crate::registry::{AgentType, ContentBinding, Platform, Project};
 use crate::rejection::Rejection;
 use crate::remote::GitGate;
@@ -286,7 +286,32 @@ pub fn asked(limits: &ResourceLimits) -> Vec<LimitKind> {
     asked.into_iter().filter(|(_, given)| *given).map(|(kind, _)| kind).collect()
 }
 
-/// The limits that were asked for and are not enforced.
-pub fn unenforced(limits: &ResourceLimits, enforced: &[LimitKind]) -> Vec<LimitKind> {
-    asked(limits).into_iter().filter(|kind| !enforced.contains(kind)).collect()
+impl WorkspaceSpec {
+    /// Returns those of a provider's limits that hold for this workspace. A directory of the host that the box writes
+    /// to is no part of its volume, so the disk limit does not hold there.
+    pub fn holding(&self, mut enforced: Vec<LimitKind>) -> Vec<LimitKind> {
+        if self.writes_to_the_host() {
+            enforced.retain(|kind| *kind != LimitKind::Disk);
+        }
+        enforced
+    }
+
+    /// Returns the warning about limits that were asked for and do not hold.
+    pub fn not_enforced(&self, provider: ProviderName, enforced: &[LimitKind]) -> Option<Warning> {
+        let missing: Vec<_> = asked(&self.limits).into_iter().filter(|kind| !enforced.contains(kind)).collect();
+        let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
+        let message = match missing.as_slice() {
+            [] => return None,
+            [LimitKind::Disk] if self.writes_to_the_host() => {
+                "disk is not limited: the workspace is a directory of the host that the box writes to".to_owned()
+            }
+            _ => format!("provider '{provider}' does not enforce: {names}"),
+        };
+        Some(Warning { code: "limit_not_enforced".to_owned(), message })
+    }
+
+    fn writes_to_the_host(&self) -> bool {
+        let writes = |action: &Action| matches!(action, Action::MountDirectory { mode: MountMode::ReadWrite, .. });
+        self.plan.actions.iter().any(writes)
+    }
 }

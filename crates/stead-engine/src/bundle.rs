@@ -9,13 +9,14 @@ use std::io::{Seek, Write};
 use serde_json::Value;
 use stead_core::event::{Failure, StepReport};
 use stead_core::plan::Action;
-use stead_core::{Event, SessionId};
+use stead_core::{Event, Rejection, SessionId};
 use stead_fs::mount::AllowedRoots;
 use stead_fs::{Content, Filesystem as _, MemoryFs, PathRules, Permission, WorkspacePath, WriteMode};
 use stead_store::Digest;
 
 use crate::content::tree::FileMode;
 use crate::engine::Engine;
+use crate::error::OpError;
 use crate::open_session::each_event;
 use crate::ops;
 
@@ -40,6 +41,20 @@ pub(crate) async fn open(engine: &Engine, session: SessionId, action: &Action) -
     let opened = opened
         .ok_or_else(|| refused(format!("the blob {blob} is not in the store; upload it with POST /api/v1/blobs")))?;
     Ok(Some(opened.file.into_std().await))
+}
+
+/// Refuses a plan that unpacks a blob which the store does not have.
+pub(crate) async fn check_stored(engine: &Engine, actions: &[Action]) -> Result<(), OpError> {
+    for action in actions {
+        let Action::UnpackBundle { source, .. } = action else { continue };
+        let Some(named) = source.get("blob").and_then(Value::as_str) else { continue };
+        let missing = || Rejection::BundleMissing { digest: named.to_owned() };
+        let digest: Digest = named.parse().map_err(|_| missing())?;
+        if engine.store().blobs().open(&digest).await?.is_none() {
+            return Err(missing().into());
+        }
+    }
+    Ok(())
 }
 
 /// A version of content as a tar. A version never changes, and so neither do the bytes.

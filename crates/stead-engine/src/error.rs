@@ -1,7 +1,7 @@
 //! Why an operation did not happen.
 
 use stead_core::content::SyncFault;
-use stead_core::{Rejection, Resource};
+use stead_core::{Rejection, Resource, SessionId};
 use stead_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +10,8 @@ pub enum OpError {
     Rejected(#[from] Rejection),
     #[error("there is no {} '{id}'", what.noun())]
     NotFound { what: Resource, id: String },
+    #[error("the session {session} has no event {seq}; its last is {last}")]
+    NoEvent { session: SessionId, seq: u64, last: u64 },
     #[error("the {} '{id}' exists already", what.noun())]
     Exists { what: Resource, id: String },
     #[error("the agent type '{id}' has live sessions")]

@@ -137,7 +137,10 @@ async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Re
             return record(session, outcome).await;
         }
         Some(Effect::BeginWork) => {
-            let began = guard(begin_work(session)).await.unwrap_or_else(|_| Outcome::CreateFailed(bug()));
+            let began = tokio::select! {
+                began = guard(begin_work(session)) => began.unwrap_or_else(|_| Outcome::CreateFailed(bug())),
+                () = closing(session) => Outcome::CreateFailed(closed()),
+            };
             return record(session, began).await;
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
@@ -203,15 +206,16 @@ async fn begin_work(session: &OpenSession) -> Outcome {
     // Not for one of several users of a workspace: it began when the first did.
     let spec = session.state().await.session.and_then(|session| session.spec.workspace);
     let shares = spec.is_some_and(|spec| spec.shared_with.is_some());
-    let mut done = Done::nothing();
+    let (mut done, mut warnings) = (Done::nothing(), Vec::new());
     if let Some(workspace) = session.workspace().filter(|_| !shares) {
-        if let Err(error) = workspace.begin().await {
+        match workspace.begin().await {
+            Ok(began) => warnings = began,
             // The place was there, the box could not be: the attempt failed as if it had never been made.
-            return Outcome::CreateFailed(error.to_failure());
+            Err(error) => return Outcome::CreateFailed(error.to_failure()),
         }
         points::keep(session, &*workspace, &mut done).await;
     }
-    Outcome::Began { point: done.point }
+    Outcome::Began { point: done.point, warnings }
 }
 
 /// The box that was kept ready for this session, or a new one.

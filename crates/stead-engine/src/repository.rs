@@ -15,6 +15,7 @@ use stead_core::{Outcome, SessionId};
 use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Resolved, Source, Target, Watch};
 use stead_providers::{LayerKey, ProviderError, TreeSource};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::engine::Engine;
 use crate::failpoint::pause;
@@ -169,11 +170,22 @@ pub(crate) fn failure(error: &GitError) -> Failure {
 pub(crate) struct Watcher {
     engine: Engine,
     session: SessionId,
+    news: UnboundedSender<Outcome>,
 }
 
 impl Watcher {
+    /// Starts the task that records the progress. One task does it, so that progress is recorded in the order in which it was made. It ends with
+    /// the watcher.
     pub(crate) fn of(engine: &Engine, session: SessionId) -> Self {
-        Self { engine: engine.clone(), session }
+        let (news, mut heard) = unbounded_channel();
+        let recorder = engine.clone();
+        engine.spawn(async move {
+            while let Some(outcome) = heard.recv().await {
+                // Progress that cannot be recorded is left out: nothing depends on it.
+                let _ = tell(&recorder, session, outcome).await;
+            }
+        });
+        Self { engine: engine.clone(), session, news }
     }
 
     /// Tells how far the provider is.
@@ -182,10 +194,9 @@ impl Watcher {
         self.pass_on(Outcome::ProvisionProgressed { stage, percent, detail });
     }
 
-    /// Only news: one that cannot be told is not missed.
     fn pass_on(&self, outcome: Outcome) {
-        let (engine, session) = (self.engine.clone(), self.session);
-        self.engine.spawn(async move { tell(&engine, session, outcome).await });
+        // The receiver lives as long as the sender, except while the server stops.
+        let _ = self.news.send(outcome);
     }
 }
 

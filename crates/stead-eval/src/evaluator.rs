@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::EvalError;
@@ -10,6 +10,7 @@ use crate::files::EvalFiles;
 use crate::params::{EvalFileRead, EvalFileWrite, EvalParams, EvalResult, MOST_OUTPUT};
 use crate::protocol::{Ending, Order, Reply, Report, Say};
 use crate::seed::Seed;
+use crate::turns::{Owner, Turns};
 use crate::worker::{Silence, Worker};
 
 /// The program's name.
@@ -48,6 +49,7 @@ impl Evaluation {
 #[derive(Clone)]
 pub struct Evaluator {
     shared: Arc<Shared>,
+    owner: Option<Owner>,
 }
 
 impl std::fmt::Debug for Evaluator {
@@ -58,11 +60,10 @@ impl std::fmt::Debug for Evaluator {
 
 struct Shared {
     program: PathBuf,
-    most_running: usize,
+    turns: Turns,
     /// There from the first evaluation on.
     seed: Mutex<Option<Seed>>,
     state: Mutex<State>,
-    freed: Condvar,
 }
 
 #[derive(Default)]
@@ -71,7 +72,6 @@ struct State {
     /// Those that have said all they had to say, and are ending.
     used: Vec<Worker>,
     refill: Refill,
-    running: usize,
 }
 
 /// Whether the evaluator pre-starts workers.
@@ -90,12 +90,17 @@ impl Evaluator {
         let most_running = std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2).max(4);
         let shared = Shared {
             program: program.into(),
-            most_running,
+            turns: Turns::new(most_running),
             seed: Mutex::default(),
             state: Mutex::default(),
-            freed: Condvar::new(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), owner: None }
+    }
+
+    /// The same evaluator, with its evaluations counted for an owner: one owner runs on at most half of
+    /// the workers.
+    pub fn for_owner(&self, owner: &str) -> Self {
+        Self { shared: self.shared.clone(), owner: Some(owner.into()) }
     }
 
     /// With the worker beside the running program, which is where the build puts it.
@@ -131,7 +136,7 @@ impl Evaluator {
             reads,
             templates: params.writes.iter().map(|write| write.content.clone()).collect(),
         };
-        let _turn = self.turn();
+        let _turn = self.shared.turns.wait(self.owner.clone());
         let mut worker = self.take()?;
         let report = match converse(&mut worker, &order, files, &mut log) {
             Ok(report) => {
@@ -149,16 +154,6 @@ impl Evaluator {
             write_declared(params, &report, files, &mut log)?;
         }
         Ok(conclude(report, log))
-    }
-
-    /// Waits until fewer evaluations run than may.
-    fn turn(&self) -> Turn<'_> {
-        let mut state = self.shared.lock();
-        while state.running >= self.shared.most_running {
-            state = self.shared.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.running += 1;
-        Turn(&self.shared)
     }
 
     fn take(&self) -> Result<Worker, EvalError> {
@@ -258,15 +253,6 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Only numbers and whole workers change under it: a panic elsewhere cannot leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct Turn<'a>(&'a Shared);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.lock().running -= 1;
-        self.0.freed.notify_one();
     }
 }
 

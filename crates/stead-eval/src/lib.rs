@@ -22,6 +22,7 @@ mod files;
 mod params;
 pub mod protocol;
 mod seed;
+mod turns;
 mod worker;
 
 pub use error::EvalError;

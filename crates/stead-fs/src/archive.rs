@@ -24,7 +24,7 @@ use std::io::{Read, Seek, SeekFrom};
 pub use error::ArchiveError;
 pub use export::export_tar;
 pub use format::ArchiveFormat;
-pub use limits::ArchiveLimits;
+pub use limits::{ArchiveLimits, LinkTargets};
 pub use sparse::{Segment, SparseMap};
 pub use tar_reader::{Member, TarReader};
 pub use unpack_tree::unpack_tree;
@@ -147,7 +147,7 @@ fn each<R: Read + Seek>(
 
 /// The first reading: everything is decompressed and judged, nothing is kept but the names.
 fn inspect<R: Read + Seek>(archive: &mut R, format: ArchiveFormat, meter: Meter) -> Result<Manifest, ArchiveError> {
-    let mut manifest = Manifest::default();
+    let mut manifest = Manifest::new(meter.link_targets());
     each(archive, format, &meter, &mut |mut entry| {
         let size = match &mut entry.body {
             Body::File { reader, .. } => meter.drain(*reader)?,
@@ -173,7 +173,7 @@ fn extract<R: Read + Seek>(
     mut stage: Stage<'_>,
     below: &WorkspacePath,
 ) -> Result<u64, ArchiveError> {
-    let mut manifest = Manifest::default();
+    let mut manifest = Manifest::new(meter.link_targets());
     let mut bytes = 0;
     each(archive, format, &meter, &mut |entry| {
         manifest.add(&entry, 0)?;

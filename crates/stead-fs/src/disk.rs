@@ -30,6 +30,7 @@ use crate::entry::Kind;
 use crate::error::FsError;
 use crate::filesystem::{Filesystem, Walk};
 use crate::path::WorkspacePath;
+use crate::stop::Stop;
 use beneath::Root;
 pub use snapshot::DiskSnapshot;
 pub use write::DiskWriter;
@@ -51,6 +52,7 @@ pub struct DiskFs {
     root: Arc<Root>,
     durability: Durability,
     snapshots: PathBuf,
+    stop: Stop,
 }
 
 impl DiskFs {
@@ -63,7 +65,8 @@ impl DiskFs {
 
     /// The directory behind a descriptor.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        Self { root: Arc::new(Root::new(fd)), durability: Durability::default(), snapshots: std::env::temp_dir() }
+        let (durability, snapshots) = (Durability::default(), std::env::temp_dir());
+        Self { root: Arc::new(Root::new(fd)), durability, snapshots, stop: Stop::default() }
     }
 
     /// The directory at a path below this one, reached through no link.
@@ -94,6 +97,12 @@ impl DiskFs {
 
     pub fn with_durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
+    }
+
+    /// Ends walks and writes of this filesystem when the flag is set, between two entries or two pieces
+    /// of a file.
+    pub fn with_stop(self, stop: Stop) -> Self {
+        Self { stop, ..self }
     }
 
     /// Where [`snapshot`](crate::Filesystem::snapshot) keeps its copies. On the same disk they can share blocks.

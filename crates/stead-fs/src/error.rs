@@ -45,6 +45,8 @@ pub enum FsError {
     ReadOnly { action: &'static str, path: WorkspacePath },
     #[error("no space left: cannot {action} {path}")]
     NoSpace { action: &'static str, path: WorkspacePath },
+    #[error("the work on the files was ended because their workspace is being removed")]
+    Stopped,
     #[error("{path} changed while it was read; try again")]
     Changed { path: WorkspacePath },
     /// A failure inside a box, in the box's own words, which name the path.
@@ -78,6 +80,7 @@ impl FsError {
             Self::Denied { .. } => "permission_denied",
             Self::ReadOnly { .. } => "read_only",
             Self::NoSpace { .. } => "no_space",
+            Self::Stopped => "interrupted",
             Self::Changed { .. } => "changed",
             Self::Told { code, .. } => code,
             Self::Unreachable { .. } => "unreachable",

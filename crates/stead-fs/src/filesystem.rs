@@ -53,6 +53,22 @@ pub trait ReadSeek: Read + Seek + Send {
     fn data_after(&mut self, from: u64) -> io::Result<Option<Range<u64>>>;
 }
 
+/// The next part of a file that may have holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// This many bytes are in the buffer.
+    Data(usize),
+    /// This many zeros that take no space.
+    Hole(u64),
+    End,
+}
+
+/// The content of a file, part by part. A hole is told and not read, so that its size costs nothing.
+pub trait Parts {
+    /// Returns the next part, and for data puts its bytes into the buffer.
+    fn next_part(&mut self, buffer: &mut [u8]) -> io::Result<Part>;
+}
+
 /// A stream into a file. The file changes at [`FileWriter::finish`] and all at once; dropped before that, nothing happened.
 pub trait FileWriter: Write {
     fn finish(self: Box<Self>) -> Result<Written, FsError>;
@@ -168,6 +184,16 @@ pub trait Filesystem: Send + Sync {
         mode: WriteMode,
         at_millis: i64,
     ) -> Result<Box<dyn FileWriter + 'a>, FsError>;
+
+    /// Writes a file as [`Self::open_write`] does, and keeps holes where the backend can have them.
+    /// Does not hash the content, because that takes as long for a hole as for data.
+    fn write_parts(
+        &mut self,
+        path: &WorkspacePath,
+        parts: &mut dyn Parts,
+        mode: WriteMode,
+        at_millis: i64,
+    ) -> Result<(), FsError>;
 
     /// Makes a directory and its parents. One that exists is fine; a file in the way is [`FsError::Exists`] or
     /// [`FsError::NotDirectory`].

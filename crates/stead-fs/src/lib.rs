@@ -43,6 +43,7 @@ mod resolve;
 mod search;
 mod sparse;
 mod stage;
+mod stop;
 mod time;
 pub mod tools;
 mod tree_hash;
@@ -53,7 +54,7 @@ pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
 pub use entry::{Entry, Kind, Listing, Permission, Stat, Written};
 pub use error::FsError;
 pub use filesystem::{
-    Content, FileWriter, Filesystem, Ignoring, ReadSeek, Recursion, Snapshot, Walk, Walked, WriteMode,
+    Content, FileWriter, Filesystem, Ignoring, Part, Parts, ReadSeek, Recursion, Snapshot, Walk, Walked, WriteMode,
 };
 pub use limits::Limits;
 pub use memory::MemoryFs;
@@ -61,3 +62,4 @@ pub use mirror::{lay, mirror};
 pub use path::{PathError, PathRules, WorkspacePath};
 pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};
 pub use sparse::copy_sparse;
+pub use stop::Stop;

@@ -3,13 +3,13 @@
 //! Only what differs is touched. It is a sequence of steps, not one: if it fails, what it did stays, and it can be repeated.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::ops::ControlFlow;
 
 use crate::entry::Kind;
 use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Recursion, Walk, WriteMode};
 use crate::path::WorkspacePath;
+use crate::sparse::{FileParts, same_content};
 
 /// Changes `to` until it holds what `from` holds, and gives the paths that were touched, sorted. Special files are left out of the
 /// one and left alone in the other.
@@ -105,23 +105,38 @@ fn copy_file(
     let wanted = from.stat_entry(path)?;
     let old = to.stat_entry(path).ok();
     let same_size = old.as_ref().is_some_and(|old| old.size == wanted.size);
-    let same = same_size && to.hash(path)? == from.hash(path)?;
+    let same = same_size && has_same_content(from, to, path)?;
     if !same {
-        let mut writer = to.open_write(path, WriteMode::Overwrite, at_millis)?;
-        let mut reader: Box<dyn Read> = match from.open_walked(path)? {
-            Content::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes)),
-            Content::Stream { reader, .. } => Box::new(reader),
-        };
-        std::io::copy(&mut reader, &mut writer).map_err(|source| FsError::Io {
-            action: "copy",
-            path: path.clone(),
-            source,
-        })?;
-        writer.finish()?;
+        match from.open_walked(path)? {
+            Content::Bytes(bytes) => drop(to.write_bytes(path, bytes, WriteMode::Overwrite, at_millis)?),
+            Content::Stream { mut reader, size } => {
+                to.write_parts(path, &mut FileParts::new(&mut *reader, size), WriteMode::Overwrite, at_millis)?;
+            }
+        }
     }
     let permission = to.stat_entry(path)?.permission;
     if permission != wanted.permission {
         to.set_permission(path, wanted.permission, at_millis)?;
     }
     Ok(!same || permission != wanted.permission)
+}
+
+/// Returns true if a regular file holds the same in both trees. Holes of both are not read.
+pub(crate) fn has_same_content(
+    from: &dyn Filesystem,
+    to: &dyn Filesystem,
+    path: &WorkspacePath,
+) -> Result<bool, FsError> {
+    match (from.open_walked(path)?, to.open_walked(path)?) {
+        (Content::Stream { reader: mut ours, size }, Content::Stream { reader: mut theirs, size: other }) => {
+            let same = size == other
+                && same_content(&mut *ours, &mut *theirs, size).map_err(|source| FsError::Io {
+                    action: "compare",
+                    path: path.clone(),
+                    source,
+                })?;
+            Ok(same)
+        }
+        _ => Ok(to.hash(path)? == from.hash(path)?),
+    }
 }

@@ -23,8 +23,10 @@ use crate::digest::Digest;
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
+use crate::mirror::has_same_content;
 use crate::path::WorkspacePath;
 pub use apply::{ApplyError, Applying, Conflict};
+pub(crate) use links::climbs_from_a_name;
 use quote::quoted;
 
 /// No tool can apply a patch to a longer path, and the cost of comparing grows with the square of the depth.
@@ -32,6 +34,8 @@ const MAX_PATH: usize = 4_096;
 const MAX_DEPTH: usize = 1_000;
 /// Longer files are named, not shown: comparing them line by line is nobody's wish.
 const MAX_BYTES: u64 = 8 << 20;
+/// Longer files are not hashed. A hash takes as long for a hole as for data, and a hole can have any size.
+const MAX_HASHED: u64 = 64 << 30;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch {
@@ -40,7 +44,7 @@ pub struct Patch {
     pub changed: Vec<WorkspacePath>,
     /// Those whose content the text does not hold.
     pub unshown: Vec<WorkspacePath>,
-    /// What those were and are, so that whoever has the bytes can put them where they belong.
+    /// Hashes of those before and after, for readers that fetch the bytes. Files of more than 64 GiB are left out.
     pub contents: BTreeMap<WorkspacePath, Contents>,
 }
 
@@ -81,7 +85,11 @@ fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspaceP
     paths.dedup();
     for path in paths {
         let (old, new) = (old.get(path), new.get(path));
-        if old == new {
+        let content = match (old, new) {
+            (Some(old), Some(new)) => compare_content(before, after, path, (*old, *new))?,
+            _ => Compared::Different,
+        };
+        if content == Compared::Same && old.map(|leaf| leaf.mode) == new.map(|leaf| leaf.mode) {
             continue;
         }
         patch.changed.push(path.clone());
@@ -92,13 +100,34 @@ fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspaceP
         match (&old, &new) {
             // A file that became a link, or the other way: one goes, one comes.
             (Some(gone), Some(come)) if gone.is_link() != come.is_link() => {
-                patch.section(path, Some(gone), None);
-                patch.section(path, None, Some(come));
+                patch.section(path, Some(gone), None, Compared::Different);
+                patch.section(path, None, Some(come), Compared::Different);
             }
-            (old, new) => patch.section(path, old.as_ref(), new.as_ref()),
+            (old, new) => patch.section(path, old.as_ref(), new.as_ref(), content),
         }
     }
     Ok(patch)
+}
+
+/// The contents of a path in both trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Same,
+    Different,
+}
+
+fn compare_content(
+    before: &dyn Filesystem,
+    after: &dyn Filesystem,
+    path: &WorkspacePath,
+    leaves: (Leaf, Leaf),
+) -> Result<Compared, FsError> {
+    let same = match leaves {
+        (Leaf { digest: Some(old), .. }, Leaf { digest: Some(new), .. }) => old == new,
+        (Leaf { digest: None, .. }, Leaf { digest: None, .. }) => has_same_content(before, after, path)?,
+        _ => false,
+    };
+    Ok(if same { Compared::Same } else { Compared::Different })
 }
 
 /// Refuses a path that no patch can name.
@@ -116,7 +145,8 @@ fn check_depth(path: &WorkspacePath) -> Result<(), FsError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leaf {
     mode: &'static str,
-    digest: Digest,
+    /// `None` for a file that is too long to be hashed.
+    digest: Option<Digest>,
 }
 
 /// The leaves at and below these paths.
@@ -166,11 +196,12 @@ fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<W
 fn leaf(fs: &dyn Filesystem, walked: &Walked) -> Result<Option<Leaf>, FsError> {
     Ok(Some(match walked.kind {
         Kind::Directory | Kind::Special => return Ok(None),
-        Kind::Symlink => Leaf { mode: "120000", digest: Digest::of(&fs.read_link(&walked.path)?) },
+        Kind::Symlink => Leaf { mode: "120000", digest: Some(Digest::of(&fs.read_link(&walked.path)?)) },
         Kind::File => {
-            let executable = fs.stat_entry(&walked.path)?.permission == Permission::Executable;
-            let mode = if executable { "100755" } else { "100644" };
-            Leaf { mode, digest: fs.hash(&walked.path)? }
+            let stat = fs.stat_entry(&walked.path)?;
+            let mode = if stat.permission == Permission::Executable { "100755" } else { "100644" };
+            let digest = if stat.size > MAX_HASHED { None } else { Some(fs.hash(&walked.path)?) };
+            Leaf { mode, digest }
         }
     }))
 }
@@ -216,7 +247,7 @@ fn text(bytes: Vec<u8>) -> Option<String> {
 }
 
 impl Patch {
-    fn section(&mut self, path: &WorkspacePath, old: Option<&Side>, new: Option<&Side>) {
+    fn section(&mut self, path: &WorkspacePath, old: Option<&Side>, new: Option<&Side>, content: Compared) {
         let (from, to) = (quoted("a/", path), quoted("b/", path));
         self.line(&format!("diff --git {from} {to}"));
         match (old, new) {
@@ -228,7 +259,7 @@ impl Patch {
             }
             _ => {}
         }
-        if old.map(|side| side.leaf.digest) == new.map(|side| side.leaf.digest) {
+        if content == Compared::Same {
             return;
         }
         let text = |side: Option<&Side>| side.map_or(Some(String::new()), |side| side.text.clone());
@@ -239,7 +270,11 @@ impl Patch {
             _ => {
                 self.line(&format!("Binary files {from} and {to} differ"));
                 self.unshown.push(path.clone());
-                let digest = |side: Option<&Side>| side.map(|side| side.leaf.digest);
+                if [old, new].into_iter().flatten().any(|side| side.leaf.digest.is_none()) {
+                    // Without its hash a file would look as if it were not there.
+                    return;
+                }
+                let digest = |side: Option<&Side>| side.and_then(|side| side.leaf.digest);
                 let mode = new.or(old).map_or_else(String::new, |side| side.leaf.mode.to_owned());
                 self.contents.insert(path.clone(), Contents { before: digest(old), after: digest(new), mode });
             }

@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 
 pub use rules::{PathError, PathRules};
 
+/// Bytes of the longest name that a Linux filesystem takes.
+pub(crate) const NAME_MAX: usize = 255;
+
 /// A validated path; the root is the empty one.
 ///
 /// ```
@@ -109,6 +112,15 @@ impl WorkspacePath {
     /// This path, with `below` taken as relative to it.
     pub fn descend(&self, below: &WorkspacePath) -> Self {
         if below.is_root() { self.clone() } else { self.joined(&below.0) }
+    }
+
+    /// Refuses a path that no directory of a host or a box could hold. A workspace in memory could, but its
+    /// changes could then be applied nowhere.
+    pub fn check_storable(&self) -> Result<(), PathError> {
+        match self.segments().any(|name| name.len() > NAME_MAX) {
+            true => Err(PathError::NameTooLong { limit: NAME_MAX }),
+            false => Ok(()),
+        }
     }
 
     pub fn is_root(&self) -> bool {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use crate::filesystem::ReadSeek;
+use crate::filesystem::{Part, Parts, ReadSeek};
 
 /// Ranges of data in one file. A file with more is refused: the list is held in memory.
 const MOST_EXTENTS: usize = 1 << 18;
@@ -46,22 +46,102 @@ pub(crate) fn extents(reader: &mut dyn ReadSeek, size: u64) -> io::Result<Vec<Ra
     Ok(found)
 }
 
-/// Copies a file of `size` bytes into a new one. Holes stay holes and take no space.
-pub fn copy_sparse(reader: &mut dyn ReadSeek, size: u64, to: &mut File) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK];
-    for extent in extents(reader, size)? {
-        reader.seek(io::SeekFrom::Start(extent.start))?;
-        to.seek(io::SeekFrom::Start(extent.start))?;
-        let mut left = extent.end - extent.start;
-        while left > 0 {
-            let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-            let count = reader.read(&mut buffer[..most])?;
-            if count == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+/// The parts of a file of `size` bytes. A file that becomes shorter meanwhile ends there.
+pub(crate) struct FileParts<'a> {
+    reader: &'a mut dyn ReadSeek,
+    size: u64,
+    at: u64,
+    /// End of the range of data that the reader stands in.
+    data_end: u64,
+}
+
+impl<'a> FileParts<'a> {
+    pub(crate) fn new(reader: &'a mut dyn ReadSeek, size: u64) -> Self {
+        Self { reader, size, at: 0, data_end: 0 }
+    }
+}
+
+impl Parts for FileParts<'_> {
+    fn next_part(&mut self, buffer: &mut [u8]) -> io::Result<Part> {
+        if self.at >= self.size {
+            return Ok(Part::End);
+        }
+        if self.at >= self.data_end {
+            let data = data_after(self.reader, self.at, self.size)?;
+            self.data_end = data.end;
+            self.reader.seek(io::SeekFrom::Start(data.start))?;
+            if data.start > self.at {
+                let hole = data.start - self.at;
+                self.at = data.start;
+                return Ok(Part::Hole(hole));
             }
-            to.write_all(&buffer[..count])?;
-            left -= count as u64;
+        }
+        let most = usize::try_from(self.data_end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        let count = read_again(self.reader, &mut buffer[..most])?;
+        self.at += count as u64;
+        Ok(if count == 0 { Part::End } else { Part::Data(count) })
+    }
+}
+
+/// The next range of data at or after `from`; an empty one at `size` if there is none.
+fn data_after(reader: &mut dyn ReadSeek, from: u64, size: u64) -> io::Result<Range<u64>> {
+    let found = reader.data_after(from)?.map(|data| data.start.max(from)..data.end.min(size));
+    // A file that is written meanwhile may show a hole where its data was.
+    Ok(found.filter(|data| !data.is_empty()).unwrap_or(size..size))
+}
+
+fn read_again(reader: &mut dyn ReadSeek, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match reader.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
         }
     }
-    to.set_len(size)
+}
+
+/// Copies a file of `size` bytes into a new one. Holes stay holes and take no space.
+pub fn copy_sparse(reader: &mut dyn ReadSeek, size: u64, to: &mut File) -> io::Result<()> {
+    let (mut parts, mut buffer, mut at) = (FileParts::new(reader, size), vec![0; CHUNK], 0);
+    loop {
+        match parts.next_part(&mut buffer)? {
+            Part::Data(count) => {
+                to.write_all(&buffer[..count])?;
+                at += count as u64;
+            }
+            Part::Hole(zeros) => {
+                at += zeros;
+                to.seek(io::SeekFrom::Start(at))?;
+            }
+            Part::End if at < size => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Part::End => return to.set_len(size),
+        }
+    }
+}
+
+/// Returns true if two files of `size` bytes hold the same. Does not read where both have a hole.
+pub(crate) fn same_content(a: &mut dyn ReadSeek, b: &mut dyn ReadSeek, size: u64) -> io::Result<bool> {
+    let (mut ours, mut theirs, mut at) = (vec![0; CHUNK], vec![0; CHUNK], 0);
+    loop {
+        let (first, second) = (data_after(a, at, size)?, data_after(b, at, size)?);
+        let data = if second.start < first.start { second } else { first };
+        if data.is_empty() {
+            return Ok(true);
+        }
+        at = data.start;
+        a.seek(io::SeekFrom::Start(at))?;
+        b.seek(io::SeekFrom::Start(at))?;
+        while at < data.end {
+            let most = usize::try_from(data.end - at).unwrap_or(CHUNK).min(CHUNK);
+            let read = a.read_exact(&mut ours[..most]).and_then(|()| b.read_exact(&mut theirs[..most]));
+            match read {
+                // One of them became shorter.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+                read => read?,
+            }
+            if ours[..most] != theirs[..most] {
+                return Ok(false);
+            }
+            at += most as u64;
+        }
+    }
 }

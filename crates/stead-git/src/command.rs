@@ -59,6 +59,10 @@ const SETTINGS: &[&str] = &[
     "advice.detachedHead=false",
 ];
 
+/// The memory that each process of git may allocate. Commits, trees and tags are unpacked in memory, and one of a few megabytes on the
+/// disk may be gigabytes there. Packs are mapped and do not count.
+const MEMORY: u64 = 2 << 30;
+
 /// How a git ended that did not do what it was told.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -77,7 +81,7 @@ pub(crate) struct Git<'a> {
     pub(crate) home: &'a Path,
     /// How large a file may become that it writes.
     pub(crate) most_bytes: u64,
-    memory: Option<u64>,
+    memory: u64,
     command: Vec<OsString>,
     settings: Vec<String>,
     env: Vec<(&'static str, OsString)>,
@@ -97,7 +101,7 @@ impl<'a> Git<'a> {
         Self {
             home,
             most_bytes,
-            memory: None,
+            memory: MEMORY,
             command: Vec::new(),
             settings: Vec::new(),
             env: vec![("GIT_ALLOW_PROTOCOL", "none".into())],
@@ -132,7 +136,7 @@ impl<'a> Git<'a> {
 
     /// How much memory of its own it may take.
     pub(crate) fn memory(mut self, bytes: u64) -> Self {
-        self.memory = Some(bytes);
+        self.memory = bytes;
         self
     }
 
@@ -166,8 +170,9 @@ impl<'a> Git<'a> {
         let mut words: Vec<OsString> = Vec::new();
         if launcher() {
             let limit = format!("--fsize={}", self.most_bytes);
-            words.extend(["setpriv", "--pdeathsig", "KILL", "prlimit", "--core=0", &limit].map(OsString::from));
-            words.extend(self.memory.map(|bytes| format!("--data={bytes}").into()));
+            let memory = format!("--data={}", self.memory);
+            words
+                .extend(["setpriv", "--pdeathsig", "KILL", "prlimit", "--core=0", &limit, &memory].map(OsString::from));
         }
         words.push("git".into());
         for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {

@@ -12,6 +12,8 @@ pub enum ProviderError {
     Unhealthy { provider: ProviderName, reason: String },
     #[error("provider '{provider}' cannot perform '{action}'")]
     Unsupported { provider: ProviderName, action: &'static str },
+    #[error("the workspace is a directory of the host, and its files are not replaced")]
+    HostDirectory,
     #[error("workspace {workspace} is not there")]
     Gone { workspace: WorkspaceId },
     #[error("workspace {workspace} could not be rebuilt from its journal")]
@@ -109,6 +111,11 @@ pub enum OperateError {
     NoRoom { reason: String },
     #[error("this provider cannot do that")]
     Unsupported,
+    #[error(
+        "the workspace is a directory of the host, and its files are not replaced: clone the session to work with the \
+         files of a snapshot"
+    )]
+    HostDirectory,
     #[error(transparent)]
     Archive(#[from] stead_fs::archive::ArchiveError),
     #[error("the archive is of no kind Stead knows (tar, tar.gz, tar.zst, zip)")]
@@ -128,6 +135,7 @@ impl OperateError {
             Self::NoSnapshot { .. } => "no_snapshot",
             Self::NoRoom { .. } => "no_room",
             Self::Unsupported => "unsupported",
+            Self::HostDirectory => "host_directory",
             Self::Archive(error) => error.code(),
             Self::ArchiveFormat => "archive_unsupported",
             Self::Interrupted => "interrupted",
@@ -143,6 +151,7 @@ impl ProviderError {
             Self::Absent { .. } => "provider_absent",
             Self::Unhealthy { .. } => "provider_unhealthy",
             Self::Unsupported { .. } => "unsupported",
+            Self::HostDirectory => "host_directory",
             Self::Gone { .. } => "workspace_gone",
             Self::Rebuild { .. } => "rebuild_failed",
             Self::Mount { .. } => "mount_refused",

@@ -6,6 +6,7 @@
 
 mod beside;
 mod boxes;
+mod copies;
 mod home;
 mod keep;
 mod lineage;

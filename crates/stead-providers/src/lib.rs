@@ -28,6 +28,8 @@ pub use layers::{Layer, LayerKey, LayerStore, Note, Retention, TreeSource, Usage
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};
 pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull, Trees};
+/// Ends the boxes of a home while no server runs.
+pub use stead_box::end_all as end_boxes;
 /// What this host can do for native boxes, tried one by one.
 pub use stead_box::{Check, doctor};
 

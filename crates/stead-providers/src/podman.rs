@@ -12,6 +12,7 @@ mod home;
 mod image;
 mod imported;
 mod late;
+mod orphan_containers;
 mod place;
 mod pull;
 mod start;
@@ -103,7 +104,15 @@ impl PodmanProvider {
         let instances = (config.instance.clone(), config.former_instances.clone());
         let layered = layered::Place::new(config.home.clone(), instances, config.uids.clone());
         let workspaces = Arc::new(Workspaces::open(layered, images.layers().clone()));
-        let podman = Arc::new(Podman { config, client, place, late, workspaces, shares: OnceLock::new() });
+        let podman = Arc::new(Podman {
+            config,
+            client,
+            place,
+            late,
+            workspaces,
+            shares: OnceLock::new(),
+            orphans_sought: OnceLock::new(),
+        });
         let boxes = Arc::new(PodmanBoxes(podman.clone()));
         Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default(), unclaimed }
     }
@@ -391,14 +400,9 @@ impl Provider for PodmanProvider {
         if !self.podman.place.directory(workspace).exists() {
             return self.images.release(&workspace.to_string());
         }
+        // Once before the workspace's turn is taken: its holder may be waiting for this box.
         // Without a record nothing was asked of Podman yet.
         if let Some(record) = self.podman.place.read(workspace) {
-            if record.runtime.is_none() {
-                self.podman
-                    .late
-                    .note(&record.container)
-                    .map_err(|error| place::host("write below", &self.podman.config.home, error))?;
-            }
             self.podman.remove_container(&record.container).await?;
         }
         let podman = self.podman.clone();
@@ -413,6 +417,7 @@ impl Provider for PodmanProvider {
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         self.podman.late.watch();
+        self.podman.remove_orphans_once();
         let place = self.podman.place.clone();
         off_thread(move || place.list()).await
     }

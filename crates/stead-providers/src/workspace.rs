@@ -9,7 +9,7 @@ use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
-use stead_core::event::{Answer, Existing, Parents, StepReport};
+use stead_core::event::{Answer, Existing, Failure, Parents, StepReport};
 use stead_core::plan::Action;
 use stead_core::rewind::{Point, Points, Touched};
 use stead_core::tool::ToolName;
@@ -218,8 +218,9 @@ pub trait Workspace: Send + Sync {
     /// Performs one action of the init plan, completely or not at all.
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError>;
 
-    /// Says that provisioning is over: what is there now is what [`Workspace::diff`] compares with.
-    async fn begin(&self) -> Result<(), ProviderError>;
+    /// Says that provisioning is over: what is there now is what [`Workspace::diff`] compares with. Returns what the session
+    /// has to do without.
+    async fn begin(&self) -> Result<Vec<Failure>, ProviderError>;
 
     /// Changes files, keeps them or puts them back, completely or not at all.
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError>;

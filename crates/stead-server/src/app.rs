@@ -9,6 +9,7 @@ use crate::answering::Answering;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
+use crate::stream_turns::StreamTurns;
 
 #[derive(Clone)]
 pub(crate) struct App {
@@ -17,6 +18,7 @@ pub(crate) struct App {
     pub(crate) answering: Answering,
     pub(crate) metrics: Metrics,
     pub(crate) quotas: Quotas,
+    pub(crate) stream_turns: StreamTurns,
     /// Turns true once, when the server begins to stop.
     pub(crate) stopping: watch::Receiver<bool>,
 }

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
 use serde_json::Value;
-use stead_core::parse::{self, Read};
+use stead_core::parse::{self, Fields, Place, Read};
 
 use crate::app::App;
 use crate::json;
@@ -47,6 +47,16 @@ impl<T: Read> FromRequest<App> for MaybeJson<T> {
         let value = if bytes.is_empty() { Value::Object(serde_json::Map::new()) } else { parsed(&bytes)? };
         let hash = *blake3::hash(&stead_core::canonical::bytes(&value)).as_bytes();
         Ok(Self { value: parse::read(value)?, hash })
+    }
+}
+
+/// The body of a route that needs none: it may be left out, and any field in it is refused.
+pub(crate) struct NoFields;
+
+impl Read for NoFields {
+    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+        Fields::of(value, at)?.done();
+        Some(Self)
     }
 }
 

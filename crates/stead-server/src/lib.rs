@@ -32,6 +32,7 @@ mod router;
 mod routes;
 mod serve;
 mod stream;
+mod stream_turns;
 mod tools;
 mod unread;
 mod upload;

@@ -10,6 +10,7 @@ mod changes;
 mod chosen;
 mod line;
 mod owner;
+mod plain_errors;
 mod prompts;
 mod resources;
 mod set_digest;
@@ -36,8 +37,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use crate::app::App;
 use chosen::{Caller, Chosen};
 
-const INSTRUCTIONS: &str = "The tools work on one Stead session: an isolated workspace whose files are under /workspace. \
-    Every call is recorded. What a tool may not do here it says; nothing reaches the host.";
+const INSTRUCTIONS: &str = "The tools work on one Stead session: a workspace whose files are under /workspace. \
+    Every call is recorded, and a refused call says why. \
+    A change reaches files of the host only where a host directory is mounted writable (mode rw).";
 
 /// The revisions served: the current one, and those before it that agents in use still speak.
 static REVISIONS: &[ProtocolVersion] = &[
@@ -57,7 +59,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
     sessions.session_config.keep_alive = Some(app.config.mcp_idle_timeout);
     sessions.session_config.completed_cache_ttl = RESUMABLE;
     let sessions = Arc::new(sessions);
-    let owners = owner::Owners::new(sessions.clone(), &app.config);
+    let owners = owner::Owners::new(sessions.clone(), app);
     // Host and Origin are checked for every route alike, in `crate::host`.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()

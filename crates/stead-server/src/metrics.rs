@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 const DURATION: &str = "stead_http_request_duration_seconds";
@@ -22,6 +22,7 @@ impl Metrics {
             let builder = builder.set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), SECONDS).ok()?;
             let handle = builder.install_recorder().ok()?;
             describe();
+            begin_at_zero();
             Some(handle)
         });
         Self(handle.clone())
@@ -58,6 +59,13 @@ fn describe() {
     describe_gauge!("stead_event_streams", "Event streams that are open.");
     describe_gauge!("stead_connections", "Connections that are open.");
     describe_counter!("stead_connections_evicted_total", "Idle connections that were closed to make room.");
+}
+
+/// Registers counters without labels, so that a scrape shows them before they first count.
+fn begin_at_zero() {
+    for name in ["stead_degraded_sessions_total", "stead_fallback_sessions_total", "stead_connections_evicted_total"] {
+        counter!(name).increment(0);
+    }
 }
 
 /// Counts up while it lives.

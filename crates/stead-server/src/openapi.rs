@@ -57,8 +57,8 @@ fn build() -> Value {
         // The router's way to say that a parameter may hold slashes; the document has none.
         *paths = std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
         for (path, methods) in paths {
-            for (_, operation) in methods.as_object_mut().into_iter().flatten() {
-                complete(path, operation);
+            for (method, operation) in methods.as_object_mut().into_iter().flatten() {
+                complete(path, method, operation);
             }
         }
     }
@@ -86,7 +86,7 @@ fn link(document: &mut Value, created_at: &str) {
 }
 
 /// Adds to one operation what follows from its place rather than from its handler.
-fn complete(path: &str, operation: &mut Value) {
+fn complete(path: &str, method: &str, operation: &mut Value) {
     let open = auth::OPEN.contains(&path);
     operation["security"] = if open { json!([]) } else { json!([{"bearer": []}]) };
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -94,7 +94,11 @@ fn complete(path: &str, operation: &mut Value) {
     }
     let mut statuses = vec!["400", "403", "500", "503"];
     if !open {
-        statuses.push("401");
+        // Every request with a token counts against the limits of that token.
+        statuses.extend(["401", "429"]);
+    }
+    if method != "get" {
+        statuses.push("507");
     }
     if path.contains('{') {
         statuses.push("404");
@@ -121,6 +125,9 @@ fn complete(path: &str, operation: &mut Value) {
         if refused {
             response["content"] = json!({MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}});
         }
+    }
+    if let Some(limited) = responses.get_mut("429") {
+        limited["headers"]["Retry-After"] = json!({"schema": {"type": "integer", "minimum": 0}});
     }
     responses.sort_keys();
 }

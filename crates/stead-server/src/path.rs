@@ -1,5 +1,7 @@
 //! What a path names. A text that can name nothing is answered like something that is not there.
 
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use stead_core::content::ContentPath;
@@ -13,10 +15,23 @@ use crate::problem::Problem;
 use crate::tools;
 
 async fn segment(parts: &mut Parts, wanted: &str) -> Result<String, Problem> {
-    let params = RawPathParams::from_request_parts(parts, &()).await;
-    let params = params.map_err(|_| Problem::invalid(wanted, "is not valid UTF-8"))?;
+    let Ok(params) = RawPathParams::from_request_parts(parts, &()).await else {
+        return Err(Problem::invalid(&undecodable(parts, wanted).await, "is not valid UTF-8"));
+    };
     let found = params.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
     Ok(found.unwrap_or_default())
+}
+
+/// The parameter that is not UTF-8. The library decodes all parameters of a path at once, and only the typed extractor
+/// names the one that failed.
+async fn undecodable(parts: &mut Parts, wanted: &str) -> String {
+    match axum::extract::Path::<Vec<(String, String)>>::from_request_parts(parts, &()).await {
+        Err(PathRejection::FailedToDeserializePathParams(failed)) => match failed.into_kind() {
+            ErrorKind::InvalidUtf8InPathParam { key } => key,
+            _ => wanted.to_owned(),
+        },
+        _ => wanted.to_owned(),
+    }
 }
 
 /// `{id}` of a session.
@@ -52,6 +67,7 @@ impl<S: Sync> FromRequestParts<S> for FilePath {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let text = segment(parts, "path").await?;
         let path = WorkspacePath::parse(&text, &PathRules::existing());
+        let path = path.and_then(|path| path.check_storable().map(|()| path));
         path.map(Self).map_err(|error| Problem::invalid("path", error.to_string()))
     }
 }

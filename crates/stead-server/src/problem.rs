@@ -112,6 +112,9 @@ impl From<OpError> for Problem {
         match error {
             OpError::Rejected(rejection) => rejection.into(),
             OpError::NotFound { what, id } => Self::new(Code::NotFound, text).about(Parameters::of(what, id)),
+            OpError::NoEvent { seq, .. } => {
+                Self::new(Code::NotFound, text).about(Parameters::of(Resource::Event, seq.to_string()))
+            }
             OpError::Exists { what, id } => Self::new(Code::Conflict, text).about(Parameters::of(what, id)),
             OpError::InUse { .. } => Self::new(Code::Conflict, text).hint("close its sessions first"),
             OpError::Full { max } => Self::new(Code::Capacity, text)
@@ -171,7 +174,7 @@ impl From<Rejection> for Problem {
             Rejection::NetworkNotAvailable { .. } => Code::NetworkNotAvailable,
             Rejection::ProviderNotConfigured { .. } => Code::ProviderNotConfigured,
             Rejection::MountRefused { .. } => Code::MountRefused,
-            Rejection::BundleRefused { .. } => Code::BundleRefused,
+            Rejection::BundleRefused { .. } | Rejection::BundleMissing { .. } => Code::BundleRefused,
             Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
@@ -197,6 +200,9 @@ impl From<Rejection> for Problem {
             Rejection::MountRefused { .. } | Rejection::BundleRefused { .. } => {
                 Self::new(code, text).hint("the platform's allowed_host_roots names what may be used")
             }
+            Rejection::BundleMissing { digest } => Self::new(code, text)
+                .about(Parameters::of(Resource::Blob, digest))
+                .hint("upload it first: POST /api/v1/blobs"),
             Rejection::NoPoint(_) => Self::new(code, text).hint(
                 "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
             ),
@@ -268,6 +274,7 @@ impl From<OperateError> for Problem {
             "read_only" => Code::ReadOnly,
             "changed" => Code::Changed,
             "no_space" | "no_room" => Code::DiskLimit,
+            "host_directory" => Code::HostDirectory,
             "unreachable" | "interrupted" => {
                 return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
             }
@@ -333,7 +340,7 @@ impl From<StoreError> for Problem {
                 Self::new(Code::Unavailable, error.to_string())
                     .hint("look whether it happened before you try again, or use an Idempotency-Key")
             }
-            StoreError::Query { .. } | StoreError::Corrupt { .. } => Self::internal(&error),
+            StoreError::Query { .. } | StoreError::Corrupt { .. } | StoreError::CutOff { .. } => Self::internal(&error),
         }
     }
 }

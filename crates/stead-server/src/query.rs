@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
+use http::Uri;
 use http::request::Parts;
 use stead_core::parse::{FieldError, Invalid};
 
@@ -31,7 +32,13 @@ impl<T: ReadQuery, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+        Self::from_uri(&parts.uri)
+    }
+}
+
+impl<T: ReadQuery> Query<T> {
+    pub(crate) fn from_uri(uri: &Uri) -> Result<Self, Problem> {
+        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
         let pairs = pairs.map_err(|_| Problem::invalid("", "the query string cannot be read"))?;
         Ok(Self(read(pairs.0)?))
     }

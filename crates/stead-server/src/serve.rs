@@ -21,6 +21,7 @@ use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
 use crate::router;
+use crate::stream_turns::StreamTurns;
 
 /// How long to wait before the next accept when the system has no more descriptors to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -39,6 +40,7 @@ pub async fn serve(
     let app = App {
         engine,
         quotas: Quotas::new(&config),
+        stream_turns: StreamTurns::default(),
         config: Arc::new(config),
         answering: Answering::default(),
         metrics: Metrics::install(),

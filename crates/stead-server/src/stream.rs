@@ -17,6 +17,7 @@ use stead_store::StoredEvent;
 
 use crate::app::App;
 use crate::metrics::Open;
+use crate::stream_turns::StreamTurn;
 use crate::wire::IntoWire as _;
 
 const PAGE: u32 = 256;
@@ -28,13 +29,15 @@ struct Reader {
     session: SessionId,
     after: u64,
     page: VecDeque<StoredEvent>,
+    turn: StreamTurn,
     _open: Open,
 }
 
 /// The events after `after`, and those to come.
 pub(crate) fn events(app: App, session: SessionId, after: u64) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let heartbeat = KeepAlive::new().interval(app.config.heartbeat);
-    let reader = Reader { app, session, after, page: VecDeque::new(), _open: Open::new("stead_event_streams") };
+    let (page, turn) = (VecDeque::new(), app.stream_turns.of(session));
+    let reader = Reader { app, session, after, page, turn, _open: Open::new("stead_event_streams") };
     Sse::new(stream::unfold(reader, next)).keep_alive(heartbeat)
 }
 
@@ -44,9 +47,11 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         found = reader.advance() => found,
         _ = stopping.wait_for(|stopping| *stopping) => None,
     }?;
-    let found = &found;
-    let event =
-        Event::default().id(found.seq.to_string()).event(&found.kind).data(json!(found.into_wire()).to_string());
+    let encode = || {
+        let data = json!(found.into_wire()).to_string();
+        Event::default().id(found.seq.to_string()).event(&found.kind).data(data)
+    };
+    let event = reader.turn.encode(encode).await;
     Some((Ok(event), reader))
 }
 

@@ -138,7 +138,7 @@ impl Operation for Commit {
         if self.create {
             self.insert_session(conn, last_seq, head_hash).await?;
         } else {
-            statements.push(self.update_session(seq, last_seq, head_hash));
+            statements.push(self.update_session(seq, last_seq, head_hash, created_at));
         }
         statements.extend(links.into_iter().map(|link| self.insert_event(link)));
         statements.push(ledger::insert(self.ledger_entry(last_seq, head_hash, created_at)));
@@ -193,10 +193,15 @@ impl Commit {
     }
 
     /// Reads the head and, on PostgreSQL, keeps everybody else from moving it until this transaction ends.
+    ///
+    /// The time of creation comes from the first event, which the chain protects. The row's own value may have been
+    /// edited, and the ledger would state it as true from then on.
     async fn lock_head(&self, conn: &mut Conn<'_>) -> Result<(u64, Hash, Timestamp), CommitError> {
         let sql = conn.either(
-            "SELECT seq, head_hash, created_at FROM sessions WHERE id = $1",
-            "SELECT seq, head_hash, created_at FROM sessions WHERE id = $1 FOR UPDATE",
+            "SELECT s.seq, s.head_hash, COALESCE(e.at, s.created_at) FROM sessions s \
+             LEFT JOIN events e ON e.session = s.id AND e.seq = 1 WHERE s.id = $1",
+            "SELECT s.seq, s.head_hash, COALESCE(e.at, s.created_at) FROM sessions s \
+             LEFT JOIN events e ON e.session = s.id AND e.seq = 1 WHERE s.id = $1 FOR UPDATE OF s",
         );
         let row: Option<(i64, Vec<u8>, i64)> =
             conn.optional("read a session's head", sql, values![self.session]).await?;
@@ -221,12 +226,13 @@ impl Commit {
         if inserted == 1 { Ok(()) } else { Err(CommitError::Exists) }
     }
 
-    fn update_session(&self, from: u64, to: u64, hash: Hash) -> Statement {
+    fn update_session(&self, from: u64, to: u64, hash: Hash, created_at: Timestamp) -> Statement {
         let mut values = self.row(to, hash);
-        values.push(from.into());
+        values.extend(values![from, created_at]);
         Statement {
             sql: "UPDATE sessions SET seq = $2, head_hash = $3, status = $4, live = $5, agent_type = $6, project = $7, \
-                  due_at = $8, final_hash = $9, updated_at = $10, holds_workspace = $11 WHERE id = $1 AND seq = $12",
+                  due_at = $8, final_hash = $9, updated_at = $10, holds_workspace = $11, \
+                  created_at = $13 WHERE id = $1 AND seq = $12",
             values,
         }
     }

@@ -27,6 +27,11 @@ pub enum StoreError {
     /// This server may not write: its lock on the database is lost or in doubt. Nothing was acknowledged.
     #[error("this server does not own its database: {reason}")]
     NotOwner { reason: String },
+    /// The database lacks a seal that was durable in it.
+    #[error(
+        "the database has no seal {number} although this home noted it: its end was cut off, or it is an older copy"
+    )]
+    CutOff { number: i64 },
     /// The store was closed, by [`crate::Store::close`] or because its runtime is going down.
     #[error("the store is closed")]
     Closed,

@@ -1,14 +1,16 @@
 //! Blobs that nothing refers to any more, by the table of references.
 //!
-//! A database from before that table is read once, whole, by the first server that owns it ([`backfill`]).
+//! A database from before that table is read once, whole, by the first server that owns it ([`backfill`]). Each process reads
+//! it again before it removes its first blob ([`restore`]).
 
 use std::collections::HashSet;
 use std::time::SystemTime;
 
 use crate::blobs::{BlobError, Blobs, StoredBlob};
-use crate::document::DocumentKind;
+use crate::document::{Document, DocumentKind};
 use crate::error::StoreError;
-use crate::references::{self, Age, Holder, References};
+use crate::operation::Operation;
+use crate::references::{self, Age, Holder, Named, References};
 use crate::session::SessionQuery;
 use crate::sql::{Conn, values};
 use crate::store::Store;
@@ -44,51 +46,112 @@ pub(crate) async fn backfill(store: &Store) -> Result<(), StoreError> {
     if store.has_setting(COMPLETE).await? {
         return Ok(());
     }
-    let mut after = None;
+    restore(store).await?;
+    store.setting_or_insert(COMPLETE, "1").await.map(drop)
+}
+
+/// Adds the references that events and documents have and the table lacks. Memory does not grow with the journals.
+///
+/// The table alone decides what may be removed, and anything that writes the database could have removed rows from it.
+pub(crate) async fn restore(store: &Store) -> Result<(), StoreError> {
+    let (mut added, mut after) = (0, None);
     loop {
         let page = store.sessions(SessionQuery { after, limit: PAGE, ..SessionQuery::default() }).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         for session in &page {
-            backfill_session(store, session.id).await?;
+            added += restore_session(store, session.id).await?;
         }
     }
     for kind in DocumentKind::ALL {
-        backfill_documents(store, kind).await?;
+        added += restore_documents(store, kind).await?;
     }
-    store.setting_or_insert(COMPLETE, "1").await.map(drop)
+    if added > 0 {
+        tracing::warn!(references = added, "the table of references to blobs was incomplete; it is complete again");
+    }
+    Ok(())
 }
 
-async fn backfill_session(store: &Store, session: stead_core::SessionId) -> Result<(), StoreError> {
-    let mut after = 0;
+async fn restore_session(store: &Store, session: stead_core::SessionId) -> Result<usize, StoreError> {
+    let holder = Holder::Session(session);
+    let (mut added, mut after) = (0, 0);
     loop {
         let page = store.events(session, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
+        let Some(last) = page.last() else { return Ok(added) };
         after = last.seq;
         let kept = page.iter().filter(|event| references::keeps(&event.kind)).map(|event| event.payload.as_str());
-        refer(store, Holder::Session(session), kept).await?;
-    }
-}
-
-async fn backfill_documents(store: &Store, kind: DocumentKind) -> Result<(), StoreError> {
-    let mut after: Option<String> = None;
-    loop {
-        let page = store.documents(kind, after.as_deref(), PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = Some(last.id.clone());
-        for document in &page {
-            let holder = match kind {
-                DocumentKind::ContentVersion => Holder::Content { name: document.id.clone() },
-                _ => Holder::Document { kind: kind.as_str(), id: document.id.clone() },
-            };
-            refer(store, holder, std::iter::once(document.body.as_str())).await?;
+        if let Some(named) = lacking(store, &holder, kept).await? {
+            added += named.len();
+            store.refer(References { holder: holder.clone(), named }).await?;
         }
     }
 }
 
-async fn refer(store: &Store, holder: Holder, texts: impl Iterator<Item = &str>) -> Result<(), StoreError> {
-    let named = references::named_in(store.blobs(), texts, Age::Renewed).await.map_err(unreadable)?;
-    if named.is_empty() { Ok(()) } else { store.refer(References { holder, named }).await }
+async fn restore_documents(store: &Store, kind: DocumentKind) -> Result<usize, StoreError> {
+    let (mut added, mut after): (usize, Option<String>) = (0, None);
+    loop {
+        let page = store.documents(kind, after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(added) };
+        after = Some(last.id.clone());
+        for document in page {
+            let holder = holder_of(&document);
+            let Some(named) = lacking(store, &holder, std::iter::once(document.body.as_str())).await? else { continue };
+            added += named.len();
+            store.refer_if_unchanged(document, References { holder, named }).await?;
+        }
+    }
+}
+
+fn holder_of(Document { kind, id, .. }: &Document) -> Holder {
+    let name = match kind {
+        DocumentKind::Content => Some(id.as_str()),
+        // `NAME@VERSION`
+        DocumentKind::ContentVersion => id.rsplit_once('@').map(|(name, _)| name),
+        _ => None,
+    };
+    match name {
+        Some(name) => Holder::Content { name: name.to_owned() },
+        None => Holder::Document { kind: kind.as_str(), id: id.clone() },
+    }
+}
+
+/// The blobs that texts name, if the table lacks any of them for this holder. They are made young, so none is removed meanwhile.
+async fn lacking<'a>(
+    store: &Store,
+    holder: &Holder,
+    texts: impl Iterator<Item = &'a str> + Clone,
+) -> Result<Option<Named>, StoreError> {
+    let blobs = store.blobs();
+    let named = references::named_in(blobs, texts.clone(), Age::Unchanged).await.map_err(unreadable)?;
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let held = store.held_by(holder).await?;
+    if named.keys().all(|digest| held.contains(&digest.to_hex())) {
+        return Ok(None);
+    }
+    references::named_in(blobs, texts, Age::Renewed).await.map(Some).map_err(unreadable)
+}
+
+/// Adds references of a document unless it was changed meanwhile: the change has written its own.
+pub(crate) struct ReferIfUnchanged {
+    pub(crate) document: Document,
+    pub(crate) references: References,
+}
+
+impl Operation for ReferIfUnchanged {
+    type Output = ();
+    type Error = StoreError;
+
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let sql = conn.either(
+            "SELECT revision FROM documents WHERE kind = $1 AND id = $2",
+            "SELECT revision FROM documents WHERE kind = $1 AND id = $2 FOR UPDATE",
+        );
+        let Document { kind, id, revision, .. } = &self.document;
+        let row: Option<(i64,)> = conn.optional("read a document", sql, values![kind.as_str(), id.clone()]).await?;
+        if row == Some((*revision,)) { self.references.record(conn).await } else { Ok(()) }
+    }
 }
 
 pub(crate) fn unreadable(error: BlobError) -> StoreError {

@@ -10,12 +10,13 @@ mod check;
 mod entry;
 mod seal;
 mod sealer;
+mod structure;
 
-pub use check::{LedgerBreak, LedgerReport, Table};
-pub use seal::Seal;
+pub use check::{AcceptedCut, LedgerBreak, LedgerReport, Table};
+pub use seal::{Continuity, Cut, Seal};
 pub use sealer::{Anchor, InvalidPublicKey, PublicKey, Sealer, SealerError};
 
 pub(crate) use begin::begin;
 pub(crate) use check::check;
-pub(crate) use entry::{DocumentRecord, Entry, SessionRecord, append, insert};
-pub(crate) use seal::WriteSeal;
+pub(crate) use entry::{DocumentRecord, Entry, SessionRecord, append, insert, insert_reference};
+pub(crate) use seal::{WriteSeal, continuity};

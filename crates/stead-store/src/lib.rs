@@ -46,7 +46,10 @@ pub use document::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode}
 pub use error::{BoxedSource, OpenError, StoreError};
 pub use fence::Standing;
 pub use idempotency::{IdempotencyKey, IdempotencyRow};
-pub use ledger::{Anchor, InvalidPublicKey, LedgerBreak, LedgerReport, PublicKey, Seal, Sealer, SealerError, Table};
+pub use ledger::{
+    AcceptedCut, Anchor, Continuity, Cut, InvalidPublicKey, LedgerBreak, LedgerReport, PublicKey, Seal, Sealer,
+    SealerError, Table,
+};
 pub use own::Ownership;
 pub use session::{SessionQuery, SessionRow};
 pub use store::{Evidence, Store};

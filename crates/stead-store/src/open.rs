@@ -19,7 +19,7 @@ use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool};
 use crate::backend::{Backend, Connections};
 use crate::database::Database;
 use crate::directory;
-use crate::error::OpenError;
+use crate::error::{BoxedSource, OpenError};
 use crate::fence::Fence;
 use crate::writer::Writer;
 
@@ -144,6 +144,14 @@ async fn migrate<C: Migrate>(database: &Database, schema: &Migrator, connection:
         }
         source => OpenError::Migrate { database: database.to_string(), source: source.into() },
     })
+}
+
+/// An empty SQLite database in memory with the schema as it was after a version.
+pub(crate) async fn schema_after(version: i64) -> Result<SqliteConnection, BoxedSource> {
+    let options = SqliteConnectOptions::new().in_memory(true).disable_statement_logging();
+    let mut connection = options.connect().await?;
+    SQLITE_SCHEMA.run_direct(Some(version), &mut connection, false).await?;
+    Ok(connection)
 }
 
 fn cannot_connect(database: &Database, error: sqlx::Error) -> OpenError {

@@ -9,12 +9,13 @@
 //! in one step. It removes only blobs that were neither stored nor named for the whole grace
 //! period.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use stead_core::SessionId;
 
 use crate::blobs::{BlobError, Blobs, Digest, Files};
 use crate::error::StoreError;
+use crate::ledger::{self, Entry};
 use crate::operation::Operation;
 use crate::sql::{Conn, Statement, values};
 
@@ -122,16 +123,35 @@ pub(crate) struct References {
 impl References {
     pub(crate) async fn record(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let key = self.holder.key();
+        let mut statements = Vec::new();
         if self.holder.replaces() {
-            let sql = "DELETE FROM blob_references WHERE holder = $1";
-            conn.execute("replace references to blobs", sql, values![key.clone()]).await?;
+            let named: HashSet<String> = self.named.keys().map(|digest| digest.to_hex()).collect();
+            let gone = held_by(conn, &self.holder).await?.into_iter().filter(|digest| !named.contains(digest));
+            statements.extend(gone.flat_map(|digest| release(&key, digest)));
         }
-        let insert = |(digest, bytes): (&Digest, &u64)| Statement {
-            sql: "INSERT INTO blob_references (holder, digest, bytes) VALUES ($1, $2, $3) ON CONFLICT (holder, digest) DO NOTHING",
-            values: values![key.clone(), digest.to_hex(), *bytes],
-        };
-        conn.together("refer to blobs", self.named.iter().map(insert).collect()).await.map(drop)
+        for (digest, bytes) in &self.named {
+            let (digest, bytes) = (digest.to_hex(), i64::try_from(*bytes).unwrap_or(i64::MAX));
+            statements.push(ledger::insert_reference(&key, &digest, bytes));
+            statements.push(Statement {
+                sql: "INSERT INTO blob_references (holder, digest, bytes) VALUES ($1, $2, $3) ON CONFLICT (holder, digest) DO NOTHING",
+                values: values![key.clone(), digest, bytes],
+            });
+        }
+        conn.together("refer to blobs", statements).await.map(drop)
     }
+}
+
+fn release(holder: &str, digest: String) -> [Statement; 2] {
+    let stated = ledger::insert(Entry::blob_released(holder, &digest));
+    let sql = "DELETE FROM blob_references WHERE holder = $1 AND digest = $2";
+    [stated, Statement { sql, values: values![holder, digest] }]
+}
+
+/// The blobs that a holder has in the table, by their hexadecimal digits.
+pub(crate) async fn held_by(conn: &mut Conn<'_>, holder: &Holder) -> Result<HashSet<String>, StoreError> {
+    let sql = "SELECT digest FROM blob_references WHERE holder = $1";
+    let rows: Vec<(String,)> = conn.all("list a holder's blobs", sql, values![holder.key()]).await?;
+    Ok(rows.into_iter().map(|(digest,)| digest).collect())
 }
 
 impl<O: Operation> Operation for Referring<O> {

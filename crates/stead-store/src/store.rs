@@ -2,11 +2,13 @@
 //!
 //! A write whose future is dropped may still happen: it was queued. Whoever needs to know reads again.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use stead_core::{SessionId, Timestamp};
+use tokio::sync::OnceCell;
 
 use crate::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
 use crate::backend::Backend;
@@ -18,9 +20,9 @@ use crate::database::Database;
 use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
 use crate::error::{OpenError, StoreError};
 use crate::fence::Standing;
-use crate::garbage;
+use crate::garbage::{self, ReferIfUnchanged};
 use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
-use crate::ledger::{self, Anchor, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
+use crate::ledger::{self, Anchor, Continuity, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
 use crate::open;
 use crate::operation::Operation;
 use crate::own::{self, Ownership};
@@ -35,6 +37,8 @@ use crate::verify::{self, ChainVerdict};
 pub struct Store {
     backend: Arc<Backend>,
     blobs: Blobs,
+    /// Set once the references to blobs were compared with events and documents.
+    references_restored: Arc<OnceCell<()>>,
 }
 
 /// Facts about the ledger that are kept outside the database.
@@ -54,13 +58,13 @@ impl Store {
     pub async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::backend(database).await?);
         let blobs = Blobs::at(blobs).await.map_err(|source| OpenError::Blobs { source })?;
-        Ok(Store { backend, blobs })
+        Ok(Store { backend, blobs, references_restored: Arc::default() })
     }
 
     /// Opens what is there without writing a byte, for a disk that cannot be written. Every write fails.
     pub async fn open_read_only(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::read_only(database).await?);
-        Ok(Store { backend, blobs: Blobs::at_read_only(blobs) })
+        Ok(Store { backend, blobs: Blobs::at_read_only(blobs), references_restored: Arc::default() })
     }
 
     /// The right to work on this store, if no other server has it. `holder` names the home of this server: a server of
@@ -102,6 +106,27 @@ impl Store {
         Ok(seal)
     }
 
+    /// Compares the last seal that a home noted with the database.
+    pub async fn continuity(&self, noted: Option<Anchor>) -> Result<Continuity, StoreError> {
+        ledger::continuity(&mut self.backend.reader().await?.conn(), noted).await
+    }
+
+    /// Accepts a database without the seal that the home noted. The audit entry says so for good: it is in the ledger,
+    /// which is signed and noted before this returns.
+    pub async fn accept_cut(&self, sealer: &Arc<Sealer>, entry: AuditEntry) -> Result<(), StoreError> {
+        let at = entry.at;
+        self.record_audit(vec![entry]).await?;
+        sealer.forget();
+        self.seal(sealer, at).await?;
+        match sealer.noted() {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Unavailable {
+                doing: "note the accepted seal in the home",
+                source: "the file ledger.head cannot be written".into(),
+            }),
+        }
+    }
+
     /// Compares every record with the ledger and the ledger with its seals, in one snapshot of the database.
     pub async fn verify_ledger(&self, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
         let mut reader = self.backend.reader().await?;
@@ -141,6 +166,18 @@ impl Store {
 
     pub(crate) async fn refer(&self, references: References) -> Result<(), StoreError> {
         self.backend.write(references).await
+    }
+
+    pub(crate) async fn refer_if_unchanged(
+        &self,
+        document: Document,
+        references: References,
+    ) -> Result<(), StoreError> {
+        self.backend.write(ReferIfUnchanged { document, references }).await
+    }
+
+    pub(crate) async fn held_by(&self, holder: &Holder) -> Result<HashSet<String>, StoreError> {
+        references::held_by(&mut self.backend.reader().await?.conn(), holder).await
     }
 
     pub(crate) async fn has_setting(&self, key: &str) -> Result<bool, StoreError> {
@@ -252,8 +289,18 @@ impl Store {
         Ok(())
     }
 
-    /// Blobs that are older than `before` and that nothing in the store refers to, sorted.
+    /// Blobs that are older than `before` and that nothing in the store refers to, sorted. The first call that finds one
+    /// reads every event and document, to add the references that the table lacks.
     pub async fn unreferenced_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
+        let found = self.without_reference(before).await?;
+        if found.is_empty() || self.references_restored.initialized() {
+            return Ok(found);
+        }
+        self.references_restored.get_or_try_init(|| garbage::restore(self)).await?;
+        self.without_reference(before).await
+    }
+
+    async fn without_reference(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
         garbage::unreferenced(&mut self.backend.reader().await?.conn(), &self.blobs, before).await
     }
 

@@ -30,6 +30,13 @@ pub async fn create_database() -> (Database, String) {
     (Database::Postgres(cluster().url.replace("{}", &name)), name)
 }
 
+/// Makes a copy of a database that no connection uses.
+pub async fn copy_database(template: &str) -> (Database, String) {
+    let name = format!("stead_test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    admin(format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+    (Database::Postgres(cluster().url.replace("{}", &name)), name)
+}
+
 pub async fn drop_database(name: &str) {
     admin(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
 }

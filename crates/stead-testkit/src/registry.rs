@@ -18,7 +18,8 @@ use crate::podman::Podman;
 /// What is smaller, such as an image's configuration, comes at once.
 const WORTH_WAITING: usize = 1 << 20;
 const PIECE: usize = 16 << 10;
-const PAUSE: Duration = Duration::from_millis(50);
+/// The layers of the tests have 6 MB, so they take longer than any test waits for their progress.
+const PAUSE: Duration = Duration::from_millis(500);
 
 pub struct Registry {
     address: String,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Far more than anything takes, also where many tests run beside it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Looks until something is there.

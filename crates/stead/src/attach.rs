@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use stead_api::Exec;
+use stead_api::exec::ExecFailure;
 use stead_core::exec::ExecStatus;
 
 use crate::client::{Client, ExecNews, exec_path, follow_exec, segment, stdin_body};
@@ -109,19 +110,29 @@ fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) 
 
 /// What came of a command, as this program's own end.
 pub(crate) fn exit(exec: &Exec) -> Result<(), Failure> {
-    let why = exec.error.as_ref().map_or("its end is not known", |error| &error.message);
     match (exec.status, exec.exit_code) {
         (ExecStatus::Finished, Some(0)) => Ok(()),
         (ExecStatus::Finished, Some(code)) => Err(Failure::exit(u8::try_from(code).unwrap_or(1))),
-        (ExecStatus::Failed, _) => {
-            let failure = Failure::new(format!("the command could not be started: {why}"));
-            // A command that cannot be started ends with 127, as in a shell. A full box is not the
-            // command's fault, so it does not.
-            let full = exec.error.as_ref().is_some_and(|error| error.code == "resource_exhausted");
-            Err(if full { failure } else { failure.not_started() })
-        }
-        _ => Err(Failure::new(format!("the command was interrupted: {why}"))),
+        (status, _) => Err(without_exit_code(status, exec.error.as_ref())),
     }
+}
+
+/// The failure of a command that did not start, or whose end the server does not know.
+fn without_exit_code(status: ExecStatus, error: Option<&ExecFailure>) -> Failure {
+    let why = error.map_or("its end is not known", |error| &error.message);
+    let failure = match status {
+        ExecStatus::Failed => Failure::new(format!("the command could not be started: {why}")),
+        _ => Failure::new(format!("the command was interrupted: {why}")),
+    };
+    let code = error.map(|error| error.code.as_str());
+    let failure = match code {
+        Some(code) => failure.coded(code, None),
+        None => failure,
+    };
+    // A command that cannot be started ends with 127, as in a shell. A full box is not the
+    // command's fault, so it does not.
+    let started = status != ExecStatus::Failed || code == Some("resource_exhausted");
+    if started { failure } else { failure.not_started() }
 }
 
 /// Sends what we read to the command, and its end.

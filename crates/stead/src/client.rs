@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stead_api::{List, Problem};
-use ureq::Agent;
 use ureq::http::{Request, Response, StatusCode, header};
+use ureq::{Agent, ResponseExt as _};
 
 pub(crate) use exec::{ExecNews, exec_path, follow_exec, stdin_body};
 pub(crate) use follow::{follow, watch};
@@ -229,7 +229,7 @@ impl Client {
         let status = response.status().as_u16();
         let bytes = response.body_mut().with_config().limit(MAX_BODY).read_to_vec().unwrap_or_default();
         match serde_json::from_slice::<Problem>(&bytes) {
-            Ok(problem) => ClientError::Refused(Box::new(problem)),
+            Ok(problem) => ClientError::Refused(Box::new(self.with_ambiguity(problem, response.get_uri().path()))),
             Err(source) => ClientError::Stranger { url: self.url.clone(), status, source },
         }
     }

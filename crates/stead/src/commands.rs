@@ -228,7 +228,7 @@ impl Command {
     /// The one setting that belongs to two commands and not to all.
     fn listen(&self) -> Option<String> {
         match self {
-            Self::Up(up::Up { listen, .. }) | Self::Serve(serve::Serve { listen }) => listen.clone(),
+            Self::Up(up::Up { listen, .. }) | Self::Serve(serve::Serve { listen, .. }) => listen.clone(),
             _ => None,
         }
     }

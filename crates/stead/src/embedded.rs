@@ -23,6 +23,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Endpoint, Listen, PodmanSettings, ServerSettings};
+use crate::continuity::{self, AcceptedHead};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::home::{Home, Identity, Lock, RunningServer};
@@ -60,8 +61,30 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns when the server answers.
+    /// Returns when the server answers and other processes find it.
     pub(crate) fn start(config: &Config, when_taken: WhenTaken, on_signal: OnSignal) -> Result<Self, Failure> {
+        Self::start_accepting(config, when_taken, on_signal, None)
+    }
+
+    /// Starts also on an older copy of the database, if its head is the accepted one.
+    pub(crate) fn start_accepting(
+        config: &Config,
+        when_taken: WhenTaken,
+        on_signal: OnSignal,
+        accepted: Option<AcceptedHead>,
+    ) -> Result<Self, Failure> {
+        let server = Self::start_unannounced(config, when_taken, on_signal, accepted)?;
+        server.announce()?;
+        Ok(server)
+    }
+
+    /// Returns when the server answers. Other processes find it after [`Self::announce`].
+    pub(crate) fn start_unannounced(
+        config: &Config,
+        when_taken: WhenTaken,
+        on_signal: OnSignal,
+        accepted: Option<AcceptedHead>,
+    ) -> Result<Self, Failure> {
         let settings = config.server()?;
         descriptors::raise_limit();
         let podman = config.podman()?;
@@ -82,8 +105,13 @@ impl Server {
             let listener = bind(&settings.listen, when_taken).await?;
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
             let sealer = Arc::new(Sealer::open(home.path()).map_err(|error| Failure::from_error(&error))?);
+            let cut = continuity::check(&store, sealer.noted(), accepted).await?;
             // Taken before the first write and before the search for boxes: another server may be running.
             let ownership = own(&store, &home).await?;
+            if let Some(cut) = cut {
+                let accepted = store.accept_cut(&sealer, continuity::audit_entry(cut, now())).await;
+                accepted.map_err(|error| Failure::from_error(&error))?;
+            }
             let layers = LayerStore::open(home.path().join("layers")).map_err(|error| Failure::from_error(&error))?;
             let layers = Arc::new(layers);
             let images = Images::open(home.path().join("images"), layers.clone());
@@ -119,8 +147,11 @@ impl Server {
             served.map_err(|error| Failure::new("the server stopped listening").because(&error))?;
             presence.confirm()
         });
-        home.announce(&running, &lock)?;
         Ok(Self { home, lock, token, runtime, running, database: database.to_string(), stop, serving })
+    }
+
+    pub(crate) fn announce(&self) -> Result<(), Failure> {
+        self.home.announce(&self.running, &self.lock)
     }
 
     pub(crate) fn url(&self) -> &str {

@@ -27,32 +27,34 @@ pub(crate) enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     kind: Kind,
-    /// Stable, for machines: the server's code, or one of this program's own.
-    code: Option<Box<str>>,
-    /// The HTTP status of a refusal.
-    status: Option<u16>,
+    /// Boxed, because failures are returned everywhere.
+    problem: Box<ProblemParts>,
     pub(crate) sentence: String,
     /// Outermost first.
     pub(crate) causes: Vec<String>,
     /// Every invalid part of a request.
     pub(crate) fields: Vec<FieldError>,
-    /// What the server's problem is about.
-    pub(crate) parameters: Box<Parameters>,
     pub(crate) hint: Option<String>,
+}
+
+/// The parts of a problem that only machines read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct ProblemParts {
+    /// Stable: the server's code, or one of this program's own.
+    code: Option<String>,
+    /// The HTTP status of a refusal.
+    status: Option<u16>,
+    /// The server's title of a refusal.
+    title: Option<String>,
+    /// What the server's problem is about.
+    parameters: Parameters,
 }
 
 impl Failure {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Failed,
-            code: None,
-            status: None,
-            sentence: sentence.into(),
-            causes: Vec::new(),
-            fields: Vec::new(),
-            parameters: Box::default(),
-            hint: None,
-        }
+        let (causes, fields) = (Vec::new(), Vec::new());
+        let problem = Box::default();
+        Self { kind: Kind::Failed, problem, sentence: sentence.into(), causes, fields, hint: None }
     }
 
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
@@ -108,7 +110,7 @@ impl Failure {
     }
 
     pub(crate) fn about(mut self, parameters: Parameters) -> Self {
-        *self.parameters = parameters;
+        self.problem.parameters = parameters;
         self
     }
 
@@ -117,8 +119,14 @@ impl Failure {
         self
     }
 
-    pub(crate) fn coded(mut self, code: impl Into<Box<str>>, status: Option<u16>) -> Self {
-        (self.code, self.status) = (Some(code.into()), status);
+    pub(crate) fn coded(mut self, code: impl Into<String>, status: Option<u16>) -> Self {
+        (self.problem.code, self.problem.status) = (Some(code.into()), status);
+        self
+    }
+
+    pub(crate) fn titled(mut self, title: impl Into<String>) -> Self {
+        let title: String = title.into();
+        self.problem.title = Some(title).filter(|title| !title.is_empty());
         self
     }
 
@@ -129,15 +137,21 @@ impl Failure {
 
     /// The failure as a problem of RFC 9457, in the form the server uses.
     pub(crate) fn to_json(&self) -> Value {
-        let code = self.code.as_deref().unwrap_or(match self.kind {
+        let code = self.problem.code.as_deref().unwrap_or(match self.kind {
             Kind::Usage => "usage",
             Kind::Degraded => "degraded",
             _ => "failed",
         });
-        let mut problem = json!({
-            "type": format!("urn:stead:problem:{code}"), "title": "The command failed", "code": code, "detail": self.sentence,
+        let title = self.problem.title.as_deref().unwrap_or(match self.kind {
+            Kind::Usage => "The command line is not valid",
+            Kind::Degraded => "The session started without its workspace",
+            Kind::NotStarted => "The command could not be started",
+            _ => "The command failed",
         });
-        if let Some(status) = self.status {
+        let mut problem = json!({
+            "type": format!("urn:stead:problem:{code}"), "title": title, "code": code, "detail": self.sentence,
+        });
+        if let Some(status) = self.problem.status {
             problem["status"] = status.into();
         }
         if let Some(hint) = &self.hint {
@@ -149,10 +163,14 @@ impl Failure {
         if !self.fields.is_empty() {
             problem["errors"] = json!(self.fields);
         }
-        if !self.parameters.is_empty() {
-            problem["parameters"] = json!(self.parameters);
+        if !self.parameters().is_empty() {
+            problem["parameters"] = json!(self.parameters());
         }
         problem
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        &self.problem.parameters
     }
 
     pub(crate) fn kind(&self) -> Kind {

@@ -128,7 +128,9 @@ impl Home {
 
     /// Takes the announcement back. A file that stays is not believed once the lock is gone.
     pub(crate) fn withdraw(&self, _lock: &Lock) {
-        if let Err(error) = std::fs::remove_file(self.0.join("server.json")) {
+        if let Err(error) = std::fs::remove_file(self.0.join("server.json"))
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(%error, "cannot remove server.json");
         }
     }

@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod config;
 mod context;
+mod continuity;
 mod descriptors;
 mod embedded;
 mod exit;

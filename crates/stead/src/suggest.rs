@@ -12,7 +12,7 @@ const MOST_NAMES: u32 = 500;
 
 /// Adds the name that was probably meant to a failure about a name that does not exist.
 pub(crate) fn meant(context: &Context, failure: Failure) -> Failure {
-    let told = match (failure.parameters.resource, &failure.parameters.id) {
+    let told = match (failure.parameters().resource, &failure.parameters().id) {
         (Some(resource), Some(wrong)) => similar_name(context, resource, wrong),
         _ => None,
     };

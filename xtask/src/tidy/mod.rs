@@ -3,6 +3,7 @@
 //! A rule returns findings, sentences that begin with the path; an empty list is a pass. Rules only read what they are given, so
 //! their tests make up trees and show that each rule can fail.
 
+mod changelog;
 mod documents;
 mod leftovers;
 mod manifests;
@@ -32,6 +33,7 @@ const RULES: &[Rule] = &[
     Rule { name: "paths named in documents exist", check: documents::paths },
     Rule { name: "every crate is on the map", check: documents::crates_named },
     Rule { name: "document lengths", check: documents::lengths },
+    Rule { name: "the changelog says each thing once", check: changelog::check },
     Rule { name: "nothing left open", check: leftovers::check },
     Rule { name: "one test binary per crate", check: test_layout::check },
     Rule { name: "unsafe only where it has a home", check: unsafe_code::check },

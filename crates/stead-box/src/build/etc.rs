@@ -1,6 +1,7 @@
 //! `/etc`: who the agent is, and the few files without which programs do not find their way.
 
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, statat};
@@ -8,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, statat};
 use super::root::{self, Piece, What};
 use super::tree;
 use crate::error::Refused;
-use crate::spec::{AGENT_ID, BoxSpec, HOME};
+use crate::spec::{AGENT_ID, HOME};
 
 /// Of the host, each because programs break without it and it holds no secret.
 const SHOWN: &[&str] = &[
@@ -56,15 +57,15 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn pieces(spec: &BoxSpec) -> Result<Vec<Piece>, Refused> {
+/// The entries of `/etc`, from the root directory of the base image or from the host.
+pub(super) fn pieces(base: Option<&OwnedFd>) -> Result<Vec<Piece>, Refused> {
     let texts = texts();
-    let mut pieces = match &spec.base {
+    let mut pieces = match base {
         None => of_host()?,
         Some(base) => {
-            let base = tree::open_directory(CWD, base)?;
-            if statat(&base, "etc", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            if statat(base, "etc", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                 // A link in the place of /etc is refused here: it is opened without following.
-                let etc = tree::open_directory(&base, "etc")?;
+                let etc = tree::open_directory(base, "etc")?;
                 root::entries(&etc, Path::new("etc"), &|name| !texts.iter().any(|(ours, _)| *ours == name))?
             } else {
                 Vec::new()

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,13 +15,17 @@ use crate::spec::Limits;
 
 /// An image without a limit would be one without a size.
 const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
-/// Below this a journal would take a good part of the volume.
-const JOURNAL_FROM_BYTES: u64 = 64 << 20;
-/// Features of an image without a journal. Group descriptors with checksums also count the inodes that were never used, and
-/// an fsync does not write them: after a power loss e2fsck would take synced files for unused inodes and remove them.
-const WITHOUT_JOURNAL: &str = "^resize_inode,^has_journal,^uninit_bg,^metadata_csum";
+/// The size of a volume's journal. Without a journal, a repair after a power loss can undo synced changes.
+const JOURNAL_BYTES: u64 = 4 << 20;
+/// From this limit on, the journal is part of the limit. A smaller volume would lose a good part of its room to the
+/// journal, so its image is larger than the limit by the journal.
+const JOURNAL_WITHIN_FROM: u64 = 64 << 20;
+/// `mkfs.ext4` makes no journal in a smaller image.
+const LEAST_IMAGE_BYTES: u64 = 9 << 20;
+/// The file system takes this much of the smallest image for itself.
+const LEAST_OVERHEAD_BYTES: u64 = 640 << 10;
 
-/// The size of a volume's image.
+/// Returns how many bytes a volume has room for.
 pub(super) fn bytes(limits: &Limits) -> u64 {
     limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES)
 }
@@ -57,52 +61,16 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
-/// Repairs an image that has no journal and was mounted when the host lost power.
-///
-/// The kernel mounts such an image unrepaired, with block maps that may not fit the synced files.
-/// An image with a journal needs no repair: the kernel replays the journal when it mounts the
-/// image. The caller holds the image's lock, and no device is bound to the image.
-pub(super) fn repair(path: &Path) -> Result<(), Refused> {
-    let state = MountState::read(path).or_refuse(Primitive::Volume, || "cannot read the volume's image".to_owned())?;
-    if state != MountState::Unclean {
-        return Ok(());
+/// Returns the size of an image for a limit, and the percentage of it that only the builder may use.
+fn shape(limit: u64) -> (u64, u64) {
+    if limit >= JOURNAL_WITHIN_FROM {
+        return (limit, 0);
     }
-    let mut check = Command::new("e2fsck");
-    check.args(["-f", "-y"]).arg(path);
-    check.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = with_system_path(check)
-        .output()
-        .or_refuse(Primitive::Volume, || "cannot run e2fsck, which the volume needs after a power loss".to_owned())?;
-    // 1 says that errors were found and corrected.
-    match output.status.code() {
-        Some(0 | 1) => Ok(()),
-        _ => {
-            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(Refused { primitive: Primitive::Volume, doing: "e2fsck failed".to_owned(), reason })
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MountState {
-    /// It was unmounted, or it has a journal.
-    Consistent,
-    Unclean,
-}
-
-impl MountState {
-    /// The superblock is at byte 1024. At 0x3A is the state, whose first bit says that the image was
-    /// unmounted. At 0x5C are the compatible features, of which 4 says that it has a journal.
-    fn read(path: &Path) -> io::Result<Self> {
-        let field = |offset: u64| {
-            let mut bytes = [0; 2];
-            File::open(path)?.read_exact_at(&mut bytes, 1024 + offset)?;
-            io::Result::Ok(u16::from_le_bytes(bytes))
-        };
-        let unmounted = field(0x3A)? & 1 != 0;
-        let has_journal = field(0x5C)? & 4 != 0;
-        Ok(if unmounted || has_journal { Self::Consistent } else { Self::Unclean })
-    }
+    let image = (limit + JOURNAL_BYTES).max(LEAST_IMAGE_BYTES);
+    let beyond = image.saturating_sub(limit + JOURNAL_BYTES + LEAST_OVERHEAD_BYTES);
+    // A larger image has nothing beyond the limit but the journal.
+    let percent = if image == LEAST_IMAGE_BYTES { beyond * 100 / image } else { 0 };
+    (image, percent)
 }
 
 /// Debian keeps the tools of ext4 where an ordinary PATH does not look.
@@ -114,7 +82,7 @@ fn with_system_path(mut tool: Command) -> Command {
 
 fn template(directory: &Path, bytes: u64, inodes: Option<u64>) -> Result<PathBuf, Refused> {
     let inodes_text = inodes.map_or_else(|| "usual".to_owned(), |inodes| inodes.to_string());
-    let path = directory.join(format!("ext4-{bytes}-{inodes_text}-v2.img"));
+    let path = directory.join(format!("ext4-{bytes}-{inodes_text}-v3.img"));
     if !path.exists() {
         let refused = || "cannot keep an image to copy".to_owned();
         DirBuilder::new().recursive(true).mode(0o700).create(directory).or_refuse(Primitive::Volume, refused)?;
@@ -157,13 +125,12 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 fn format(path: &Path, bytes: u64, inodes: Option<u64>) -> Result<(), Refused> {
     let refused = || "cannot make the volume's image".to_owned();
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|file| file.set_len(bytes)).or_refuse(Primitive::Volume, refused)?;
+    let (image_bytes, kept_back) = shape(bytes);
+    file.and_then(|file| file.set_len(image_bytes)).or_refuse(Primitive::Volume, refused)?;
     let mut mkfs = Command::new("mkfs.ext4");
-    mkfs.args(["-q", "-F", "-m", "0", "-b", "4096", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]);
-    mkfs.args(["-O", if bytes < JOURNAL_FROM_BYTES { WITHOUT_JOURNAL } else { "^resize_inode" }]);
-    if bytes >= JOURNAL_FROM_BYTES {
-        mkfs.args(["-J", "size=4"]);
-    }
+    mkfs.args(["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]);
+    mkfs.args(["-O", "^resize_inode", "-m", &kept_back.to_string()]);
+    mkfs.args(["-J", &format!("size={}", JOURNAL_BYTES >> 20)]);
     if let Some(inodes) = inodes {
         // The file system, the volume's directories and its reserve have their own.
         mkfs.args(["-N", &(inodes + 18 + reserve::INODES).to_string()]);
@@ -177,4 +144,30 @@ fn format(path: &Path, bytes: u64, inodes: Option<u64>) -> Result<(), Refused> {
     }
     let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(Refused { primitive: Primitive::Volume, doing: "mkfs.ext4 failed".to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_volume_has_a_journal_and_no_more_room_than_its_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        for megabytes in [1, 2, 4, 5, 6, 16, 63, 64] {
+            let (path, limit) = (folder.path().join(format!("{megabytes}.img")), megabytes << 20);
+            format(&path, limit, None).unwrap();
+            let mut dump = Command::new("dumpe2fs");
+            dump.arg("-h").arg(&path);
+            let said = with_system_path(dump).output().unwrap();
+            let said = String::from_utf8(said.stdout).unwrap();
+            let blocks = |name: &str| -> u64 {
+                let line = said.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                line.trim().parse().unwrap()
+            };
+            assert!(said.contains("has_journal"), "{megabytes}: {said}");
+            let room = (blocks("Free blocks:") - blocks("Reserved block count:")) * 4096;
+            assert!(room <= limit + (128 << 10), "{megabytes} MiB have room for {room} bytes");
+            assert!(room >= limit / 2, "{megabytes} MiB have room for {room} bytes");
+        }
+    }
 }

@@ -59,7 +59,9 @@ pub(super) fn make_mounts_private() -> Result<(), Refused> {
 /// Puts everything together below [`STAGING`].
 pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) -> Result<Assembled, Refused> {
     // All sources first: the staging directory may cover some of them.
-    let mut pieces = match &spec.base {
+    // Opened once: what is at the path may have become something else when it is opened again.
+    let base = spec.base.as_deref().map(tree::open_linkless).transpose()?;
+    let mut pieces = match &base {
         None => {
             let system = |name: &OsStr| SYSTEM.iter().any(|system| *system == name);
             let mut pieces = entries(&tree::open_directory(CWD, "/")?, Path::new(""), &system)?;
@@ -67,12 +69,9 @@ pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut He
             pieces.push(Piece { path: "var/tmp".into(), what: What::Link("/tmp".into()) });
             pieces
         }
-        Some(base) => {
-            let base = tree::open_linkless(base)?;
-            entries(&base, Path::new(""), &|name| !OURS.iter().any(|ours| *ours == name))?
-        }
+        Some(base) => entries(base, Path::new(""), &|name| !OURS.iter().any(|ours| *ours == name))?,
     };
-    pieces.extend(etc::pieces(spec)?);
+    pieces.extend(etc::pieces(base.as_ref())?);
     pieces.extend(devices::pieces()?);
     let volume = volume::make(spec, ready, held)?;
     let sources = layers::open(spec)?;

@@ -187,9 +187,6 @@ fn mount_image(volume_directory: &Path) -> Result<OwnedFd, Refused> {
     // Opened for the lock alone: the device keeps the other one open, and with it would keep the lock.
     let lock = open()?;
     flock(&lock, FlockOperation::LockExclusive).or_refuse(Primitive::Volume, refused)?;
-    if !loop_device::is_attached(volume_directory, &lock) {
-        image::repair(&path)?;
-    }
     let device = loop_device::attach_once(volume_directory, &open()?)
         .or_refuse(Primitive::Volume, || "cannot get a loop device".to_owned())?;
     let source = device.path.to_string_lossy();

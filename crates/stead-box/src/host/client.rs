@@ -271,6 +271,11 @@ impl Connection {
         self.receive(patience)
     }
 
+    /// A second handle on the connection. Shutting it down ends the request that a thread waits for.
+    pub fn handle(&self) -> io::Result<UnixStream> {
+        self.stream.try_clone()
+    }
+
     /// The greeted stream itself, for who speaks the protocol on it another way.
     pub fn into_stream(self) -> UnixStream {
         self.stream

@@ -13,7 +13,7 @@ use crate::record::OwnerRecord;
 use crate::sys::loop_device;
 
 /// The kernel takes mounts and devices down behind the last process; not this long.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Removes everything that belongs to the box of this directory, or a volume of no box. Removing what is not there is `Ok`; so is removing twice, or after a
 /// crash at any point. Give back its uid range afterwards.
@@ -47,7 +47,7 @@ pub(crate) fn end_recorded(directory: &Path, record: &OwnerRecord) -> Result<(),
 }
 
 /// The image's device is freed by the kernel with the box's last mount; removing the image before that would keep its space taken.
-fn wait_for_device(directory: &Path, deadline: Instant) -> Result<(), BoxError> {
+pub(super) fn wait_for_device(directory: &Path, deadline: Instant) -> Result<(), BoxError> {
     let Some(device) = loop_device::hint(directory) else { return Ok(()) };
     let backing = PathBuf::from(format!("/sys/block/loop{device}/loop/backing_file"));
     let image = directory.join("volume.img");

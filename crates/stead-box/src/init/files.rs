@@ -23,9 +23,6 @@ use super::job::failed;
 use super::put_all::put_all;
 use crate::protocol::{Answer, FileAsk, FileStat, IfMissing, IfThere, PatchText};
 
-/// Bytes of files, holes counted, in a tree that the server copies.
-const MOST_COPIED: u64 = 64 << 30;
-
 /// Why it was not done: a stable code and a sentence.
 pub(super) struct Undone {
     pub(super) code: &'static str,
@@ -85,12 +82,8 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         FileAsk::Open { path, most_bytes } => open(files, &existing(path)?, lent()?, *most_bytes),
         FileAsk::Export { path, most_bytes } => {
             limit_writes(*most_bytes)?;
-            let (out, path) = (lent()?, existing(path)?);
-            if out.metadata()?.is_file() {
-                refuse_vast(files, &path)?;
-            }
-            let mut out = io::BufWriter::with_capacity(256 << 10, out);
-            archive::export_tar(files, &path, &mut out)?;
+            let mut out = io::BufWriter::with_capacity(256 << 10, lent()?);
+            archive::export_tar(files, &existing(path)?, &mut out)?;
             out.flush()?;
             Ok(done)
         }
@@ -142,18 +135,6 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
         FileAsk::StampWritten => stamp_of(&upper(compared)?),
         FileAsk::Touched { most } => touched(compared, *most),
     }
-}
-
-/// Refuses a tree that would take the server hours to write and hash again, all of it holes.
-fn refuse_vast(files: &DiskFs, path: &WorkspacePath) -> Result<(), Undone> {
-    let mut bytes = 0u64;
-    files.walk(path, &mut |walked| {
-        if walked.kind == Kind::File {
-            bytes = bytes.saturating_add(files.stat_entry(&walked.path).map_or(0, |stat| stat.size));
-        }
-        ControlFlow::Continue(Walk::IfReadable)
-    })?;
-    if bytes > MOST_COPIED { Err(Undone { code: "too_large", message: bytes.to_string() }) } else { Ok(()) }
 }
 
 /// Makes many changes and waits for the disk once. After a power loss before the answer any part of
@@ -250,9 +231,9 @@ fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) ->
 }
 
 fn put(files: &mut DiskFs, path: &WorkspacePath, mut content: File, there: IfThere, parents: IfMissing) -> Answered {
-    let existed = match files.hash(path) {
-        Ok(hash) if there == IfThere::Refuse => {
-            return Err(Undone { code: "present", message: hash.to_string() });
+    let existed = match files.stat(path) {
+        Ok(_) if there == IfThere::Refuse => {
+            return Err(Undone { code: "present", message: files.hash(path)?.to_string() });
         }
         Ok(_) => true,
         Err(FsError::NotFound { .. }) => false,

@@ -83,11 +83,6 @@ pub(crate) fn attach_once(directory: &Path, image: &File) -> io::Result<LoopDevi
     Ok(device)
 }
 
-/// Returns true if the image in this directory is bound to a loop device.
-pub(crate) fn is_attached(directory: &Path, image: &File) -> bool {
-    hint(directory).and_then(|number| bound(number, image)).is_some()
-}
-
 /// The device of this number, if it is bound to this file. While it is held open it stays so.
 fn bound(number: u32, image: &File) -> Option<LoopDevice> {
     let path = PathBuf::from(format!("/dev/loop{number}"));

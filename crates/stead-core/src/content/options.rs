@@ -129,7 +129,7 @@ impl Options {
     /// Takes the options out of a body that has others beside them.
     pub fn take(fields: &mut Fields<'_, '_>) -> Self {
         let options = Self {
-            max_tokens: fields.optional("max_tokens"),
+            max_tokens: fields.positive("max_tokens"),
             temperature: fields.optional("temperature"),
             top_p: fields.optional("top_p"),
             stop: fields
@@ -139,9 +139,6 @@ impl Options {
             tool_choice: fields.optional("tool_choice"),
             response_format: fields.optional("response_format"),
         };
-        if options.max_tokens == Some(0) {
-            fields.fail("max_tokens", "must be 1 or more");
-        }
         if options.temperature.as_ref().is_some_and(|given| given.value() > 2.0) {
             fields.fail("temperature", "must be between 0 and 2");
         }

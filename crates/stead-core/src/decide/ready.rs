@@ -6,10 +6,10 @@
 use super::warning;
 use crate::box_facts::Allowances;
 use crate::config::ProviderName;
-use crate::event::Event;
+use crate::event::{Event, Failure};
 use crate::rewind::Point;
-use crate::session::{Session, Status, Workspace};
-use crate::spec::{WorkspaceSpec, unenforced};
+use crate::session::{Session, Status, Warning, Workspace};
+use crate::spec::WorkspaceSpec;
 
 /// The code of the warning that the fallback provider made the workspace.
 pub const PROVIDER_FALLBACK: &str = "provider_fallback";
@@ -22,12 +22,14 @@ pub(super) fn ready(
     workspace: &Workspace,
     spec: &WorkspaceSpec,
     point: Option<Point>,
+    warnings: &[Failure],
 ) -> Vec<Event> {
     let (Status::Provisioning, Some(provider)) = (session.status, workspace.provider) else { return Vec::new() };
     let mut events: Vec<Event> = fell_back(workspace, provider).into_iter().collect();
     events.extend(not_enforced(workspace, spec, provider));
     events.extend(shared_allowances(workspace));
     events.extend(left_out(workspace, spec));
+    events.extend(warnings.iter().map(|left| warning(&left.code, left.message.clone())));
     events.push(Event::WorkspaceReady { attempt: workspace.attempt, provider, point });
     events.push(Event::SessionActivated { degraded: false });
     events
@@ -42,10 +44,8 @@ fn fell_back(workspace: &Workspace, provider: ProviderName) -> Option<Event> {
 }
 
 fn not_enforced(workspace: &Workspace, spec: &WorkspaceSpec, provider: ProviderName) -> Option<Event> {
-    let missing = unenforced(&spec.limits, &workspace.enforced_limits);
-    let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
-    let message = || format!("provider '{provider}' does not enforce: {names}");
-    (!missing.is_empty()).then(|| warning("limit_not_enforced", message()))
+    let Warning { code, message } = spec.not_enforced(provider, &workspace.enforced_limits)?;
+    Some(warning(&code, message))
 }
 
 fn shared_allowances(workspace: &Workspace) -> Option<Event> {

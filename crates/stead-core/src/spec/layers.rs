@@ -53,7 +53,14 @@ pub(super) fn repository_notices(inputs: &PlanInputs<'_>, used: Option<&Reposito
                        repository: the workspace starts empty";
         warning("no_repository", message.to_owned())
     });
-    unused.chain(missing).collect()
+    let context = &inputs.task.context;
+    let names_part = context.branch.is_some() || context.pull_request_number.is_some() || context.base_branch.is_some();
+    let partly = (missing.is_none() && names_part && used.is_none() && named.iter().all(|(_, unused)| !unused)).then(|| {
+        let message = "the task names a branch or a pull request, and neither the task, the agent type nor the project \
+                       names a repository";
+        warning("no_repository", message.to_owned())
+    });
+    unused.chain(missing).chain(partly).collect()
 }
 
 fn why_unused(inputs: &PlanInputs<'_>) -> String {

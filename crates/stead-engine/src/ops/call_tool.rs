@@ -91,8 +91,8 @@ pub(super) async fn perform(
     };
     pause("tool.perform").await;
     let started = Instant::now();
-    let order =
-        ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator: engine.settings().evaluator.clone() };
+    let evaluator = engine.settings().evaluator.for_owner(&session.id().to_string());
+    let order = ToolOrder { call, tool, arguments, limits, now: intent.at, evaluator };
     let workspace = session.workspace();
     let called = guard(async {
         pause("tool.call").await;

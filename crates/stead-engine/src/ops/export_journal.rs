@@ -85,6 +85,6 @@ pub async fn state_at(engine: &Engine, id: SessionId, seq: u64) -> Result<State,
     .await?;
     match state.seq == seq {
         true => Ok(state),
-        false => Err(OpError::NotFound { what: Resource::Event, id: format!("{seq} of {id}") }),
+        false => Err(OpError::NoEvent { session: id, seq, last: state.seq }),
     }
 }

@@ -6,11 +6,12 @@ use stead_core::config::ProviderName;
 use stead_core::decide::WORKSPACE_UNAVAILABLE;
 use stead_core::request::SessionRequest;
 use stead_core::session::Warning;
-use stead_core::spec::{Declared, PassedOver, SessionSpec, WorkspaceSpec, asked, specify, unenforced};
+use stead_core::spec::{Declared, PassedOver, SessionSpec, WorkspaceSpec, asked, specify};
 use stead_core::tool::ToolName;
 use stead_providers::{AllowedMount, Health, judge_host_paths};
 
 use super::{agent_type, platform, project};
+use crate::bundle;
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -63,6 +64,7 @@ pub(super) async fn resolve(
     let workspace = WorkspaceId::from_bits(clock::id_bits());
     let spec = specify(request, workspace, &declared, &engine.facts())?;
     let actions = spec.workspace.as_ref().map(|workspace| workspace.plan.actions.clone()).unwrap_or_default();
+    bundle::check_stored(engine, &actions).await?;
     let judged = tokio::task::spawn_blocking(move || judge_host_paths(&actions)).await;
     let mounts = judged.map_err(|_| OpError::ShuttingDown)??;
     Ok((spec, mounts))
@@ -83,10 +85,11 @@ async fn outlook(engine: &Engine, spec: &WorkspaceSpec, mounts: Vec<AllowedMount
     }
     let (provider, offered) = chosen.unzip();
     let held = offered.as_ref().map(|offered| offered.enforced_limits.clone()).unwrap_or_default();
+    let held = spec.holding(held);
     let enforced = asked(&spec.limits).into_iter().filter(|kind| held.contains(kind)).collect();
     let has = |tool: &ToolName| offered.as_ref().is_some_and(|offered| offered.tools.contains(tool));
     let mut warnings = spec.notices.clone();
-    warnings.extend(provider.map_or_else(|| Some(unavailable(spec)), |name| not_enforced(spec, name, &held)));
+    warnings.extend(provider.map_or_else(|| Some(unavailable(spec)), |name| spec.not_enforced(name, &held)));
     Outlook { provider, passed_over, enforced, tools: spec.tools.iter().filter(has).collect(), mounts, warnings }
 }
 
@@ -94,11 +97,4 @@ fn unavailable(spec: &WorkspaceSpec) -> Warning {
     let outcome = if spec.require_workspace { "would fail" } else { "would start degraded, without a workspace" };
     let message = format!("no provider can make the workspace now: the session {outcome}");
     Warning { code: WORKSPACE_UNAVAILABLE.to_owned(), message }
-}
-
-fn not_enforced(spec: &WorkspaceSpec, provider: ProviderName, held: &[LimitKind]) -> Option<Warning> {
-    let missing = unenforced(&spec.limits, held);
-    let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
-    let message = format!("provider '{provider}' does not enforce: {names}");
-    (!missing.is_empty()).then(|| Warning { code: "limit_not_enforced".to_owned(), message })
 }

@@ -22,6 +22,12 @@ pub enum ArchiveError {
     Trailing,
     #[error("entry {name:?} has a name that leads out of the workspace or is no path")]
     Name { name: String },
+    #[error("entry {name:?} is deeper than {limit} directories")]
+    TooDeep { name: String, limit: usize },
+    #[error("entry {name:?} has a path of more than {limit} bytes")]
+    LongPath { name: String, limit: usize },
+    #[error("entry {name:?} has a name of more than {limit} bytes")]
+    LongName { name: String, limit: usize },
     #[error("entry {path} is there twice")]
     Duplicate { path: WorkspacePath },
     #[error("entry {path} contradicts another entry: one of them is no directory")]
@@ -53,7 +59,12 @@ impl ArchiveError {
             Self::Name { .. } | Self::LinkOutside { .. } => "archive_escapes",
             Self::Duplicate { .. } | Self::Conflict { .. } => "archive_conflict",
             Self::Special { .. } | Self::Encrypted { .. } => "archive_unsupported",
-            Self::TooMany { .. } | Self::TooLarge { .. } | Self::Ratio { .. } => "archive_too_large",
+            Self::TooMany { .. }
+            | Self::TooLarge { .. }
+            | Self::Ratio { .. }
+            | Self::TooDeep { .. }
+            | Self::LongPath { .. }
+            | Self::LongName { .. } => "archive_too_large",
             Self::Fs(source) => source.code(),
             Self::Io(_) => "io",
         }

@@ -14,14 +14,15 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::meter::Meter;
-use super::{ArchiveEntry, ArchiveError, ArchiveFormat, ArchiveLimits, Body, tape};
+use super::{ArchiveEntry, ArchiveError, ArchiveFormat, ArchiveLimits, Body, LinkTargets, tape};
 use crate::digest::Digest;
 use crate::disk::DiskFs;
 use merge::{Listed, Tree, What};
 use section::Section;
 
 /// How large an image may get, by default.
-pub const LIMITS: ArchiveLimits = ArchiveLimits { entries: 1_000_000, total_bytes: 32 << 30, ratio: 200 };
+pub const LIMITS: ArchiveLimits =
+    ArchiveLimits { entries: 1_000_000, total_bytes: 32 << 30, ratio: 200, link_targets: LinkTargets::Inside };
 
 /// An archive that is an image, as far as its names and its digests tell.
 pub struct Image {

@@ -8,6 +8,18 @@ pub struct ArchiveLimits {
     pub total_bytes: u64,
     /// How many times the archive's own size its files may have, once they are [`Self::RATIO_FREE`].
     pub ratio: u64,
+    pub link_targets: LinkTargets,
+}
+
+/// The rule for targets of an archive's symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkTargets {
+    /// A target leads to a place in the archive's own tree.
+    #[default]
+    Inside,
+    /// The target also has no `..` after a name. Such a target leads elsewhere once the name becomes a
+    /// link, which a second archive unpacked into the same directory could bring.
+    AlwaysInside,
 }
 
 impl ArchiveLimits {
@@ -17,6 +29,6 @@ impl ArchiveLimits {
 
 impl Default for ArchiveLimits {
     fn default() -> Self {
-        Self { entries: 200_000, total_bytes: 4 << 30, ratio: 200 }
+        Self { entries: 200_000, total_bytes: 4 << 30, ratio: 200, link_targets: LinkTargets::Inside }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{ArchiveEntry, ArchiveError, Body};
+use super::{ArchiveEntry, ArchiveError, Body, LinkTargets};
 use crate::error::FsError;
+use crate::patch::climbs_from_a_name;
 use crate::path::WorkspacePath;
 use crate::resolve::{LastLink, Step, resolve};
 
@@ -22,12 +23,16 @@ struct Known {
     target: Vec<u8>,
 }
 
-#[derive(Default)]
 pub(super) struct Manifest {
     known: HashMap<WorkspacePath, Known>,
+    targets: LinkTargets,
 }
 
 impl Manifest {
+    pub(super) fn new(targets: LinkTargets) -> Self {
+        Self { known: HashMap::new(), targets }
+    }
+
     /// Takes note of an entry; one that repeats or contradicts an earlier one is refused.
     pub(super) fn add(&mut self, entry: &ArchiveEntry<'_>, size: u64) -> Result<(), ArchiveError> {
         self.imply_parents(&entry.path)?;
@@ -39,6 +44,9 @@ impl Manifest {
             Body::Special => return Err(ArchiveError::Special { name: entry.path.to_string() }),
             Body::Symlink { target } => {
                 check_target(&entry.path, target)?;
+                if self.targets == LinkTargets::AlwaysInside && climbs_from_a_name(target) {
+                    return Err(ArchiveError::link(&entry.path, target));
+                }
                 (Seen::Link, target.clone())
             }
         };

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::Read;
 
-use super::{ArchiveError, ArchiveLimits};
+use super::{ArchiveError, ArchiveLimits, LinkTargets};
 
 pub(super) struct Meter {
     limits: ArchiveLimits,
@@ -18,6 +18,10 @@ impl Meter {
         let by_ratio = packed.saturating_mul(limits.ratio).max(ArchiveLimits::RATIO_FREE);
         let most = limits.total_bytes.min(by_ratio);
         Self { limits: limits.clone(), most, bytes: Cell::new(0), entries: Cell::new(0) }
+    }
+
+    pub(super) fn link_targets(&self) -> LinkTargets {
+        self.limits.link_targets
     }
 
     pub(super) fn left(&self) -> u64 {

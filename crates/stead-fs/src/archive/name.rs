@@ -1,7 +1,7 @@
 //! Names as archives write them.
 
 use super::ArchiveError;
-use crate::path::WorkspacePath;
+use crate::path::{NAME_MAX, WorkspacePath};
 
 /// Within what every backend and every kernel takes.
 const MAX_BYTES: usize = 4_000;
@@ -10,13 +10,19 @@ const MAX_DEPTH: usize = 100;
 /// The path of an entry; `None` is the archive's own root (`./`). Absolute names and `..` are refused, not repaired.
 pub(super) fn entry_path(name: &[u8]) -> Result<Option<WorkspacePath>, ArchiveError> {
     let refused = || ArchiveError::Name { name: shown(name) };
-    if name.is_empty() || name.first() == Some(&b'/') || name.len() > MAX_BYTES {
+    if name.is_empty() || name.first() == Some(&b'/') {
         return Err(refused());
+    }
+    if name.len() > MAX_BYTES {
+        return Err(ArchiveError::LongPath { name: shown(name), limit: MAX_BYTES });
     }
     let segments = name.split(|byte| *byte == b'/').filter(|segment| !matches!(*segment, b"" | b"."));
     let path = WorkspacePath::from_segments(segments).map_err(|_| refused())?;
-    if path.depth() > MAX_DEPTH || path.segments().any(|segment| segment.len() > 255) {
-        return Err(refused());
+    if path.depth() > MAX_DEPTH {
+        return Err(ArchiveError::TooDeep { name: shown(name), limit: MAX_DEPTH });
+    }
+    if path.check_storable().is_err() {
+        return Err(ArchiveError::LongName { name: shown(name), limit: NAME_MAX });
     }
     Ok((!path.is_root()).then_some(path))
 }

@@ -155,8 +155,8 @@ impl Expansion {
         if self.at < self.map.size { Part::Hole(self.map.size - self.at) } else { Part::End }
     }
 
-    pub(super) fn advance(&mut self, bytes: usize) {
-        self.at += bytes as u64;
+    pub(super) fn advance(&mut self, bytes: u64) {
+        self.at += bytes;
     }
 }
 

@@ -11,6 +11,7 @@ use tar::{EntryType, Header};
 use super::ArchiveError;
 use super::extensions::{Extensions, ambiguous, check_global};
 use super::sparse::{Expansion, Part, SparseMap, zeros};
+use crate::filesystem::Parts;
 
 const BLOCK: u64 = 512;
 /// Bytes of one extended header: it is held in memory.
@@ -196,9 +197,25 @@ impl<R: Read> Read for TarReader<R> {
             Part::Data(length) => self.stored(buffer, length)?,
         };
         if let Some(expansion) = &mut self.expansion {
-            expansion.advance(count);
+            expansion.advance(count as u64);
         }
         Ok(count)
+    }
+}
+
+impl<R: Read> Parts for TarReader<R> {
+    fn next_part(&mut self, buffer: &mut [u8]) -> io::Result<crate::filesystem::Part> {
+        use crate::filesystem::Part as Next;
+        if let Some(expansion) = &mut self.expansion
+            && let Part::Hole(length) = expansion.part()
+        {
+            expansion.advance(length);
+            return Ok(Next::Hole(length));
+        }
+        Ok(match self.read(buffer)? {
+            0 => Next::End,
+            count => Next::Data(count),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::FsError;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::path::WorkspacePath;
 
-/// Unpacks the tar of a workspace. Unlike [`super::unpack`] it does not check link targets, because
+/// Unpacks the tar of a workspace. Holes stay holes. Unlike [`super::unpack`] it does not check link targets, because
 /// readers of the tree follow no link out of it. After an error the entries made so far stay, so
 /// unpack into a tree that can be discarded.
 pub fn unpack_tree<R: Read + Seek>(mut tar: R, files: &mut dyn Filesystem) -> Result<(), ArchiveError> {
@@ -23,9 +23,7 @@ pub fn unpack_tree<R: Read + Seek>(mut tar: R, files: &mut dyn Filesystem) -> Re
             EntryType::Directory => files.mkdir(&path, 0)?,
             EntryType::Symlink => files.symlink(&path, &member.link, 0)?,
             EntryType::Regular => {
-                let mut writer = files.open_write(&path, WriteMode::Create, 0)?;
-                io::copy(&mut members, &mut writer)?;
-                writer.finish()?;
+                files.write_parts(&path, &mut members, WriteMode::Create, 0)?;
                 if member.mode & 0o100 != 0 {
                     files.set_permission(&path, Permission::Executable, 0)?;
                 }

@@ -10,7 +10,7 @@ use super::{DiskFs, errno};
 use crate::digest::{Digest, Hasher};
 use crate::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
-use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Snapshot, Walk, Walked, WriteMode};
+use crate::filesystem::{Content, FileWriter, Filesystem, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 use crate::tree_hash;
@@ -106,6 +106,18 @@ impl Filesystem for DiskFs {
         _at_millis: i64,
     ) -> Result<Box<dyn FileWriter + 'a>, FsError> {
         Ok(Box::new(self.begin_write(path, mode)?))
+    }
+
+    fn write_parts(
+        &mut self,
+        path: &WorkspacePath,
+        parts: &mut dyn Parts,
+        mode: WriteMode,
+        _at_millis: i64,
+    ) -> Result<(), FsError> {
+        let mut writer = self.begin_write(path, mode)?;
+        writer.write_parts(parts)?;
+        writer.commit().map(drop)
     }
 
     fn mkdir(&mut self, path: &WorkspacePath, _at_millis: i64) -> Result<(), FsError> {

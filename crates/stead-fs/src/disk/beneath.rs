@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
@@ -14,8 +15,11 @@ use crate::path::WorkspacePath;
 
 /// What the kernel takes in one piece (`PATH_MAX` is 4096 with the final NUL).
 const PIECE: usize = 4_000;
-/// How often a resolution that raced with a rename is asked again.
+/// The number of attempts for a resolution that raced with a rename.
 const RETRIES: usize = 16;
+/// An open waits this long for the holder of a lease. The kernel ends a lease after 45 s, unless the host says otherwise.
+const LEASE_WAIT: Duration = Duration::from_secs(50);
+const LEASE_LOOK: Duration = Duration::from_millis(20);
 
 /// Beneath, through no link and no `/proc/…/fd` link.
 const CONFINED: ResolveFlags =
@@ -98,19 +102,37 @@ fn is_link(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
 pub(super) fn open_at(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = if path.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(path) };
     let flags = flags | OFlags::CLOEXEC;
-    for _ in 0..RETRIES {
-        match openat2(directory, path, flags, Mode::empty(), CONFINED) {
+    again(|| match openat2(directory, path, flags, Mode::empty(), CONFINED) {
+        Err(Errno::NOSYS) => descend(directory, path.as_bytes(), flags),
+        opened => opened,
+    })
+}
+
+/// Opens until it succeeds or fails for good. A file that another process has a lease on is refused with `AGAIN` as long as
+/// the lease lasts, because opens here do not block.
+fn again(mut open: impl FnMut() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+    let mut tries = 0;
+    let mut deadline = None;
+    loop {
+        match open() {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS) => return descend(directory, path.as_bytes(), flags),
             opened => return opened,
         }
+        tries += 1;
+        if tries < RETRIES {
+            continue;
+        }
+        if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + LEASE_WAIT) {
+            return Err(Errno::AGAIN);
+        }
+        std::thread::sleep(LEASE_LOOK);
     }
-    Err(Errno::AGAIN)
 }
 
 /// Opens again, for use, what was opened with `O_PATH`: the same inode, whatever its name leads to by now.
 pub(super) fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
-    openat(CWD, proc_path(fd), flags | OFlags::CLOEXEC, Mode::empty())
+    let path = proc_path(fd);
+    again(|| openat(CWD, path.as_str(), flags | OFlags::CLOEXEC, Mode::empty()))
 }
 
 /// The name of a descriptor, for calls that take only names.

@@ -43,6 +43,7 @@ impl Drop for Made {
 impl DiskFs {
     /// Opens a directory at a link-free path, making it and its parents where they are missing.
     pub(super) fn open_made(&self, path: &WorkspacePath) -> Result<(OwnedFd, Made), FsError> {
+        self.stop.check()?;
         let mut made = Made { directories: Vec::new() };
         let mut missing: Vec<&[u8]> = Vec::new();
         let mut existing = path.clone();

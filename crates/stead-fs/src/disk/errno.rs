@@ -3,10 +3,7 @@
 use rustix::io::Errno;
 
 use crate::error::FsError;
-use crate::path::{PathError, WorkspacePath};
-
-/// Names longer than this are no names on any Linux filesystem.
-const NAME_MAX: usize = 255;
+use crate::path::{NAME_MAX, PathError, WorkspacePath};
 
 pub(super) fn error(action: &'static str, path: &WorkspacePath, errno: Errno) -> FsError {
     let path = path.clone();
@@ -19,7 +16,7 @@ pub(super) fn error(action: &'static str, path: &WorkspacePath, errno: Errno) ->
         // Only a resolution that left the root crosses anything here.
         Errno::XDEV => FsError::Escapes { path },
         Errno::LOOP => FsError::LinkLoop { path },
-        Errno::NAMETOOLONG => FsError::Path(PathError::SegmentTooLong { limit: NAME_MAX }),
+        Errno::NAMETOOLONG => FsError::Path(PathError::NameTooLong { limit: NAME_MAX }),
         Errno::ACCESS | Errno::PERM => FsError::Denied { action, path },
         Errno::ROFS => FsError::ReadOnly { action, path },
         Errno::NOSPC | Errno::DQUOT => FsError::NoSpace { action, path },

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::error::FsError;
 use crate::filesystem::{Filesystem, Recursion, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
-use crate::sparse::copy_sparse;
+use crate::sparse::{FileParts, same_content};
 
 /// A state of a [`DiskFs`], kept in a directory of its own.
 #[derive(Debug, Clone)]
@@ -147,7 +147,7 @@ fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
         io::Seek::rewind(&mut file).map_err(failed)?;
         let mut writer = to.begin_write(path, WriteMode::Overwrite)?;
         if ioctl_ficlone(writer.file(), &file).is_err() {
-            copy_sparse(&mut file, size, writer.file_mut()).map_err(failed)?;
+            writer.write_parts(&mut FileParts::new(&mut file, size))?;
         }
         writer.file_mut().flush().map_err(failed)?;
         let modified = Timespec { tv_sec: source.raw.st_mtime, tv_nsec: source.raw.st_mtime_nsec as _ };
@@ -164,14 +164,5 @@ fn same_bytes(to: &DiskFs, path: &WorkspacePath, file: &mut File, size: u64) -> 
     if size != other_size {
         return Ok(false);
     }
-    let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
-    loop {
-        let count = file.read(&mut a)?;
-        if count == 0 {
-            return Ok(true);
-        }
-        if other.read_exact(&mut b[..count]).is_err() || a[..count] != b[..count] {
-            return Ok(false);
-        }
-    }
+    same_content(file, &mut other, size)
 }

@@ -124,6 +124,7 @@ impl DiskFs {
 impl Walker<'_, '_> {
     fn run(&mut self, visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>) -> Result<(), FsError> {
         while let Some(next) = self.pending.pop() {
+            self.fs.stop.check()?;
             let path = match &next.parent.path {
                 Some(parent) => parent.joined(&next.name),
                 None => self.path_of(self.asked, &next.parent, &next.name),

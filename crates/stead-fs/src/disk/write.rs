@@ -18,9 +18,10 @@ use super::{DiskFs, Durability, errno};
 use crate::digest::Hasher;
 use crate::entry::{Kind, Written};
 use crate::error::FsError;
-use crate::filesystem::{FileWriter, WriteMode};
+use crate::filesystem::{FileWriter, Part, Parts, WriteMode};
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
+use crate::stop::Stop;
 
 /// The smallest hole a file system has.
 const BLOCK: usize = 4096;
@@ -40,6 +41,7 @@ pub struct DiskWriter {
     bytes: u64,
     /// Length of the file with what was appended to.
     length: u64,
+    stop: Stop,
 }
 
 impl DiskFs {
@@ -78,6 +80,7 @@ impl DiskFs {
             hasher,
             bytes,
             length,
+            stop: self.stop.clone(),
         };
         if let (WriteMode::Append, Some(old)) = (mode, &old) {
             writer.copy_from(reopen_file(old, path)?)?;
@@ -98,6 +101,30 @@ impl DiskWriter {
             }
             self.write_all(&buffer[..count]).map_err(|source| errno::io("write", &self.path, source))?;
         }
+    }
+
+    /// Writes parts after what is there. They are not in the hash.
+    pub(super) fn write_parts(&mut self, parts: &mut dyn Parts) -> Result<(), FsError> {
+        let mut buffer = vec![0; 256 * 1024];
+        loop {
+            self.stop.check()?;
+            let part = parts.next_part(&mut buffer).map_err(|source| errno::io("copy", &self.path, source))?;
+            let written = match part {
+                Part::Data(count) if is_hole(&buffer[..count]) => self.skip(count as u64),
+                Part::Data(count) => self.file.write_all(&buffer[..count]).map(|()| self.length += count as u64),
+                Part::Hole(zeros) => self.skip(zeros),
+                Part::End => return Ok(()),
+            };
+            written.map_err(|source| errno::io("write", &self.path, source))?;
+        }
+    }
+
+    /// Leaves a hole.
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let length = self.length.checked_add(bytes).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.file.seek(io::SeekFrom::Start(length))?;
+        self.length = length;
+        Ok(())
     }
 
     /// The file behind the name it does not have yet; what is written here is not in the hash.
@@ -131,11 +158,6 @@ impl DiskWriter {
             WriteMode::Overwrite | WriteMode::Append => self.temporary.replace(&self.file, &self.directory, to),
         }
         .map_err(failed)?;
-        if self.durability == Durability::Synced {
-            // The number of names changed. On a filesystem without a journal the directory's sync does not write it, and a
-            // repair after a power loss removes a file that has no name by its own count.
-            fsync(&self.file).map_err(failed)?;
-        }
         let synced = self.durability.directory(self.directory.as_fd());
         synced.and(self.made.keep(self.durability)).map_err(|errno| errno::error("sync", &self.path, errno))?;
         let hash = std::mem::take(&mut self.hasher).finish();
@@ -151,15 +173,17 @@ fn is_hole(bytes: &[u8]) -> bool {
 impl Write for DiskWriter {
     /// Zeros become a hole, so that a sparse file stays one wherever its bytes came from.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stop.check_io()?;
         let count = if is_hole(bytes) {
-            self.file.seek_relative(bytes.len() as i64)?;
+            self.skip(bytes.len() as u64)?;
             bytes.len()
         } else {
-            self.file.write(bytes)?
+            let count = self.file.write(bytes)?;
+            self.length += count as u64;
+            count
         };
         self.hasher.update(&bytes[..count]);
         self.bytes += count as u64;
-        self.length += count as u64;
         Ok(count)
     }
 

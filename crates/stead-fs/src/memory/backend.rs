@@ -11,9 +11,12 @@ use crate::change::Change;
 use crate::digest::Digest;
 use crate::entry::{Entry, Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
-use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Snapshot, Walk, Walked, WriteMode};
+use crate::filesystem::{Content, FileWriter, Filesystem, Part, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
+
+/// Bytes of a file with holes. Memory has no holes, so the zeros take space here.
+const MOST_WITH_HOLES: u64 = 64 << 20;
 
 impl Filesystem for MemoryFs {
     fn stat(&self, path: &WorkspacePath) -> Result<Stat, FsError> {
@@ -105,6 +108,29 @@ impl Filesystem for MemoryFs {
         at_millis: i64,
     ) -> Result<Box<dyn FileWriter + 'a>, FsError> {
         Ok(Box::new(MemoryWriter { fs: self, path: path.clone(), mode, at_millis, content: Vec::new() }))
+    }
+
+    fn write_parts(
+        &mut self,
+        path: &WorkspacePath,
+        parts: &mut dyn Parts,
+        mode: WriteMode,
+        at_millis: i64,
+    ) -> Result<(), FsError> {
+        let (mut content, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+        loop {
+            let part = parts.next_part(&mut buffer);
+            match part.map_err(|source| FsError::Io { action: "copy", path: path.clone(), source })? {
+                Part::Data(count) => content.extend_from_slice(&buffer[..count]),
+                Part::Hole(zeros) => {
+                    let size = zeros.saturating_add(content.len() as u64);
+                    let length = usize::try_from(size).ok().filter(|_| size <= MOST_WITH_HOLES);
+                    let too_large = || FsError::TooLarge { path: path.clone(), size, limit: MOST_WITH_HOLES };
+                    content.resize(length.ok_or_else(too_large)?, 0);
+                }
+                Part::End => return self.write_bytes(path, content.into(), mode, at_millis).map(drop),
+            }
+        }
     }
 
     fn mkdir(&mut self, path: &WorkspacePath, at_millis: i64) -> Result<(), FsError> {

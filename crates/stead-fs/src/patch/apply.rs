@@ -15,6 +15,7 @@ use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Walk, WriteMode};
 use crate::path::WorkspacePath;
+use crate::sparse::FileParts;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
@@ -367,14 +368,12 @@ fn copy(
     mode: WriteMode,
     at_millis: i64,
 ) -> Result<(), FsError> {
-    let failed = |source| FsError::Io { action: "copy", path: from.clone(), source };
-    let content = fs.open_walked(from)?;
-    let mut writer = fs.open_write(to, mode, at_millis)?;
-    match content {
-        Content::Bytes(bytes) => writer.write_all(&bytes).map_err(failed)?,
-        Content::Stream { mut reader, .. } => std::io::copy(&mut reader, &mut writer).map(drop).map_err(failed)?,
+    match fs.open_walked(from)? {
+        Content::Bytes(bytes) => fs.write_bytes(to, bytes, mode, at_millis).map(drop),
+        Content::Stream { mut reader, size } => {
+            fs.write_parts(to, &mut FileParts::new(&mut *reader, size), mode, at_millis)
+        }
     }
-    writer.finish().map(drop)
 }
 
 fn permission(mode: Mode) -> Permission {

@@ -9,12 +9,15 @@ const MOST_LINKS: usize = 40;
 
 /// Returns true if following a link leads out of the directory: by an absolute target, by `..`, or
 /// through another link. `view` is the directory after the patch.
+///
+/// A target with `..` after a name counts as such: it stays inside only until the name becomes a link,
+/// which a later patch could make.
 pub(super) fn leads_out(path: &WorkspacePath, target: &[u8], view: &View<'_>) -> Result<bool, FsError> {
     let mut at: Vec<Vec<u8>> = path.segments().map(<[u8]>::to_vec).collect();
     at.pop();
     let mut ahead = parts(target);
     let mut followed = 0;
-    if target.starts_with(b"/") {
+    if target.starts_with(b"/") || climbs_from_a_name(target) {
         return Ok(true);
     }
     while let Some(part) = ahead.pop() {
@@ -39,6 +42,12 @@ pub(super) fn leads_out(path: &WorkspacePath, target: &[u8], view: &View<'_>) ->
         }
     }
     Ok(false)
+}
+
+/// Returns true if `..` follows a name, as in `a/../b`.
+pub(crate) fn climbs_from_a_name(target: &[u8]) -> bool {
+    let names = target.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+    names.skip_while(|part| *part == b"..").any(|part| part == b"..")
 }
 
 /// The names of a path, the last one first.

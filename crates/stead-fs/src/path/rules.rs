@@ -18,6 +18,9 @@ pub enum PathError {
     NotAscii,
     #[error("Path segments must be {limit} characters or fewer.")]
     SegmentTooLong { limit: usize },
+    /// Longer than the kernel takes.
+    #[error("Path segments must be {limit} bytes or fewer.")]
+    NameTooLong { limit: usize },
     #[error("Path depth exceeds the allowed limit ({limit} segments).")]
     TooDeep { limit: usize },
     #[error("Path must be {limit} bytes or fewer.")]

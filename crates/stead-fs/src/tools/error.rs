@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::error::FsError;
-use crate::path::PathError;
+use crate::path::{PathError, WorkspacePath};
 
 /// A refusal or failure as a value: the code is for programs, the message for the agent, the hint for its next try.
 ///
@@ -29,8 +29,8 @@ impl ToolError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    pub(super) fn missing_file() -> Self {
-        Self::new("not_found", "File does not exist in the virtual filesystem.")
+    pub(super) fn missing_file(path: &WorkspacePath) -> Self {
+        Self::new("not_found", format!("File does not exist: {path}"))
     }
 
     /// `current` is `None` when the file is gone.

@@ -65,10 +65,10 @@ pub(super) fn check_match(
     }
 }
 
-/// The seed's words for a file that cannot be read.
+/// The refusal for a file that cannot be read.
 pub(super) fn unreadable(error: FsError) -> ToolError {
     match error {
-        FsError::NotFound { .. } => ToolError::missing_file(),
+        FsError::NotFound { path } => ToolError::missing_file(&path),
         FsError::IsDirectory { .. } => {
             ToolError::new("is_directory", "Path is a directory; provide a file.").hinting("list it with ls")
         }

@@ -10,6 +10,7 @@ use crate::harness::{NOW, fill, memory, on_every_backend, path};
 
 on_every_backend!(
     every_format_unpacks_the_same,
+    names_beyond_a_limit,
     names_that_escape,
     links_that_escape,
     things_that_are_no_files,
@@ -78,7 +79,7 @@ fn zip(entries: &[(&str, u32, &[u8])]) -> Vec<u8> {
 }
 
 fn open(fs: &mut dyn Filesystem, format: ArchiveFormat, bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
-    let limits = ArchiveLimits { entries: 1_000, total_bytes: 64 << 20, ratio: 100 };
+    let limits = ArchiveLimits { entries: 1_000, total_bytes: 64 << 20, ratio: 100, ..ArchiveLimits::default() };
     unpack(&mut Cursor::new(bytes), format, None, &limits, fs, &WorkspacePath::root(), NOW)
 }
 
@@ -122,6 +123,22 @@ fn every_format_unpacks_the_same(fs: &mut dyn Filesystem) {
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     assert_eq!(ArchiveFormat::of_name("A.TGZ"), Some(ArchiveFormat::TarGz));
     assert_eq!(ArchiveFormat::of_name("a.rar"), None);
+}
+
+/// A name that is only too long or too deep is not said to lead out of the workspace.
+fn names_beyond_a_limit(fs: &mut dyn Filesystem) {
+    let (deep, wide) = ("d/".repeat(100) + "f", "x".repeat(200));
+    for (name, reason) in [
+        (deep.clone(), "deeper than 100 directories"),
+        (format!("{wide}/").repeat(20) + "f", "more than 4000 bytes"),
+        ("n".repeat(256), "a name of more than 255 bytes"),
+    ] {
+        let error = open(fs, ArchiveFormat::Zip, &zip(&[(&name, 0o100_644, b"x")])).unwrap_err();
+        assert_eq!(error.code(), "archive_too_large", "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    // The control: one directory less is accepted.
+    open(fs, ArchiveFormat::Zip, &zip(&[(deep.strip_prefix("d/").unwrap(), 0o100_644, b"x")])).unwrap();
 }
 
 fn names_that_escape(fs: &mut dyn Filesystem) {

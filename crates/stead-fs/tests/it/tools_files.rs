@@ -109,7 +109,7 @@ fn read_pages(fs: &mut dyn Filesystem) {
     assert_eq!(err(fs, Read, &json!({"path": "big", "offset": -1})).message, "offset must be non-negative.");
     assert_eq!(err(fs, Read, &json!({"path": "big", "limit": 0})).message, "limit must be a positive integer.");
     let error = err(fs, Read, &json!({"path": "nothing"}));
-    assert_eq!((error.code, error.message.as_str()), ("not_found", "File does not exist in the virtual filesystem."));
+    assert_eq!((error.code, error.message.as_str()), ("not_found", "File does not exist: nothing"));
     fs.mkdir(&path("dir"), 0).unwrap();
     assert_eq!(err(fs, Read, &json!({"path": "dir"})).code, "is_directory");
 }

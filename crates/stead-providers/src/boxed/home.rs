@@ -9,7 +9,7 @@ use stead_core::SnapshotId;
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::config::{HostMount, ProviderName};
-use stead_core::event::StepReport;
+use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
 use stead_core::rewind::{Point, Points, Touched, Unkept};
 use stead_fs::DiskFs;
@@ -101,8 +101,9 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     }
 
     /// What is there now is what [`BoxHome::compare`] compares with.
-    fn begin(&self) -> Result<(), ProviderError> {
-        Ok(tars::keep(self, tars::BASE)?)
+    fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
+        tars::keep(self, tars::BASE)?;
+        Ok(Vec::new())
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {

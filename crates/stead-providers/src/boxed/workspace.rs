@@ -14,7 +14,7 @@ use stead_box::protocol::{
 };
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
-use stead_core::event::{Answer, Existing, Parents, StepReport, ToolFailure};
+use stead_core::event::{Answer, Existing, Failure, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::rewind::{Point, Points, Touched, Unkept};
 use stead_core::tool::ToolName;
@@ -317,6 +317,7 @@ fn kept_error(error: ProviderError) -> OperateError {
     match error {
         ProviderError::Box { source } => operate_error("", source),
         ProviderError::Unsupported { .. } => OperateError::Unsupported,
+        ProviderError::HostDirectory => OperateError::HostDirectory,
         full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull) => {
             OperateError::NoRoom { reason: full.to_string() }
         }
@@ -357,7 +358,7 @@ impl Workspace for BoxedWorkspace {
         Ok(Performed { done: Done::nothing(), report })
     }
 
-    async fn begin(&self) -> Result<(), ProviderError> {
+    async fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
         self.with(|inner| inner.home.begin()).await.unwrap_or(Err(ProviderError::Interrupted))
     }
 

@@ -12,7 +12,7 @@ use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
-use stead_core::event::StepReport;
+use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
 use stead_core::rewind::{Point, Points, Unkept};
 use stead_core::{SnapshotId, WorkspaceId};
@@ -35,6 +35,9 @@ use crate::workspace::PointOrder;
 pub(super) const MOST_LAYERS: usize = 24;
 /// What a box may write into a file of the server's.
 const MOST_BYTES: u64 = 64 << 30;
+
+/// The code of the warning, and of the refusal, that there is nothing to compare with.
+const DIFF_UNAVAILABLE: &str = "diff_unavailable";
 
 /// The part of the volume's reserve that must be left before a new generation begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,7 +198,8 @@ impl LayeredHome {
         let limit = self.order.limits.disk.as_ref().map(stead_core::quantity::ByteSize::bytes);
         let room = limit.map_or(MOST_BYTES, |limit| limit.saturating_sub(copied_before));
         let ask = FileAsk::Export { path: String::new(), most_bytes: room };
-        let copied = self.connect_in(turn)?.files(ask, Some(&tar));
+        let copying = self.workspaces.copies.of(self.id());
+        let copied = copying.ask(self.connect_in(turn)?, ask, &tar);
         let bytes = tar.metadata().map_err(spool)?.len();
         match (copied, limit) {
             (Err(_), Some(limit)) if bytes >= room => return Err(ProviderError::NoRoom { limit }),
@@ -204,10 +208,37 @@ impl LayeredHome {
         // Counted before it is kept: a copy that fails now was not free either.
         self.workspaces.change(self.id(), Durability::Now, |lineage| lineage.copied_bytes += bytes)?;
         let ((), layer) = beside::make(&self.workspaces, self.id(), |tree| {
-            let mut files = DiskFs::open(tree).map_err(spool)?;
+            let mut files = DiskFs::open(tree).map_err(spool)?.with_stop(copying.stop());
             archive::unpack_tree(tar, &mut files).map_err(|source| ProviderError::Bundle { source })
         })?;
         Ok(layer)
+    }
+
+    /// Keeps what the session begins with. Returns the reason instead if the tree cannot be copied: other users of a host
+    /// directory may leave files in it that the box cannot read, or more than the copy may take, and that is no reason to
+    /// refuse the session.
+    fn begin_with(&self, turn: &mut Turn) -> Result<(Option<Vec<LayerRef>>, Option<String>), ProviderError> {
+        if let Some(layers) = self.freeze(turn, Durability::Later, Margin::Share)? {
+            return Ok((Some(layers), None));
+        }
+        match self.copy(turn) {
+            Ok(layer) => Ok((Some(vec![layer]), None)),
+            Err(_) if self.workspaces.copies.of(self.id()).stop().is_requested() => Err(ProviderError::Interrupted),
+            Err(
+                error @ (ProviderError::NoRoom { .. }
+                | ProviderError::Bundle { .. }
+                | ProviderError::Box { source: BoxError::Answer { .. } }),
+            ) => {
+                let reason = error.to_failure().message;
+                Ok((
+                    None,
+                    Some(format!(
+                        "the session has no diff, because its files could not be copied at its start: {reason}"
+                    )),
+                ))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts a layer on top of everything, where nothing runs; `false` where something does.
@@ -224,7 +255,7 @@ impl LayeredHome {
     fn put_back(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
         let mut turn = self.turn();
         if self.lineage()?.bound.is_some() {
-            return Err(ProviderError::Unsupported { provider: self.provider(), action: "restore" });
+            return Err(ProviderError::HostDirectory);
         }
         // Everything that can fail comes before the box is ended and the layers are replaced.
         if !self.workspaces.hold_snapshot(self.id(), snapshot)? {
@@ -280,9 +311,9 @@ impl BoxHome for LayeredHome {
     }
 
     fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
-        let below = self.lineage()?.layers;
+        let (below, stop) = (self.lineage()?.layers, self.workspaces.copies.of(self.id()).stop());
         let (report, layer) = beside::make(&self.workspaces, self.id(), |tree| {
-            let mut files = DiskFs::open(tree).map_err(|source| beside::failed(tree, source))?;
+            let mut files = DiskFs::open(tree).map_err(|source| beside::failed(tree, source))?.with_stop(stop);
             let report = fill(&mut files)?;
             beside::refuse_covering(&self.workspaces, &below, &files)?;
             Ok(report)
@@ -316,7 +347,10 @@ impl BoxHome for LayeredHome {
         let (access, owner) = match order.mode {
             // Copied, not put below the overlay as it is: a directory that changes below an overlay has no defined content, and a diff or
             // an apply needs to know what the agent began with.
-            MountMode::Overlay => return self.fill(beside::copy_of(directory.into_files())),
+            MountMode::Overlay => {
+                let stop = self.workspaces.copies.of(self.id()).stop();
+                return self.fill(beside::copy_of(directory.into_files().with_stop(stop)));
+            }
             MountMode::ReadOnly => (Access::Read, None),
             MountMode::ReadWrite => {
                 (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))
@@ -328,16 +362,16 @@ impl BoxHome for LayeredHome {
         Ok(StepReport::default())
     }
 
-    fn begin(&self) -> Result<(), ProviderError> {
+    fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
         let mut turn = self.turn();
         if self.lineage()?.bound.is_some_and(|bound| bound.access == Access::Read) {
-            return self.connect_in(&mut turn).map(drop);
+            return self.connect_in(&mut turn).map(|_| Vec::new());
         }
-        let began_with = match self.freeze(&mut turn, Durability::Later, Margin::Share)? {
-            Some(layers) => layers,
-            None => vec![self.copy(&mut turn)?],
-        };
-        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.began_with = Some(began_with))?;
+        let (began_with, uncompared) = self.begin_with(&mut turn)?;
+        let warnings = uncompared.iter().map(|reason| Failure::new(DIFF_UNAVAILABLE, reason.clone())).collect();
+        self.workspaces.change(self.id(), Durability::Later, |lineage| {
+            (lineage.began_with, lineage.uncompared) = (began_with, uncompared);
+        })?;
         // The disk and the box at once; the session begins when both are done.
         let directory = self.workspaces.place.directory(self.id());
         let (synced, started) = std::thread::scope(|scope| {
@@ -346,7 +380,8 @@ impl BoxHome for LayeredHome {
             (sync.join().unwrap_or_else(|_| Err(std::io::Error::other("the sync panicked"))), started)
         });
         started?;
-        synced.map_err(|error| beside::failed(&directory, error))
+        synced.map_err(|error| beside::failed(&directory, error))?;
+        Ok(warnings)
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
@@ -414,6 +449,9 @@ impl BoxHome for LayeredHome {
         let lineage = self.lineage().map_err(into_box_error)?;
         if lineage.bound.as_ref().is_some_and(|bound| bound.access == Access::Read) {
             return Ok(Patch::default());
+        }
+        if let Some(message) = lineage.uncompared {
+            return Err(BoxError::Answer { code: DIFF_UNAVAILABLE.to_owned(), message });
         }
         let same = turn.compares_with == lineage.began_with;
         drop(turn);

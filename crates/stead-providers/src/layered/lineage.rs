@@ -46,6 +46,9 @@ pub(crate) struct Lineage {
     pub(crate) layers: Vec<LayerRef>,
     /// What the session began with.
     pub(crate) began_with: Option<Vec<LayerRef>>,
+    /// Why there is no such copy to compare with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) uncompared: Option<String>,
     /// The one that is written.
     pub(crate) generation: u32,
     /// The next directory beside the volume.
@@ -85,6 +88,7 @@ impl Lineage {
             ids,
             layers: Vec::new(),
             began_with: None,
+            uncompared: None,
             generation: 0,
             next_beside: 0,
             bound: None,

@@ -11,6 +11,7 @@ use stead_box::OwnerRecord;
 use stead_core::{SnapshotId, WorkspaceId};
 
 use super::boxes::Running;
+use super::copies::Copies;
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::place::{Place, host, make_private};
 use crate::error::ProviderError;
@@ -27,6 +28,7 @@ pub(crate) struct Workspaces {
     /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
     turns: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<Turn>>>>,
     collected: Mutex<Option<Instant>>,
+    pub(super) copies: Copies,
     /// Objects on the host that copied records name and that belong to another server, one
     /// description each.
     pub(crate) unclaimed: Vec<String>,
@@ -77,7 +79,8 @@ impl Workspaces {
             }
         }
         let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
-        let workspaces = Self { place, layers, lineages, turns, collected, unclaimed };
+        let copies = Copies::default();
+        let workspaces = Self { place, layers, lineages, turns, collected, copies, unclaimed };
         // What cannot be removed now is tried again with the next removal.
         let _ = workspaces.sweep();
         workspaces
@@ -133,12 +136,26 @@ impl Workspaces {
     }
 
     pub(crate) fn remove(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.remove_after(id, || Ok(()))
+    }
+
+    /// Removes a workspace after `end` has ended its box. Both happen under the workspace's turn, so no
+    /// start can be under way, and every later start finds no lineage and fails with `Gone`.
+    pub(crate) fn remove_after(
+        &self,
+        id: WorkspaceId,
+        end: impl FnOnce() -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
         if self.is_of_another(id) {
             return Ok(());
         }
+        // A copy may have the turn, and takes as long as there is to copy.
+        self.copies.of(id).end();
         let turn = self.turn(id);
         let mut turn = lock(&turn);
+        end()?;
         let ids = lock(&self.lineages).remove(&id).map(|lineage| lineage.ids);
+        self.copies.forget(id);
         turn.running = None;
         stead_box::remove(&self.place.directory(id))?;
         match ids {

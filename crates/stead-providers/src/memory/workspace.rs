@@ -10,7 +10,7 @@ use serde_json::json;
 use stead_core::capability::LimitKind;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
-use stead_core::event::{Answer, StepReport, ToolFailure};
+use stead_core::event::{Answer, Failure, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::quantity::ByteSize;
 use stead_core::request::TaskContext;
@@ -209,10 +209,10 @@ impl Workspace for MemoryWorkspace {
         Ok(Performed { done: self.stage(current, files, changes), report })
     }
 
-    async fn begin(&self) -> Result<(), ProviderError> {
+    async fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
         let mut tree = self.tree.lock().await;
         tree.base = tree.files.clone();
-        Ok(())
+        Ok(Vec::new())
     }
 
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError> {

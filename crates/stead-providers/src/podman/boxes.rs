@@ -19,7 +19,7 @@ use crate::error::ProviderError;
 use crate::layered::{Boxes, Lineage, Restart, Running};
 
 /// Waits for Podman on a thread that may.
-fn wait<T>(work: impl Future<Output = T>) -> T {
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Handle::current().block_on(work)
 }
 

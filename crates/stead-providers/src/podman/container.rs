@@ -11,6 +11,7 @@ use stead_box::build::{
     SHARED_QUEUED_SIGNALS, TREES,
 };
 use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
+use stead_core::WorkspaceId;
 
 use super::client::{Client, escaped};
 use crate::error::ProviderError;
@@ -224,6 +225,21 @@ pub(super) async fn find(client: &Client, instance: &str, name: &str) -> Result<
     let listed = client.get(&format!("/containers/json?all=true&filters={}", escaped(&filters))).await?.ok()?;
     let listed = listed.as_array().and_then(|all| all.first());
     Ok(listed.map_or(Found::Nobody, |found| Found::of(found, found.get("Labels"), instance)))
+}
+
+/// The containers with the label of this server, and the workspace that each was made for.
+pub(super) async fn of_instance(client: &Client, instance: &str) -> Result<Vec<(WorkspaceId, Own)>, ProviderError> {
+    let filters = json!({"label": [format!("{INSTANCE_LABEL}={instance}")]}).to_string();
+    let listed = client.get(&format!("/containers/json?all=true&filters={}", escaped(&filters))).await?.ok()?;
+    let own = |container: &Value| {
+        let labels = container.get("Labels");
+        let workspace = labels?.get(WORKSPACE_LABEL)?.as_str()?.parse().ok()?;
+        match Found::of(container, labels, instance) {
+            Found::Ours(own) => Some((workspace, own)),
+            Found::Nobody | Found::Another => None,
+        }
+    };
+    Ok(listed.as_array().into_iter().flatten().filter_map(own).collect())
 }
 
 impl Found {

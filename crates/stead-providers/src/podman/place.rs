@@ -1,7 +1,8 @@
 //! What the server keeps of its Podman boxes: one directory each, with the record of what belongs to it.
 //!
 //! The invariant: the record is written before the container is made and goes after it, so whatever was interrupted, the directories name
-//! everything that is ours. A container without a record here is somebody else's, whatever its labels say.
+//! everything that is ours. A container of this instance without a directory here belongs to no
+//! workspace, and [`super::orphan_containers`] removes it.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};

@@ -1,6 +1,9 @@
 //! One container, asked for, started and let in: the same for a box that is made, made again, or kept ready.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,6 +12,7 @@ use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, Pr
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
+use super::boxes::wait;
 use super::client::{Client, escaped};
 use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
 use super::image::Image;
@@ -30,6 +34,8 @@ pub(super) struct Podman {
     pub(super) workspaces: Arc<Workspaces>,
     /// Set once a tree was made of layers here.
     pub(super) shares: OnceLock<()>,
+    /// Set once orphaned containers are being looked for.
+    pub(super) orphans_sought: OnceLock<()>,
 }
 
 impl Podman {
@@ -292,24 +298,26 @@ impl Podman {
 
     /// The filter of every box, where Podman can read it.
     fn seccomp_profile(&self) -> Result<PathBuf, ProviderError> {
-        let path = self.config.home.join("seccomp.json");
-        let profile = stead_box::build::seccomp_profile().to_string();
-        if std::fs::read_to_string(&path).is_ok_and(|there| there == profile) {
-            return Ok(path);
-        }
-        let new = self.config.home.join(format!("seccomp.json.{}", std::process::id()));
-        let written = std::fs::write(&new, profile).and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| place::host("write", &path, error))?;
-        Ok(path)
+        let home = &self.config.home;
+        write_seccomp_profile(home).map_err(|error| place::host("write the seccomp profile below", home, error))
     }
 
-    /// Removes everything of a box but its container, which must be gone.
+    /// Removes everything of a box, container first. May block.
     pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        let directory = self.place.directory(id);
-        self.place.close(id);
-        stead_box::unmount_volume(&directory)?;
-        stead_box::take_off_tree(&directory)?;
-        self.workspaces.remove(id)
+        self.workspaces.remove_after(id, || {
+            // The record is read under the turn: a start that held it may have made a new container.
+            if let Some(record) = self.place.read(id) {
+                if record.runtime.is_none() {
+                    let noted = self.late.note(&record.container);
+                    noted.map_err(|error| place::host("write below", &self.config.home, error))?;
+                }
+                wait(self.remove_container(&record.container))?;
+            }
+            let directory = self.place.directory(id);
+            self.place.close(id);
+            stead_box::unmount_volume(&directory)?;
+            Ok(stead_box::take_off_tree(&directory)?)
+        })
     }
 
     pub(super) async fn is_running(&self, container: &str) -> Result<bool, ProviderError> {
@@ -324,6 +332,20 @@ impl Podman {
             Found::Nobody | Found::Another => Ok(()),
         }
     }
+}
+
+/// Several boxes may start at once, also by two servers: each writes a file of its own and renames it, so whoever reads the profile reads all of it.
+fn write_seccomp_profile(home: &Path) -> io::Result<PathBuf> {
+    let path = home.join("seccomp.json");
+    let profile = stead_box::build::seccomp_profile().to_string();
+    if fs::read_to_string(&path).is_ok_and(|there| there == profile) {
+        return Ok(path);
+    }
+    let readable = fs::Permissions::from_mode(0o644);
+    let mut file = tempfile::Builder::new().prefix("seccomp.json.").permissions(readable).tempfile_in(home)?;
+    file.write_all(profile.as_bytes())?;
+    file.persist(&path)?;
+    Ok(path)
 }
 
 /// gVisor's kernel is not this host's: it knows nothing of its descriptors, and what serves it files enters a user namespace before it looks for them.
@@ -344,4 +366,26 @@ pub(super) fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, Str
 /// A box that is looked for and not there.
 pub(super) fn gone() -> BoxError {
     BoxError::Gone { reason: "there is no record of it" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_that_start_at_once_read_the_whole_seccomp_profile() {
+        let profile = stead_box::build::seccomp_profile().to_string();
+        for _ in 0..50 {
+            let home = tempfile::tempdir().unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        let path = write_seccomp_profile(home.path()).unwrap();
+                        assert_eq!(fs::read_to_string(path).unwrap(), profile);
+                    });
+                }
+            });
+            assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "no temporary file is left");
+        }
+    }
 }

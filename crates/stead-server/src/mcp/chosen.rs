@@ -2,13 +2,17 @@
 //!
 //! A session token is for its session and names it by itself. An admin token works on any, so it must say which: `/mcp?session=ses_…`.
 
+use http::Uri;
 use rmcp::model::{ErrorData, Extensions};
-use stead_core::{Actor, SessionId};
+use stead_core::content::profile;
+use stead_core::{Actor, Resource, SessionId};
 
 use super::Door;
 use super::throttle::Answering;
 use crate::app::App;
 use crate::auth;
+use crate::problem::Problem;
+use crate::query::{Parameters, Query, ReadQuery};
 
 /// Who asks about which session.
 #[derive(Clone)]
@@ -19,12 +23,39 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) fn new(actor: Actor, query: Option<&str>) -> Result<Self, ErrorData> {
-        let session = match &actor {
-            Actor::Session { session } => *session,
-            _ => named(query)?,
+    /// A session token may name its own session. Any other is answered as everywhere: as if it did not exist.
+    pub(super) fn new(actor: Actor, uri: &Uri) -> Result<Self, Problem> {
+        let Query(Asked { session, profile }) = Query::from_uri(uri)?;
+        let session = match (&actor, session) {
+            (Actor::Session { session: own }, Some(other)) if *own != other => {
+                return Err(Problem::not_found(Resource::Session, &other.to_string()));
+            }
+            (Actor::Session { session: own }, _) => *own,
+            (_, Some(named)) => named,
+            (_, None) => {
+                let detail = "no session is chosen: send the session's own token, or name it as /mcp?session=ses_…";
+                return Err(Problem::invalid("session", detail));
+            }
         };
-        Ok(Self { actor, session, catalog: profile(query)? })
+        Ok(Self { actor, session, catalog: profile.map(str::to_owned) })
+    }
+
+    pub(super) fn session(&self) -> SessionId {
+        self.session
+    }
+}
+
+/// The query of `/mcp`.
+struct Asked {
+    session: Option<SessionId>,
+    /// The names that the tools have.
+    profile: Option<&'static str>,
+}
+
+impl ReadQuery for Asked {
+    fn read(parameters: &mut Parameters) -> Self {
+        let profiles: Vec<&'static str> = profile::all().iter().map(|profile| profile.name).collect();
+        Self { session: parameters.parsed("session"), profile: parameters.word("profile", &profiles) }
     }
 }
 
@@ -52,34 +83,8 @@ impl Chosen {
 }
 
 fn from_request(extensions: &Extensions) -> Result<Caller, ErrorData> {
-    let parts = extensions.get::<http::request::Parts>();
-    let caller = parts.and_then(|parts| parts.extensions.get::<auth::Caller>()).cloned();
     let no_token = || ErrorData::invalid_request("this request carries no valid token", None);
-    let auth::Caller(actor) = caller.ok_or_else(no_token)?;
-    Caller::new(actor, parts.and_then(|parts| parts.uri.query()))
-}
-
-/// `?profile=`: which names the tools have.
-fn profile(query: Option<&str>) -> Result<Option<String>, ErrorData> {
-    let mut values = query.unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("profile="));
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) if stead_core::content::profile::find(value).is_some() => Ok(Some(value.to_owned())),
-        _ => {
-            let known: Vec<&str> = stead_core::content::profile::all().iter().map(|profile| profile.name).collect();
-            Err(ErrorData::invalid_params(format!("'profile' is one of {}", known.join(", ")), None))
-        }
-    }
-}
-
-fn named(query: Option<&str>) -> Result<SessionId, ErrorData> {
-    let unsaid = || {
-        ErrorData::invalid_request(
-            "no session is chosen: send the session's own token, or name it as /mcp?session=ses_…",
-            None,
-        )
-    };
-    let mut values = query.unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("session="));
-    let (Some(value), None) = (values.next(), values.next()) else { return Err(unsaid()) };
-    value.parse().map_err(|_| ErrorData::invalid_params("'session' is not the id of a session", None))
+    let parts = extensions.get::<http::request::Parts>().ok_or_else(no_token)?;
+    let auth::Caller(actor) = parts.extensions.get::<auth::Caller>().cloned().ok_or_else(no_token)?;
+    Caller::new(actor, &parts.uri).map_err(|problem| ErrorData::invalid_params(problem.detail().to_owned(), None))
 }

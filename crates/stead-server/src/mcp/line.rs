@@ -46,9 +46,9 @@ pub(super) async fn upgrade(
     if !wanted {
         return Problem::invalid("Upgrade", "this route wants the header Upgrade: mcp").into_response();
     }
-    let caller = match Caller::new(actor, request.uri().query()) {
+    let caller = match Caller::new(actor, request.uri()) {
         Ok(caller) => caller,
-        Err(error) => return Problem::invalid("session", error.message).into_response(),
+        Err(problem) => return problem.into_response(),
     };
     let Ok(place) = lines.places.clone().try_acquire_owned() else {
         return Problem::new(Code::Capacity, "too many agents are connected").retry_after(30).into_response();

@@ -18,9 +18,11 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use serde::Deserialize;
 use stead_core::{Actor, Resource};
 
+use super::chosen;
+use super::plain_errors;
+use crate::app::App;
 use crate::auth::Caller;
 use crate::body::gather;
-use crate::config::ServerConfig;
 use crate::json::Values;
 use crate::problem::{Code, OwnForm, Problem};
 use crate::quota::Ticket;
@@ -31,6 +33,7 @@ const OPENING: &str = "opening:";
 
 #[derive(Clone)]
 pub(super) struct Owners {
+    app: App,
     sessions: Arc<LocalSessionManager>,
     by_id: Arc<Mutex<HashMap<String, Owner>>>,
     limits: Limits,
@@ -52,14 +55,15 @@ struct Owner {
 }
 
 impl Owners {
-    pub(super) fn new(sessions: Arc<LocalSessionManager>, config: &ServerConfig) -> Self {
+    pub(super) fn new(sessions: Arc<LocalSessionManager>, app: &App) -> Self {
+        let config = &app.config;
         let limits = Limits {
             per_session: config.max_mcp_sessions_per_session,
             in_all: config.max_mcp_sessions,
             body_bytes: config.max_tool_body_bytes,
             body_timeout: config.body_timeout,
         };
-        Self { sessions, by_id: Arc::default(), limits }
+        Self { app: app.clone(), sessions, by_id: Arc::default(), limits }
     }
 
     fn of(&self, id: &str) -> Option<Owner> {
@@ -135,10 +139,12 @@ impl Drop for Opening {
     }
 }
 
-/// Middleware: keeps each token to its own protocol sessions, and remembers who opened a new one. The protocol's own errors have its own form.
+/// Middleware: keeps each token to its own protocol sessions, and remembers who opened a new one. Errors of JSON-RPC keep
+/// their form; what the library answers as plain text becomes a problem.
 pub(super) async fn check(owners: State<Owners>, request: Request, next: Next) -> Response {
+    let sent = plain_errors::Sent::of(request.headers());
     let mut response = match admit(owners, request, next).await {
-        Ok(response) => response,
+        Ok(response) => plain_errors::shape(response, sent).await,
         Err(problem) => problem.into_response(),
     };
     response.extensions_mut().insert(OwnForm);
@@ -147,6 +153,7 @@ pub(super) async fn check(owners: State<Owners>, request: Request, next: Next) -
 
 async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Result<Response, Problem> {
     let Some(asking) = asking(&request) else { return Ok(next.run(request).await) };
+    let chosen = chosen::Caller::new(asking.actor.clone(), request.uri())?;
     let id = session(request.headers());
     if let Some(id) = &id
         && owners.of(id).is_some_and(|owner| owner != asking)
@@ -157,6 +164,8 @@ async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Re
     if id.is_some() || kind == Kind::Other {
         return Ok(next.run(request).await);
     }
+    // Only here: to a client with an MCP session a 404 means that its MCP session has ended.
+    stead_engine::ops::session(&owners.app.engine, chosen.session()).await?;
     let opening = owners.open(&asking).await?;
     let response = next.run(request).await;
     if let Some(id) = session(response.headers()) {
@@ -183,6 +192,9 @@ async fn read(request: Request, limits: Limits) -> Result<(Request, Kind), Probl
     let mut values = Values::default();
     values.read(&bytes);
     values.check().map_err(|error| Problem::invalid("", error))?;
+    if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
+        return Err(Problem::invalid("", format!("the body is not valid JSON: {error}")));
+    }
     let kind = kind(&bytes);
     Ok((Request::from_parts(parts, Body::from(bytes)), kind))
 }

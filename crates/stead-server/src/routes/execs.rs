@@ -120,7 +120,7 @@ pub(crate) async fn stream(
     LastEventId(last): LastEventId,
 ) -> Result<Response, Problem> {
     let reader = ops::follow_exec(&app.engine, id, exec, last.or(after).unwrap_or(0)).await?;
-    Ok(exec_stream::output(app, reader).into_response())
+    Ok(exec_stream::output(app, id, reader).into_response())
 }
 
 /// Gives bytes to an exec's standard input, or closes it. Answers when the command's side has room for all of them.

@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
+use crate::body::{Json, MaybeJson, NoFields};
 use crate::download;
 use crate::headers::IdempotencyKey;
 use crate::path::SessionPath;
@@ -204,6 +204,7 @@ pub(crate) async fn token(
     State(app): State<App>,
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
+    _: MaybeJson<NoFields>,
 ) -> Result<Answer<SessionToken>, Problem> {
     ops::session(&app.engine, id).await?;
     Ok(Answer(SessionToken { token: app.engine.session_token(id) }))

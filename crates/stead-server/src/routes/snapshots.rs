@@ -7,7 +7,7 @@ use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
+use crate::body::{Json, MaybeJson, NoFields};
 use crate::headers::IdempotencyKey;
 use crate::path::{SessionPath, SnapshotPath};
 use crate::problem::Problem;
@@ -59,6 +59,7 @@ pub(crate) async fn restore(
     SessionPath(id): SessionPath,
     SnapshotPath(snapshot): SnapshotPath,
     _: Query<Nothing>,
+    _: MaybeJson<NoFields>,
 ) -> Result<Answer<Restored>, Problem> {
     let operated = ops::restore_snapshot(&app.engine, &actor, id, snapshot).await?;
     Ok(Answer(wire::session::restored(snapshot, operated)))

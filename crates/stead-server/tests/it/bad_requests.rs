@@ -56,6 +56,7 @@ async fn wrong_queries_headers_and_paths_are_named() {
         ("/api/v1/agent-types/-x", "id"),
         ("/api/v1/projects/a%20b", "id"),
         ("/api/v1/projects/%ff", "id"),
+        ("/api/v1/sessions/ses_00000000000000000000000000/files/a%ff", "path"),
         ("/healthz?x", "x"),
     ];
     for (path, field) in checks {
@@ -141,4 +142,118 @@ async fn request_and_trace_ids_are_echoed_when_they_are_well_formed() {
     let answer = ask.send().await;
     assert_eq!(answer.header("traceparent"), None);
     assert_eq!(answer.header("x-request-id").map(str::len), Some(32));
+}
+
+/// Each refusal says what is wrong with the value, not with another one.
+#[tokio::test]
+async fn refused_numbers_and_names_are_told_their_limits() {
+    let server = TestServer::start().await;
+    server.declare("a").await;
+    let git = |depth: i64| json!({"agent_type": "a", "task": {"workspace_policy": {"type": "git", "url": "https://a/b", "depth": depth}}});
+    for depth in [0, -1] {
+        let answer = server.post("/api/v1/sessions:plan", git(depth)).await;
+        assert_eq!(answer.json()["errors"][0]["message"], "must be 1 or more", "{depth}");
+    }
+    let config = json!({"id": "b", "workspace": {"ttl_seconds": u64::MAX}});
+    let message = server.post("/api/v1/agent-types", config).await.json()["errors"][0]["message"].clone();
+    assert!(message.as_str().unwrap().starts_with("must be 9007199254740992 or less"), "{message}");
+
+    let id = server.session("a").await["id"].as_str().unwrap().to_owned();
+    let file = format!("/api/v1/sessions/{id}/files/{}", "x".repeat(256));
+    for method in ["PUT", "GET", "DELETE"] {
+        let answer = server.ask(method, &file).bytes(b"hi".to_vec()).send().await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{method}");
+        assert_eq!(answer.json()["errors"][0]["field"], "path");
+    }
+    // The control: the longest name that there can be.
+    let file = format!("/api/v1/sessions/{id}/files/{}", "x".repeat(255));
+    assert_eq!(server.ask("PUT", &file).bytes(b"hi".to_vec()).send().await.status, 201);
+
+    let missing = server.get(&format!("/api/v1/sessions/{id}/state?at=99999")).await;
+    let detail = missing.json()["detail"].as_str().unwrap().to_owned();
+    assert!(missing.status == 404 && detail.contains("has no event 99999; its last is "), "{detail}");
+    let early = server.post(&format!("/api/v1/sessions/{id}/rewind"), json!({"to": 1})).await;
+    let detail = early.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with("the workspace was not ready yet at event 1; the nearest event with files is "),
+        "{detail}"
+    );
+
+    let token = format!("/api/v1/sessions/{id}/token");
+    let refused = server.post(&token, json!({"x": 1})).await;
+    assert_eq!((refused.status, &refused.json()["errors"][0]["field"]), (400, &json!("x")));
+    for body in [Vec::new(), b"{}".to_vec()] {
+        assert_eq!(server.ask("POST", &token).bytes(body).send().await.status, 200);
+    }
+    let made = server.post(&format!("/api/v1/sessions/{id}/snapshots"), json!({})).await.json();
+    let restore = format!("/api/v1/sessions/{id}/snapshots/{}/restore", made["id"].as_str().unwrap());
+    assert_eq!(server.post(&restore, json!({"x": 1})).await.status, 400);
+    assert_eq!(server.ask("POST", &restore).send().await.status, 200);
+}
+
+async fn mcp(server: &TestServer, query: &str, headers: &[(&str, &str)], body: &str) -> crate::client::Answer {
+    let path = format!("/mcp{query}");
+    let mut ask = server.ask("POST", &path);
+    for (name, value) in headers {
+        ask = ask.header(name, value);
+    }
+    ask.bytes(body.as_bytes().to_vec()).send().await
+}
+
+/// The statuses are those that MCP clients go by; the bodies are problems.
+#[tokio::test]
+async fn what_mcp_refuses_is_a_problem_too() {
+    let server = TestServer::start().await;
+    server.declare("a").await;
+    let id = server.session("a").await["id"].as_str().unwrap().to_owned();
+    let own = format!("?session={id}");
+    let (json_type, accept) = (("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream"));
+    let hello = r#"{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}"#;
+    let list = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}"#;
+    let usual = [json_type, accept];
+    for (body, status, code) in
+        [("{", 400, "invalid_request"), ("[]", 400, "invalid_request"), ("{}", 400, "invalid_request")]
+    {
+        let answer = mcp(&server, &own, &usual, body).await;
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{body}");
+    }
+    let unknown = [json_type, accept, ("Mcp-Session-Id", "nothing")];
+    let answer = mcp(&server, &own, &unknown, list).await;
+    assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));
+    let answer = mcp(&server, &own, &[json_type, ("Accept", "text/html")], hello).await;
+    assert_eq!((answer.status, answer.code().as_str()), (406, "not_acceptable"));
+    let answer = mcp(&server, &own, &[("Content-Type", "text/plain"), accept], hello).await;
+    assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_media_type"));
+
+    // The query is judged before a session is opened.
+    let other = "?session=ses_00000000000000000000000000".to_owned();
+    for (query, status) in [
+        (String::new(), 400),
+        ("?session=nope".to_owned(), 400),
+        (format!("{own}&profile=bogus"), 400),
+        (format!("{own}&bogus=1"), 400),
+        (other, 404),
+    ] {
+        let answer = mcp(&server, &query, &usual, hello).await;
+        assert_eq!(answer.status, status, "{query}: {}", answer.body);
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{query}");
+    }
+    // The control.
+    assert_eq!(mcp(&server, &format!("{own}&profile=wink"), &usual, hello).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_token_opens_no_other_session_over_mcp() {
+    let server = TestServer::start().await;
+    server.declare("a").await;
+    let (first, second) = (server.session("a").await, server.session("a").await);
+    let hello = r#"{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}"#;
+    for (named, status) in [(&second, 404), (&first, 200)] {
+        let path = format!("/mcp?session={}", named["id"].as_str().unwrap());
+        let ask = server.ask("POST", &path).token(first["token"].as_str()).header("Content-Type", "application/json");
+        let answer = ask.header("Accept", "application/json, text/event-stream").bytes(hello.into()).send().await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+        // Whatever is mounted, the greeting does not say that nothing reaches the host.
+        assert!(status == 404 || answer.body.contains("mounted writable (mode rw)"), "{}", answer.body);
+    }
 }

@@ -42,6 +42,23 @@ async fn the_document_is_served_whole_and_without_loose_ends() {
     }
 }
 
+/// Limits hold for every request with a token, and every write may find the disk full.
+#[test]
+fn the_document_names_refusals_that_any_route_can_give() {
+    let document = stead_server::openapi();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let responses = &operation["responses"];
+            // The control: open routes have no token to limit, and a GET writes nothing.
+            let is_open = operation["security"].as_array().unwrap().is_empty();
+            assert_eq!(responses["429"].is_object(), !is_open, "{method} {path}");
+            assert_eq!(responses["507"].is_object(), method != "get", "{method} {path}");
+            let retry = &responses["429"]["headers"]["Retry-After"]["schema"]["type"];
+            assert!(is_open || retry == "integer", "{method} {path}: {responses}");
+        }
+    }
+}
+
 /// The page needs no token, so whatever it shows it asks for; and what a session says can put no script into it.
 #[tokio::test]
 async fn the_page_runs_its_own_script_and_no_other() {

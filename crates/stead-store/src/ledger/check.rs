@@ -5,11 +5,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use stead_core::Timestamp;
+
 use crate::chain::Hash;
 use crate::error::StoreError;
-use crate::ledger::begin::{self, AuditFields, DocumentFields, SessionFields};
-use crate::ledger::entry::{Entry, EntryKind};
+use crate::ledger::begin::{self, AuditFields, DocumentFields, ReferenceFields, SessionFields};
+use crate::ledger::entry::{Entry, EntryKind, RELEASED};
 use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
+use crate::ledger::structure;
 use crate::sql::{Conn, values};
 use crate::store::Evidence;
 
@@ -25,6 +28,9 @@ pub enum Table {
     Audit,
     Documents,
     Settings,
+    BlobReferences,
+    /// Tables, indexes, triggers and views themselves.
+    Schema,
 }
 
 impl Table {
@@ -37,6 +43,8 @@ impl Table {
             Self::Audit => "audit",
             Self::Documents => "documents",
             Self::Settings => "settings",
+            Self::BlobReferences => "blob_references",
+            Self::Schema => "schema",
         }
     }
 }
@@ -51,6 +59,14 @@ pub struct LedgerBreak {
     pub reason: String,
 }
 
+/// An operator's decision to go on with a database that lacks seals which the home had noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedCut {
+    pub at: Timestamp,
+    /// JSON, the body of the audit row.
+    pub body: String,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LedgerReport {
     /// Rows of the ledger; 0 in a database no server with a ledger has worked on yet.
@@ -61,15 +77,19 @@ pub struct LedgerReport {
     pub head: Option<Seal>,
     /// The first 100 bad records, in the order of the checks.
     pub broken: Vec<LedgerBreak>,
+    pub accepted: Vec<AcceptedCut>,
 }
 
 pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
-    let mut check = Check { evidence, report: LedgerReport::default(), latest: HashMap::new(), kept_seen: false };
+    let report = LedgerReport::default();
+    let mut check = Check { evidence, report, latest: HashMap::new(), kept_seen: false, covers_blobs: false };
     if has_ledger(conn).await? {
         let read = check.ledger(conn).await;
         check.readable(Table::Ledger, read)?;
     }
     check.outside();
+    let read = check.structure(conn).await;
+    check.readable(Table::Schema, read)?;
     if check.report.records == 0 && check.report.seals == 0 {
         return Ok(check.report);
     }
@@ -81,6 +101,10 @@ pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<Le
     check.readable(Table::Documents, read)?;
     let read = check.settings(conn).await;
     check.readable(Table::Settings, read)?;
+    if check.covers_blobs {
+        let read = check.references(conn).await;
+        check.readable(Table::BlobReferences, read)?;
+    }
     check.missing();
     Ok(check.report)
 }
@@ -108,27 +132,30 @@ struct Check<'a> {
     report: LedgerReport,
     latest: HashMap<(EntryKind, String), Latest>,
     kept_seen: bool,
+    /// The ledger has the references to blobs. The first owner of this version adds them.
+    covers_blobs: bool,
 }
 
 /// The seals beside the rows they cover.
 struct Seals {
     page: VecDeque<Seal>,
-    /// The last seal that was read.
-    read: i64,
+    /// The first number of the next page; `None` after the last page.
+    next: Option<i64>,
     hasher: SealHasher,
     /// Rows since the last seal.
     rows: u64,
 }
 
 impl Seals {
-    /// Judges every seal that ends before a row.
-    async fn reach(&mut self, conn: &mut Conn<'_>, check: &mut Check<'_>, row: i64) -> Result<(), StoreError> {
+    /// Judges every seal that ends before a row; all of them if there is no row any more.
+    async fn reach(&mut self, conn: &mut Conn<'_>, check: &mut Check<'_>, row: Option<i64>) -> Result<(), StoreError> {
         loop {
-            if self.page.is_empty() {
-                self.page = seal::page(conn, self.read).await?.into();
-                self.read = self.page.back().map_or(i64::MAX, |seal| seal.number);
+            if let Some(from) = self.next.filter(|_| self.page.is_empty()) {
+                self.page = seal::page(conn, from).await?.into();
+                self.next = self.page.back().and_then(|seal| seal.number.checked_add(1));
             }
-            let Some(seal) = self.page.pop_front_if(|seal| seal.last < row) else { return Ok(()) };
+            let ends_before = |seal: &mut Seal| row.is_none_or(|row| seal.last < row);
+            let Some(seal) = self.page.pop_front_if(ends_before) else { return Ok(()) };
             let hasher = std::mem::replace(&mut self.hasher, SealHasher::after(Some(seal.hash)));
             self.rows = 0;
             let hash = hasher.finish(seal.number, seal.last, seal.at.millis());
@@ -166,28 +193,27 @@ impl Check<'_> {
 
     async fn ledger(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let hasher = SealHasher::after(None);
-        let mut seals = Seals { page: VecDeque::new(), read: i64::MIN, hasher, rows: 0 };
-        let mut after = i64::MIN;
-        loop {
+        let mut seals = Seals { page: VecDeque::new(), next: Some(i64::MIN), hasher, rows: 0 };
+        let mut next = Some(i64::MIN);
+        while let Some(from) = next {
             let rows: Vec<Joined> = conn
                 .all(
                     "read the ledger",
                     "SELECT l.seq, l.kind, l.subject, l.number, l.head, l.hash, e.hash AS event FROM ledger l \
                      LEFT JOIN events e ON l.kind = 'session' AND e.session = l.subject AND e.seq = l.number \
-                     WHERE l.seq > $1 ORDER BY l.seq LIMIT $2",
-                    values![after, PAGE],
+                     WHERE l.seq >= $1 ORDER BY l.seq LIMIT $2",
+                    values![from, PAGE],
                 )
                 .await?;
-            let Some(last) = rows.last() else { break };
-            after = last.row.seq;
+            next = rows.last().and_then(|last| last.row.seq.checked_add(1));
             for joined in rows {
-                seals.reach(conn, self, joined.row.seq).await?;
+                seals.reach(conn, self, Some(joined.row.seq)).await?;
                 seals.hasher.row(&joined.row);
                 seals.rows += 1;
                 self.row(joined);
             }
         }
-        seals.reach(conn, self, i64::MAX).await?;
+        seals.reach(conn, self, None).await?;
         self.report.unsigned = seals.rows;
         Ok(())
     }
@@ -201,6 +227,7 @@ impl Check<'_> {
         if (kind == EntryKind::Begin) != (self.report.records == 1) {
             return self.found(Table::Ledger, seq.to_string(), None, "the ledger does not start where it began");
         }
+        self.covers_blobs |= kind == EntryKind::BeginBlobs;
         if kind == EntryKind::Session && row.number > 0 && event.as_ref() != Some(&row.head) {
             let reason = match event {
                 Some(_) => "the record is not the one that was written",
@@ -215,6 +242,10 @@ impl Check<'_> {
         let latest = Latest { seq, number: row.number, hash: row.hash };
         let hash = latest.hash.clone();
         let Some(before) = self.latest.insert((kind, key.clone()), latest) else { return };
+        // A reference may be added and removed many times, and has no number that grows.
+        if kind == EntryKind::Blob {
+            return;
+        }
         if before.number > row.number {
             let reason = format!("it went back: ledger row {} says {}", before.seq, before.number);
             self.found(table_of(kind), key, Some(row.number), reason);
@@ -222,6 +253,14 @@ impl Check<'_> {
             let reason = format!("the ledger has the same change twice, also in row {}", before.seq);
             self.found(Table::Ledger, seq.to_string(), None, reason);
         }
+    }
+
+    /// Looks for what no ledger row could name.
+    async fn structure(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        for LedgerBreak { table, id, number, reason } in structure::strays(conn).await? {
+            self.found(table, id, number, reason);
+        }
+        Ok(())
     }
 
     /// Compares the end of the ledger with what is known outside the database.
@@ -242,7 +281,7 @@ impl Check<'_> {
 
     fn seal(&mut self, seal: Seal, hash: Hash) {
         let id = seal.number.to_string();
-        let expected = self.report.head.as_ref().map_or(0, |before| before.number) + 1;
+        let expected = self.report.head.as_ref().map_or(0, |before| before.number).saturating_add(1);
         self.report.seals += 1;
         self.kept_seen |= self.evidence.kept == Some(seal.hash);
         if seal.number != expected {
@@ -264,7 +303,7 @@ impl Check<'_> {
 
     /// Compares a record with what the ledger says last of it.
     fn record(&mut self, entry: &Entry) {
-        let (table, number) = (table_of(entry.kind), Some(entry.number));
+        let (table, number) = (table_of(entry.kind), number_of(entry.kind, entry.number));
         let key = match entry.kind {
             EntryKind::Audit => entry.number.to_string(),
             _ => entry.subject.clone(),
@@ -281,21 +320,25 @@ impl Check<'_> {
 
     /// Records the ledger knows and the database does not have.
     fn missing(&mut self) {
-        self.latest.retain(|(kind, _), _| *kind != EntryKind::Begin);
+        self.latest.retain(|(kind, _), latest| match kind {
+            EntryKind::Begin | EntryKind::BeginBlobs => false,
+            EntryKind::Blob => latest.number != RELEASED,
+            _ => true,
+        });
         let mut gone: Vec<_> = std::mem::take(&mut self.latest).into_iter().collect();
         gone.sort_by_key(|(_, latest)| latest.seq);
         for ((kind, key), latest) in gone {
             let reason = format!("the record is missing; ledger row {} says that it was written", latest.seq);
-            self.found(table_of(kind), key, Some(latest.number), reason);
+            self.found(table_of(kind), key, number_of(kind, latest.number), reason);
         }
     }
 
     async fn sessions(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        let mut after = String::new();
+        let mut after: Option<String> = None;
         loop {
-            let page = begin::session_page(conn, &after).await?;
+            let page = begin::session_page(conn, after.as_deref()).await?;
             let Some(last) = page.last() else { return Ok(()) };
-            after.clone_from(&last.id);
+            after = Some(last.id.clone());
             for entry in page.iter().map(SessionFields::entry) {
                 self.record(&entry?);
             }
@@ -303,21 +346,23 @@ impl Check<'_> {
     }
 
     async fn audit(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        let mut after = i64::MIN;
-        loop {
-            let page = begin::audit_page(conn, after).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.id;
+        let mut next = Some(i64::MIN);
+        while let Some(from) = next {
+            let page = begin::audit_page(conn, from).await?;
+            next = page.last().and_then(|last| last.id.checked_add(1));
             page.iter().map(AuditFields::entry).for_each(|entry| self.record(&entry));
+            self.report.accepted.extend(page.into_iter().filter_map(AuditFields::accepted_cut));
         }
+        Ok(())
     }
 
     async fn documents(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        let mut after = (String::new(), String::new());
+        let mut after: Option<(String, String)> = None;
         loop {
-            let page = begin::document_page(conn, (&after.0, &after.1)).await?;
+            let key = after.as_ref().map(|(kind, id)| (kind.as_str(), id.as_str()));
+            let page = begin::document_page(conn, key).await?;
             let Some(last) = page.last() else { return Ok(()) };
-            after = (last.kind.clone(), last.id.clone());
+            after = Some((last.kind.clone(), last.id.clone()));
             page.iter().map(DocumentFields::entry).for_each(|entry| self.record(&entry));
         }
     }
@@ -328,11 +373,28 @@ impl Check<'_> {
         rows.iter().for_each(|(key, value)| self.record(&Entry::setting(key, value)));
         Ok(())
     }
+
+    async fn references(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let mut after: Option<(String, String)> = None;
+        loop {
+            let key = after.as_ref().map(|(holder, digest)| (holder.as_str(), digest.as_str()));
+            let page = begin::reference_page(conn, key).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some((last.holder.clone(), last.digest.clone()));
+            page.iter().map(ReferenceFields::entry).for_each(|entry| self.record(&entry));
+        }
+    }
+}
+
+/// The number of a record for people. That of a reference only says whether it was added or removed.
+fn number_of(kind: EntryKind, number: i64) -> Option<i64> {
+    (kind != EntryKind::Blob).then_some(number)
 }
 
 const fn table_of(kind: EntryKind) -> Table {
     match kind {
-        EntryKind::Begin => Table::Ledger,
+        EntryKind::Begin | EntryKind::BeginBlobs => Table::Ledger,
+        EntryKind::Blob => Table::BlobReferences,
         EntryKind::Session => Table::Sessions,
         EntryKind::Audit => Table::Audit,
         EntryKind::Document => Table::Documents,

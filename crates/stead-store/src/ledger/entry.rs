@@ -16,6 +16,10 @@ use crate::error::StoreError;
 use crate::sql::{Conn, Statement, values};
 
 const DOMAIN: &[u8] = b"stead-record-v1\0";
+/// The number of a row about a reference that was added.
+const HELD: i64 = 1;
+/// The number of a row about a reference that was removed.
+pub(super) const RELEASED: i64 = 0;
 
 /// The table a record is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,9 +30,16 @@ pub(crate) enum EntryKind {
     Audit,
     Document,
     Setting,
+    /// From this row on the ledger covers the references to blobs; it is about no record.
+    BeginBlobs,
+    /// A reference to a blob.
+    Blob,
 }
 
 impl EntryKind {
+    const ALL: [Self; 7] =
+        [Self::Begin, Self::Session, Self::Audit, Self::Document, Self::Setting, Self::BeginBlobs, Self::Blob];
+
     /// The name in the database: never change one.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -37,13 +48,13 @@ impl EntryKind {
             Self::Audit => "audit",
             Self::Document => "document",
             Self::Setting => "setting",
+            Self::BeginBlobs => "begin_blobs",
+            Self::Blob => "blob",
         }
     }
 
     pub(crate) fn read(text: &str) -> Option<Self> {
-        [Self::Begin, Self::Session, Self::Audit, Self::Document, Self::Setting]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
@@ -132,6 +143,23 @@ impl Entry {
         let hash = Fields::new("setting").text(key).text(value).finish();
         Self { kind: EntryKind::Setting, subject: key.to_owned(), number: 0, head: None, hash }
     }
+
+    pub(crate) fn begin_blobs() -> Self {
+        let hash = Fields::new("begin_blobs").finish();
+        Self { kind: EntryKind::BeginBlobs, subject: "stead-references-v1".to_owned(), number: 0, head: None, hash }
+    }
+
+    /// A holder has referred to a blob of `bytes` bytes.
+    pub(crate) fn blob(holder: &str, digest: &str, bytes: i64) -> Self {
+        let hash = Fields::new("blob").text(holder).text(digest).number(bytes).finish();
+        Self { kind: EntryKind::Blob, subject: format!("{holder} {digest}"), number: HELD, head: None, hash }
+    }
+
+    /// A holder no longer refers to a blob.
+    pub(crate) fn blob_released(holder: &str, digest: &str) -> Self {
+        let hash = Fields::new("blob_released").text(holder).text(digest).finish();
+        Self { kind: EntryKind::Blob, subject: format!("{holder} {digest}"), number: RELEASED, head: None, hash }
+    }
 }
 
 struct Fields(blake3::Hasher);
@@ -176,6 +204,16 @@ pub(crate) fn insert(entry: Entry) -> Statement {
     Statement {
         sql: "INSERT INTO ledger (kind, subject, number, head, hash) VALUES ($1, $2, $3, $4, $5)",
         values: values![entry.kind.as_str(), entry.subject, entry.number, head, entry.hash],
+    }
+}
+
+/// The statement that adds the row of a reference, unless the holder has it already.
+pub(crate) fn insert_reference(holder: &str, digest: &str, bytes: i64) -> Statement {
+    let entry = Entry::blob(holder, digest, bytes);
+    Statement {
+        sql: "INSERT INTO ledger (kind, subject, number, head, hash) SELECT $1, $2, $3, $4, $5 \
+              WHERE NOT EXISTS (SELECT 1 FROM blob_references WHERE holder = $6 AND digest = $7)",
+        values: values![entry.kind.as_str(), entry.subject, entry.number, Vec::new(), entry.hash, holder, digest],
     }
 }
 

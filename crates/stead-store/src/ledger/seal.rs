@@ -15,7 +15,7 @@ use stead_core::Timestamp;
 
 use crate::chain::Hash;
 use crate::error::StoreError;
-use crate::ledger::sealer::{PublicKey, Sealer};
+use crate::ledger::sealer::{Anchor, PublicKey, Sealer};
 use crate::operation::{Access, Operation};
 use crate::session::read_hash;
 use crate::sql::{Conn, values};
@@ -106,12 +106,12 @@ impl Row {
     }
 }
 
-pub(super) async fn page(conn: &mut Conn<'_>, after: i64) -> Result<Vec<Seal>, StoreError> {
+pub(super) async fn page(conn: &mut Conn<'_>, from: i64) -> Result<Vec<Seal>, StoreError> {
     let rows: Vec<Row> = conn
         .all(
             "read the seals",
-            "SELECT number, last, at, hash, public_key, signature FROM seals WHERE number > $1 ORDER BY number LIMIT $2",
-            values![after, PAGE],
+            "SELECT number, last, at, hash, public_key, signature FROM seals WHERE number >= $1 ORDER BY number LIMIT $2",
+            values![from, PAGE],
         )
         .await?;
     rows.into_iter().map(Row::read).collect()
@@ -128,6 +128,32 @@ pub(crate) async fn latest(conn: &mut Conn<'_>) -> Result<Option<Seal>, StoreErr
     row.map(Row::read).transpose()
 }
 
+/// The result of looking in a database for the seal that a home noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continuity {
+    Unbroken,
+    Cut(Cut),
+}
+
+/// A database without the seal that a home noted: its end was cut off, or it is an older copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    pub noted: Anchor,
+    /// The last seal of the database.
+    pub end: Option<Anchor>,
+}
+
+pub(crate) async fn continuity(conn: &mut Conn<'_>, noted: Option<Anchor>) -> Result<Continuity, StoreError> {
+    let Some(noted) = noted else { return Ok(Continuity::Unbroken) };
+    let sql = "SELECT hash FROM seals WHERE number = $1";
+    let found: Option<(Vec<u8>,)> = conn.optional("read a seal", sql, values![noted.number]).await?;
+    if found.is_some_and(|(hash,)| hash == noted.hash.as_bytes()) {
+        return Ok(Continuity::Unbroken);
+    }
+    let end = latest(conn).await?.map(|seal| Anchor { number: seal.number, hash: seal.hash });
+    Ok(Continuity::Cut(Cut { noted, end }))
+}
+
 /// Signs the rows after the last seal; does nothing if there are none.
 pub(crate) struct WriteSeal {
     pub(crate) sealer: Arc<Sealer>,
@@ -141,6 +167,10 @@ impl Operation for WriteSeal {
     const ACCESS: Access = Access::Exclusive;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<Option<Seal>, StoreError> {
+        // The seal will replace the home's note, which must not hide that the database lost what it names.
+        if let Continuity::Cut(Cut { noted, .. }) = continuity(conn, self.sealer.noted()).await? {
+            return Err(StoreError::CutOff { number: noted.number });
+        }
         let previous = latest(conn).await?;
         let mut hasher = SealHasher::after(previous.as_ref().map(|seal| seal.hash));
         let start = previous.as_ref().map_or(0, |seal| seal.last);

@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -58,6 +59,8 @@ pub enum SealerError {
 pub struct Sealer {
     directory: PathBuf,
     key: Ed25519KeyPair,
+    /// The last seal that the home noted.
+    noted: Mutex<Option<Anchor>>,
 }
 
 impl Sealer {
@@ -74,7 +77,8 @@ impl Sealer {
             read => read.map_err(failed("read", &path))?,
         };
         let key = Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| SealerError::DamagedKey { path })?;
-        Ok(Self { directory: directory.to_owned(), key })
+        let noted = Mutex::new(Self::anchor_in(directory)?);
+        Ok(Self { directory: directory.to_owned(), key, noted })
     }
 
     /// The public key of the key in a directory; `None` if there is none.
@@ -110,9 +114,25 @@ impl Sealer {
         self.key.sign(message).as_ref().to_vec()
     }
 
+    /// The last seal that the home noted.
+    pub fn noted(&self) -> Option<Anchor> {
+        *self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes a seal that is durable in the database.
     pub(crate) fn note(&self, seal: &Seal) -> Result<(), SealerError> {
-        write(&self.directory, HEAD, format!("{} {}\n", seal.number, seal.hash).as_bytes())
+        write(&self.directory, HEAD, format!("{} {}\n", seal.number, seal.hash).as_bytes())?;
+        self.remember(Some(Anchor { number: seal.number, hash: seal.hash }));
+        Ok(())
+    }
+
+    /// Lets the next seal be noted although the database lacks the noted one. The file stays until then.
+    pub(crate) fn forget(&self) {
+        self.remember(None);
+    }
+
+    fn remember(&self, anchor: Option<Anchor>) {
+        *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = anchor;
     }
 }
 

@@ -67,6 +67,7 @@ pub(super) fn copy(error: &StoreError) -> StoreError {
         StoreError::Unavailable { doing, source } => StoreError::Unavailable { doing, source: cause(source) },
         StoreError::OutcomeUnknown { source } => StoreError::OutcomeUnknown { source: cause(source) },
         StoreError::Closed => StoreError::Closed,
+        StoreError::CutOff { number } => StoreError::CutOff { number: *number },
         StoreError::NotOwner { reason } => StoreError::NotOwner { reason: reason.clone() },
         StoreError::Query { doing, source } => StoreError::Query { doing, source: cause(source) },
         StoreError::Corrupt { what, source } => StoreError::Corrupt { what, source: cause(source) },

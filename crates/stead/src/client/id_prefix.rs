@@ -1,6 +1,7 @@
 //! Session ids that are given by their beginning, as with commits in git.
 
-use stead_api::Session;
+use stead_api::{Code, Parameters, Problem, Session};
+use stead_core::Resource;
 
 use super::Client;
 
@@ -10,6 +11,9 @@ const WHOLE: usize = 30;
 const SHORTEST: usize = 8;
 /// Largest number of sessions that are searched. With more sessions a prefix may not be unique.
 const MOST: u32 = 5_000;
+
+/// Number of ids that an ambiguous beginning is answered with.
+const SHOWN: usize = 5;
 
 impl Client {
     /// Completes the session id in a path if exactly one session begins so. Every other path is returned unchanged, and
@@ -21,6 +25,36 @@ impl Client {
         match (found.next(), found.next(), &listing.next_cursor) {
             (Some(whole), None, None) => path.replacen(start, &whole, 1),
             _ => path.to_owned(),
+        }
+    }
+}
+
+impl Client {
+    /// Replaces "there is no session" when several sessions begin with the id in a path.
+    pub(super) fn with_ambiguity(&self, problem: Problem, path: &str) -> Problem {
+        let about_session = problem.code == Code::NotFound && problem.parameters.resource == Some(Resource::Session);
+        match about_session.then(|| self.ambiguity(path)).flatten() {
+            Some(detail) => {
+                let hint = Some("give more of the id".to_owned());
+                // Without parameters no other id is suggested: this one is incomplete, not misspelt.
+                Problem { detail, hint, parameters: Parameters::default(), ..problem }
+            }
+            None => problem,
+        }
+    }
+
+    fn ambiguity(&self, path: &str) -> Option<String> {
+        let start = session_start(path.strip_prefix("/api/v1")?)?;
+        let listing = self.list::<Session>("/sessions", MOST).ok()?;
+        let ids = listing.items.iter().map(|session| session.id.to_string());
+        let found: Vec<String> = ids.filter(|id| id.starts_with(start)).collect();
+        let shown = found.get(..SHOWN).unwrap_or(&found).join(", ");
+        let more = if found.len() > SHOWN { ", …" } else { "" };
+        match found.len() {
+            0 => None,
+            // Only the newest sessions were searched.
+            1 => Some(format!("'{start}' may be the beginning of several session ids: {shown} and older ones")),
+            count => Some(format!("{count} session ids begin with '{start}': {shown}{more}")),
         }
     }
 }

@@ -11,8 +11,8 @@ impl From<Problem> for Failure {
         let Problem { code, status, title, detail, errors, parameters, .. } = problem;
         // With several fields the detail repeats all of them. Each gets a line of its own instead.
         let several = errors.len() > 1;
-        let sentence = if detail.is_empty() || several { title } else { detail };
-        let failure = Failure::new(sentence).coded(code.as_str(), Some(status)).about(parameters);
+        let sentence = if detail.is_empty() || several { title.clone() } else { detail };
+        let failure = Failure::new(sentence).coded(code.as_str(), Some(status)).titled(title).about(parameters);
         let failure = if several { failure.fields(errors) } else { failure };
         match hint {
             Some(hint) => failure.hint(hint),

@@ -3,8 +3,9 @@
 mod directory;
 mod place;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -112,11 +113,12 @@ pub(super) fn replace(target: &Path, content: &mut dyn Read) -> Result<u64, Fail
     let mut draft = tempfile::Builder::new().prefix(".stead-").tempfile_in(folder).map_err(failed)?;
     let bytes = io::copy(content, &mut draft).map_err(failed)?;
     draft.flush().map_err(failed)?;
-    let permissions = match target.metadata() {
-        Ok(there) => there.permissions(),
-        Err(_) => std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    // The new content is the session's: it never gets the set-id bits of the file that it replaces.
+    let mode = match target.symlink_metadata() {
+        Ok(there) if there.is_file() => there.permissions().mode() & 0o777,
+        _ => 0o644,
     };
-    draft.as_file().set_permissions(permissions).map_err(failed)?;
+    draft.as_file().set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
     draft.persist(target).map_err(|error| failed(error.error))?;
     Ok(bytes)
 }

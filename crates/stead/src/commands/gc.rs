@@ -7,9 +7,10 @@ use stead_core::Event;
 use stead_core::repository::RepositoryUrl;
 use stead_git::{MirrorUse, Mirrors};
 use stead_providers::{LayerKey, LayerStore};
-use stead_store::{Store, StoredBlob};
+use stead_store::{Sealer, Store, StoredBlob};
 
 use crate::context::Context;
+use crate::continuity;
 use crate::embedded::holder;
 use crate::failure::Failure;
 use crate::output::Mark;
@@ -47,6 +48,9 @@ impl Gc {
         let runtime = runtime.map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
         let (blobs, repositories) = runtime.block_on(async {
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
+            let noted = Sealer::anchor_in(home.path()).map_err(|error| Failure::from_error(&error))?;
+            // Blobs that only a newer database names are not garbage.
+            continuity::check(&store, noted, None).await?;
             let collected = self.collect(&store, &holder(home)).await;
             store.close().await;
             collected

@@ -78,7 +78,7 @@ impl Place {
             let body = json!({"agent_type": self.ensure_agent_type(client)?, "task": task});
             let made = create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
             match made {
-                Err(failure) if failure.parameters.resource == Some(Resource::AgentType) => {}
+                Err(failure) if failure.parameters().resource == Some(Resource::AgentType) => {}
                 made => return made,
             }
         }

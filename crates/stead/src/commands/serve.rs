@@ -1,6 +1,7 @@
 //! `stead serve`: the server in the foreground, until SIGTERM or SIGINT.
 
 use crate::context::Context;
+use crate::continuity::AcceptedHead;
 use crate::embedded::{OnSignal, Server, WhenTaken};
 use crate::failure::Failure;
 use crate::logging;
@@ -10,12 +11,16 @@ pub(crate) struct Serve {
     /// Where to listen; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) listen: Option<String>,
+    /// Accept an older copy of the database that ends with this seal; the refused start names it
+    #[arg(long, value_name = "blake3:HEX|none")]
+    accept_head: Option<AcceptedHead>,
 }
 
 impl Serve {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         logging::start(context.config.log.as_ref(), "info")?;
-        let server = Server::start(&context.config, WhenTaken::Fail, OnSignal::Stop)?;
+        let accepted = self.accept_head;
+        let server = Server::start_accepting(&context.config, WhenTaken::Fail, OnSignal::Stop, accepted)?;
         let home = context.config.home.path().display();
         context.out.progress(&format!("Stead serves {} (home {home}, database {})", server.url(), server.database()));
         server.run()

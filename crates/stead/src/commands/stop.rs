@@ -1,4 +1,4 @@
-//! `stead stop`: ends the server of this home, and waits until it has.
+//! `stead stop`: ends the server of this home, and on request its boxes.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::home::RunningServer;
+use crate::home::{Home, RunningServer};
 use crate::output::Mark;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -17,16 +17,40 @@ pub(crate) struct Stop {
     /// Seconds to wait until it has ended
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait: u64,
+    /// End the boxes too: their commands end, their files stay. Do this before you copy the home
+    #[arg(long)]
+    boxes: bool,
 }
 
 impl Stop {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let home = &context.config.home;
-        let Some(server) = home.running()? else {
-            let said = format!("no server runs on the home {}", home.path().display());
-            return context.out.either(&json!({"stopped": false}), || context.out.marked(Mark::Known, &said));
+        let running = home.running()?;
+        if let Some(server) = &running {
+            self.end_server(home, server)?;
+        }
+        let boxes = if self.boxes { Some(end_boxes(home)?) } else { None };
+        let mut told = json!({"stopped": running.is_some()});
+        if let Some(server) = &running {
+            told["pid"] = server.pid.into();
+        }
+        if let Some(ended) = boxes {
+            told["boxes_ended"] = ended.into();
+        }
+        let said = match (&running, boxes) {
+            (None, None) => format!("no server runs on the home {}", home.path().display()),
+            (None, Some(ended)) => {
+                format!("no server runs on the home {}; {ended} boxes ended, their files stay", home.path().display())
+            }
+            (Some(_), None) => "stopped; sessions stay as they are".to_owned(),
+            (Some(_), Some(ended)) => format!("stopped; {ended} boxes ended, their files stay"),
         };
-        end(&server)?;
+        let mark = if running.is_some() { Mark::Good } else { Mark::Known };
+        context.out.either(&told, || context.out.marked(mark, &said))
+    }
+
+    fn end_server(&self, home: &Home, server: &RunningServer) -> Result<(), Failure> {
+        end(server)?;
         let deadline = Instant::now() + Duration::from_secs(self.wait);
         // Not until its announcement is gone, but until the home is free: from then on it can be copied.
         while home.is_in_use() {
@@ -36,10 +60,25 @@ impl Stop {
             }
             std::thread::sleep(LOOK_AGAIN);
         }
-        context.out.either(&json!({"stopped": true, "pid": server.pid}), || {
-            context.out.marked(Mark::Good, "stopped; sessions stay as they are")
-        })
+        Ok(())
     }
+}
+
+/// Ends the boxes of a home without a server. Returns how many were running.
+fn end_boxes(home: &Home) -> Result<usize, Failure> {
+    let cannot = |error: &dyn std::error::Error| {
+        Failure::new(format!("cannot end the boxes of {}", home.path().display())).because(error)
+    };
+    if !home.path().exists() {
+        return Ok(0);
+    }
+    let lock = home.lock()?;
+    if home.is_untouched_copy(&lock).map_err(|error| cannot(&error))? {
+        return Ok(0);
+    }
+    let native = stead_providers::end_boxes(home.path()).map_err(|error| cannot(&error))?;
+    let podman = stead_providers::end_boxes(&home.path().join("podman")).map_err(|error| cannot(&error))?;
+    Ok(native + podman)
 }
 
 fn end(server: &RunningServer) -> Result<(), Failure> {

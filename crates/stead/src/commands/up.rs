@@ -37,15 +37,19 @@ impl Up {
             let said = format!("a server already runs on this home: {} (process {})", running.url, running.pid);
             say(context, Mark::Known, &said)?;
             let endpoint = Endpoint { url: running.url, token: context.config.home.token()? };
-            return self.use_server(context, &Client::new(endpoint)?, demo::Afterwards::Running);
+            let client = Client::new(endpoint)?;
+            ensure_example(context, &client)?;
+            return self.use_server(context, &client, demo::Afterwards::Running);
         }
-        let server = Server::start(&context.config, WhenTaken::TakeAnother, OnSignal::Stop)?;
+        let server = Server::start_unannounced(&context.config, WhenTaken::TakeAnother, OnSignal::Stop, None)?;
         let home = context.config.home.path().display().to_string();
         say(context, Mark::Good, &format!("Stead serves {} (home {home})", server.url()))?;
         let client = Client::new(server.endpoint())?;
         let stays = !self.demo || self.keep;
         let afterwards = if stays { demo::Afterwards::Running } else { demo::Afterwards::Stopped };
-        match self.use_server(context, &client, afterwards) {
+        // Other commands find the server when it has the agent type: `stead status` means that all of it is there.
+        let ready = ensure_example(context, &client).and_then(|()| server.announce());
+        match ready.and_then(|()| self.use_server(context, &client, afterwards)) {
             Ok(()) if stays => {
                 context.out.note("Ctrl-C stops the server; sessions stay as they are");
                 server.run()
@@ -58,7 +62,6 @@ impl Up {
     }
 
     fn use_server(&self, context: &Context, client: &Client, afterwards: demo::Afterwards) -> Result<(), Failure> {
-        ensure_example(context, client)?;
         if self.demo {
             return demo::run(context, client, afterwards);
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use stead_core::SessionId;
 use stead_store::{
-    BlobState, Database, Evidence, Hash, LedgerBreak, LedgerReport, OpenError, PublicKey, Sealer, Store,
+    AcceptedCut, BlobState, Database, Evidence, Hash, LedgerBreak, LedgerReport, OpenError, PublicKey, Sealer, Store,
 };
 
 pub(super) use check::{Blobs, Scope, Verdict};
@@ -30,7 +30,7 @@ use check::Broken;
 pub(crate) struct Verify {
     /// Only this session
     session: Option<String>,
-    /// Believe seals of this key too; by default only the key of this home
+    /// Accept only seals of this key, which you kept elsewhere; may be repeated. Default: the key of this home
     #[arg(long, value_name = "ed25519:HEX")]
     key: Vec<String>,
     /// Fail unless a seal has this hash: a head that you kept elsewhere
@@ -56,9 +56,13 @@ impl Verify {
 
     fn evidence(&self, home: &Path) -> Result<Evidence, Failure> {
         let failed = |error: stead_store::SealerError| Failure::from_error(&error);
-        let mut keys: Vec<PublicKey> = Sealer::public_key_in(home).map_err(failed)?.into_iter().collect();
-        for key in &self.key {
-            keys.push(key.parse().map_err(|error| Failure::usage(format!("--key {key}: {error}")))?);
+        let named = self
+            .key
+            .iter()
+            .map(|key| key.parse::<PublicKey>().map_err(|error| Failure::usage(format!("--key {key}: {error}"))));
+        let mut keys: Vec<PublicKey> = named.collect::<Result<_, _>>()?;
+        if keys.is_empty() {
+            keys.extend(Sealer::public_key_in(home).map_err(failed)?);
         }
         let kept = self
             .head
@@ -82,6 +86,14 @@ fn told(LedgerBreak { table, id, number, reason }: &LedgerBreak) -> String {
     format!("table {}, record {id}{number}: {reason}", table.as_str())
 }
 
+fn told_cut(AcceptedCut { at, body }: &AcceptedCut) -> String {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    let (noted, last) = (&body["noted_seal"], &body["last_seal"]);
+    format!(
+        "at {at} the operator accepted an older copy: the records after seal {last}, up to seal {noted} or later, are lost"
+    )
+}
+
 fn report(context: &Context, verdict: &Verdict) -> Result<(), Failure> {
     let Verdict { sessions, events, broken, blobs, damaged, ledger } = verdict;
     let out = &context.out;
@@ -94,6 +106,9 @@ fn report(context: &Context, verdict: &Verdict) -> Result<(), Failure> {
         }
         for damage in damaged {
             out.marked(Mark::Bad, &damage.told())?;
+        }
+        for cut in ledger.iter().flat_map(|ledger| &ledger.accepted) {
+            out.marked(Mark::Warned, &told_cut(cut))?;
         }
         let intact = *sessions - u64::try_from(broken.len()).unwrap_or(u64::MAX);
         let summary =
@@ -143,10 +158,15 @@ fn as_json(verdict: &Verdict) -> Value {
             .iter()
             .map(|one| json!({"table": one.table.as_str(), "id": one.id, "number": one.number, "reason": one.reason}))
             .collect();
+        let accepted: Vec<_> = ledger
+            .accepted
+            .iter()
+            .map(|cut| json!({"at": cut.at, "cut": serde_json::from_str(&cut.body).unwrap_or(Value::Null)}))
+            .collect();
         let head = ledger.head.as_ref().map(|seal| {
             json!({"number": seal.number, "hash": seal.hash.to_string(), "key": seal.public_key.to_string(), "at": seal.at})
         });
-        json!({"records": ledger.records, "seals": ledger.seals, "unsigned": ledger.unsigned, "head": head, "broken": broken})
+        json!({"records": ledger.records, "seals": ledger.seals, "unsigned": ledger.unsigned, "head": head, "broken": broken, "accepted": accepted})
     });
     json!({
         "sessions": sessions, "events": events, "broken": list, "blobs": blobs.len(), "damaged_blobs": lost, "ledger": ledger,

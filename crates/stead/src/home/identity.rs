@@ -91,6 +91,13 @@ impl Home {
         Ok(Identity { instance: record.instance, former: record.former })
     }
 
+    /// Returns true if no server has run on this directory since it was copied. The records of boxes in
+    /// such a home name processes of the original.
+    pub(crate) fn is_untouched_copy(&self, _lock: &Lock) -> io::Result<bool> {
+        let key = Key::of(self.path())?;
+        Ok(self.recorded()?.is_some_and(|record| !record.key.is_of_same_directory(&key)))
+    }
+
     fn recorded(&self) -> io::Result<Option<Record>> {
         match fs::read(self.path().join(FILE)) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -129,7 +136,10 @@ mod tests {
         let copy = home("copy");
         fs::copy(original.path().join(FILE), copy.path().join(FILE)).unwrap();
         let expect = Identity { instance: "second".into(), former: vec!["first".into()] };
+        let untouched = |home: &Home| home.is_untouched_copy(&home.lock().unwrap()).unwrap();
+        assert!(untouched(&copy) && !untouched(&original));
         assert_eq!(of(&copy, "second"), expect);
+        assert!(!untouched(&copy));
         assert_eq!(of(&copy, "third"), expect);
         fs::rename(original.path(), above.path().join("moved")).unwrap();
         assert_eq!(of(&home("moved"), "x").instance, "first");

@@ -4,6 +4,9 @@ use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Width, 
 
 use super::neutral::line_of;
 
+/// Columns of a terminal that reports none.
+const USUAL_WIDTH: u16 = 80;
+
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     headings: Vec<&'static str>,
@@ -29,6 +32,10 @@ impl Table {
         table.load_style(presets::NOTHING);
         if terminal {
             table.set_content_arrangement(ContentArrangement::Dynamic);
+            // A terminal that does not know its width reports 0 columns.
+            if table.width().is_none_or(|columns| columns == 0) {
+                table.set_width(USUAL_WIDTH);
+            }
         }
         if !self.headings.is_empty() {
             let bold =

@@ -14,13 +14,9 @@ use crate::output::{Mark, Output, Table};
 pub(crate) fn sessions(out: &Output, items: &[Session]) -> Result<(), Failure> {
     let mut table = Table::new(&["id", "status", "agent", "project", "provider", "created"]);
     for session in items {
-        let status = match session.degraded {
-            true => format!("{} (degraded)", session.status),
-            false => session.status.to_string(),
-        };
         table.row(&[
             &cell(&session.id),
-            &status,
+            &status(session),
             &cell(&session.agent_type),
             &cell(&session.project),
             &cell(&session.workspace.as_ref().map(|workspace| workspace.provider)),
@@ -30,10 +26,17 @@ pub(crate) fn sessions(out: &Output, items: &[Session]) -> Result<(), Failure> {
     out.table(&table)
 }
 
+fn status(session: &Session) -> String {
+    match session.degraded {
+        true => format!("{} (degraded)", session.status),
+        false => session.status.to_string(),
+    }
+}
+
 pub(crate) fn session(out: &Output, session: &Session) -> Result<(), Failure> {
     let mut table = Table::of_fields();
     table.row(&["session", &cell(&session.id)]);
-    table.row(&["status", &cell(&session.status)]);
+    table.row(&["status", &status(session)]);
     table.row(&["agent type", &cell(&session.agent_type)]);
     optional(&mut table, "project", session.project.as_ref());
     optional(&mut table, "task", session.task.id.as_ref());

@@ -68,7 +68,7 @@ calls! {
     libc::SYS_linkat, libc::SYS_symlinkat, libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2,
     libc::SYS_fchown, libc::SYS_fchownat, libc::SYS_utimensat, libc::SYS_truncate, libc::SYS_ftruncate, libc::SYS_fallocate, libc::SYS_fsync,
     libc::SYS_fdatasync, libc::SYS_syncfs, libc::SYS_sync_file_range, libc::SYS_fadvise64, libc::SYS_readahead, libc::SYS_chdir,
-    libc::SYS_fchdir, libc::SYS_getcwd, libc::SYS_umask, libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_flock, libc::SYS_fcntl, libc::SYS_dup,
+    libc::SYS_fchdir, libc::SYS_getcwd, libc::SYS_umask, libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_flock, libc::SYS_dup,
     libc::SYS_dup3, libc::SYS_copy_file_range, libc::SYS_sendfile, libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice, libc::SYS_getxattr,
     libc::SYS_lgetxattr, libc::SYS_fgetxattr, libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_listxattr,
     libc::SYS_llistxattr, libc::SYS_flistxattr, libc::SYS_removexattr, libc::SYS_lremovexattr, libc::SYS_fremovexattr,

@@ -9,7 +9,8 @@ use super::calls::{ALLOWED_NAMES, ALLOWED_NATIVE_NAMES, IGNORED_NAMES, REFUSED_N
 use super::program::NEW_NAMESPACES;
 
 /// Calls whose arguments decide, and which of them a profile can say as much of.
-const LOOKED_AT: &[&str] = &["ioctl", "setsockopt", "socketpair", "mknodat", "renameat2", "prlimit64", "personality"];
+const LOOKED_AT: &[&str] =
+    &["fcntl", "ioctl", "setsockopt", "socketpair", "mknodat", "renameat2", "prlimit64", "personality"];
 #[cfg(target_arch = "x86_64")]
 const LOOKED_AT_NATIVE: &[&str] = &["mknod"];
 #[cfg(not(target_arch = "x86_64"))]

@@ -118,6 +118,11 @@ pub(super) fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
             libc::SYS_ioctl,
             vec![load(argument(1)), jump_equal(TIOCSTI, 1, 0), jump_equal(TIOCLINUX, 0, 1), give(REFUSE), give(ALLOW)],
         ),
+        // A lease keeps every other process of the host from opening the file without a wait.
+        (
+            libc::SYS_fcntl,
+            vec![load(argument(1)), jump_equal(libc::F_SETLEASE as u32, 0, 1), give(REFUSE), give(ALLOW)],
+        ),
         (libc::SYS_socket, socket()),
         // Pairs of unix sockets: the kernel makes no others worth having.
         (

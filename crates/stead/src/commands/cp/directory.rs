@@ -5,7 +5,7 @@ use std::io::{self, Seek as _};
 use std::path::Path;
 
 use stead_api::file::Placed;
-use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits};
+use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits, LinkTargets};
 use stead_fs::{DiskFs, WorkspacePath};
 
 use super::place;
@@ -38,7 +38,8 @@ pub(super) fn fetch(out: &Output, client: &Client, session: &str, path: &str, lo
     io::copy(&mut receiving.of(download.reader), &mut spool).map_err(|error| unwritable(&error))?;
     std::fs::create_dir_all(local).map_err(|error| unwritable(&error))?;
     let mut tree = DiskFs::open(local).map_err(|error| unwritable(&error))?;
-    let (limits, root) = (ArchiveLimits::default(), WorkspacePath::root());
+    let limits = ArchiveLimits { link_targets: LinkTargets::AlwaysInside, ..ArchiveLimits::default() };
+    let root = WorkspacePath::root();
     let unpacked = archive::unpack(&mut spool, ArchiveFormat::Tar, None, &limits, &mut tree, &root, 0);
     unpacked.map(|_| ()).map_err(|error| unwritable(&error).hint("copy into a new directory; nothing was written"))
 }

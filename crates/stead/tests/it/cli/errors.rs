@@ -19,12 +19,17 @@ fn with_json_an_error_is_a_problem_on_standard_error() {
     let told = problem(&missing);
     assert_eq!((missing.code, &told["code"], &told["status"]), (Some(1), &json!("not_found"), &json!(404)), "{told}");
     assert_eq!(told["detail"], "there is no agent type 'nobody'");
+    // The title is the server's, and belongs to the code.
+    let answer = server.client().get("/agent-types/nobody");
+    assert_eq!(told["title"], answer.json()["title"], "{told}");
     let wrong =
         run(home, &["--json", "agent-type", "set", "coder", "--data", r#"{"tools": ["ssh"], "provider": "x"}"#]);
     let fields: Vec<Value> = problem(&wrong)["errors"].as_array().unwrap().iter().map(|e| e["field"].clone()).collect();
     assert_eq!(fields, [json!("provider"), json!("tools")]);
     let usage = run(home, &["session", "create", "--json"]);
-    assert_eq!((usage.code, &problem(&usage)["code"]), (Some(2), &json!("usage")));
+    let told = problem(&usage);
+    assert_eq!((usage.code, &told["code"]), (Some(2), &json!("usage")));
+    assert_eq!(told["title"], "The command line is not valid");
     let nowhere =
         kit::finish(kit::stead(home).args(["--json", "session", "ls"]).env("STEAD_URL", "http://127.0.0.1:9"));
     assert_eq!((nowhere.code, &problem(&nowhere)["code"]), (Some(1), &json!("unreachable")));
@@ -47,9 +52,10 @@ fn the_beginning_of_an_id_is_enough_where_it_is_unique() {
     let several = run(home, &["session", "show", &first[..8]]);
     let wrong = format!("{}zz", &first[..24]);
     let none = run(home, &["session", "show", &wrong]);
-    for refused in [several, none] {
-        assert!(refused.code == Some(1) && refused.err.starts_with("error: there is no session"), "{}", refused.err);
-    }
+    assert!(none.code == Some(1) && none.err.starts_with("error: there is no session"), "{}", none.err);
+    let expect = format!("error: 2 session ids begin with '{}': ", &first[..8]);
+    assert!(several.code == Some(1) && several.err.starts_with(&expect), "{}", several.err);
+    assert!(several.err.contains(&first), "{}", several.err);
 }
 
 #[test]

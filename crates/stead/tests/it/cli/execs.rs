@@ -38,6 +38,11 @@ fn exec_streams_feeds_and_ends_as_the_command_does() {
     let ran = run(home, &["exec", &session, "--", "no-such-program"]);
     assert_eq!(ran.code, Some(127));
     assert!(ran.err.starts_with("error: the command could not be started: "), "{}", ran.err);
+    let told = run(home, &["--json", "exec", &session, "--", "no-such-program"]);
+    let problem: serde_json::Value =
+        serde_json::from_str(&told.err).unwrap_or_else(|error| panic!("{error}: {}", told.err));
+    assert_eq!((told.code, &problem["code"]), (Some(127), &json!("cannot_execute")), "{problem}");
+    assert_eq!(problem["title"], "The command could not be started");
     let ran = run(home, &["exec", "ses_00000000000000000000000000", "--", "true"]);
     assert_eq!(ran.code, Some(125), "{}", ran.err);
     assert_eq!(run(home, &["exec", &session]).code, Some(2));

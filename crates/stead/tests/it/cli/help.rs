@@ -72,6 +72,10 @@ fn alone_it_says_what_to_do() {
     let there = run(server.home(), &[]);
     let shown = format!("without a server\n{}\nwith one\n{}", told.shown(home.path()), there.shown(server.home()));
     insta::assert_snapshot!(shown);
+    // A server without agent types: nothing is suggested that would be refused.
+    let empty = stead_testkit::TestServer::start(super::kit::BINARY);
+    let told = run(empty.home(), &[]).err;
+    assert!(told.contains("stead up ") && !told.contains("--agent-type"), "{told}");
 }
 
 #[test]

@@ -137,3 +137,16 @@ fn the_log_is_json_lines_without_secrets() {
         assert!(value["level"].is_string(), "{line}");
     }
 }
+
+/// A script that waits for the server finds the agent type too.
+#[test]
+fn up_is_announced_with_its_agent_type() {
+    let home = tempfile::tempdir().unwrap();
+    crate::rows::build_init();
+    let mut child =
+        announced(home.path(), kit::stead(home.path()).args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()));
+    let shown = run(home.path(), &["agent-type", "get", "example"]);
+    kit::signal(&child, Signal::TERM);
+    assert_eq!(kit::wait(&mut child), Some(0));
+    shown.ok();
+}

@@ -146,3 +146,15 @@ fn tables_fit_the_terminal() {
         }
     }
 }
+
+/// `script` and some CI terminals report 0 rows of 0 columns.
+#[test]
+fn a_terminal_of_no_known_width_gets_whole_words() {
+    let server = kit::server();
+    let id = kit::session(&server);
+    let mut terminal = Terminal::new();
+    terminal.resize(0, 0);
+    let mut child = terminal.spawn(command(server.home(), &["session", "show", &id]));
+    assert_eq!(terminal.until_end(&mut child), Some(0), "{}", terminal.seen);
+    assert!(terminal.seen.contains(&id) && terminal.seen.contains("agent type  coder"), "{}", terminal.seen);
+}

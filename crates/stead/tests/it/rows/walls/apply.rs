@@ -175,9 +175,9 @@ fn applying_makes_no_link_that_leads_out_of_the_directory() {
         host.refused(&session, link, "link");
         host.server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
     }
-    // Two links of one session that look harmless alone and lead out together.
+    // Two links of one session that look harmless alone and lead out together: the first is refused already.
     let session = host.session("ln -s sub/.. here; ln -s here/../outside there; echo three >> a.txt");
-    host.refused(&session, "there", "link");
+    host.refused(&session, "here", "link");
     // Control: links that stay inside are made.
     let session = host.session("ln -s a.txt good; ln -s ../a.txt sub/good; ln -s sub folder; echo three >> a.txt");
     ok(&host.apply(&session, &[]));
@@ -225,4 +225,39 @@ fn applied_files_never_have_set_id_bits_and_keep_who_may_read_them() {
     ok(&host.apply(&session, &[]));
     assert_eq!([mode("a.txt"), mode("sub/b.txt")], [0o755, 0o700]);
     assert_eq!([mode("new"), mode("new.bin")], [0o755, 0o755]);
+}
+
+/// Each of the two links stays inside alone; together they lead out.
+#[test]
+fn links_that_lead_out_only_together_are_not_made_one_after_the_other() {
+    let host = Host::new();
+    let first = host.session("mkdir p; ln -s m/../../outside/b.txt p/l");
+    host.refused(&first, "p/l", "out of the directory");
+    let copy = host.folder.path().join("copy");
+    let id = first["id"].as_str().unwrap();
+    let ran = host.stead(&["cp", "-r", &format!("{id}:p"), copy.to_str().unwrap()]);
+    assert_eq!(ran.status.code(), Some(1), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(fs::read_dir(&copy).is_ok_and(|mut entries| entries.next().is_none()), "nothing is copied");
+    // The control: a link that climbs first and stays inside, whatever comes later, is made.
+    let second = host.session("mkdir p; ln -s ../sub/b.txt p/l");
+    ok(&host.apply(&second, &[]));
+    assert_eq!(host.text("p/l"), "one\n");
+    let id = second["id"].as_str().unwrap();
+    ok(&host.stead(&["cp", "-r", &format!("{id}:"), copy.to_str().unwrap()]));
+    assert_eq!(fs::read_to_string(copy.join("p/l")).unwrap(), "one\n");
+}
+
+#[test]
+fn a_copied_file_does_not_take_the_set_id_bits_of_the_file_that_it_replaces() {
+    let host = Host::new();
+    let session = host.session("echo new > a.txt");
+    let from = format!("{}:a.txt", session["id"].as_str().unwrap());
+    let to = host.folder.path().join("tool");
+    fs::write(&to, "old").unwrap();
+    for (before, after) in [(0o6755, 0o755), (0o640, 0o640)] {
+        fs::set_permissions(&to, fs::Permissions::from_mode(before)).unwrap();
+        ok(&host.stead(&["cp", &from, to.to_str().unwrap()]));
+        assert_eq!(fs::read_to_string(&to).unwrap(), "new\n");
+        assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o7777, after);
+    }
 }

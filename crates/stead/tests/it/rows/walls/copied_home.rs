@@ -23,10 +23,17 @@ impl Homes {
     }
 
     fn copy(&self, from: &str, to: &str) {
+        // The server runs: a note of a seal that is read after the database could name one that the copy lacks.
+        let noted = std::fs::read(self.path(from).join("ledger.head")).ok();
         // The exit code of `cp` is ignored: it may fail on a socket, or on a file that is removed
         // meanwhile.
         let copied = Command::new("cp").arg("-a").args([self.path(from), self.path(to)]).output().unwrap();
         assert!(self.path(to).join("stead.db").exists(), "{}", String::from_utf8_lossy(&copied.stderr));
+        let note = self.path(to).join("ledger.head");
+        match noted {
+            Some(noted) => std::fs::write(note, noted).unwrap(),
+            None => drop(std::fs::remove_file(note)),
+        }
     }
 
     fn start(&self, name: &str, options: ServerOptions) -> TestServer {

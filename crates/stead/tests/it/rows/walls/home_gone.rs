@@ -39,7 +39,7 @@ impl OnHost {
 }
 
 /// Loop devices whose files are, or were, below a directory.
-fn devices(home: &Path) -> Vec<String> {
+pub(super) fn devices(home: &Path) -> Vec<String> {
     let home = home.to_str().unwrap().to_owned();
     let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
     let backing = devices.filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok());

@@ -16,6 +16,8 @@ const CANARY: &str = "outside the roots";
 
 /// Few rounds: each makes a session. `stead-fs` races the same directory thousands of times.
 const ROUNDS: usize = 8;
+/// The race is won in about one of fifty starts by a builder that opens the path twice.
+const IMAGE_ROUNDS: usize = 60;
 
 #[test]
 fn a_host_directory_that_is_swapped_for_a_link_is_never_read() {
@@ -119,4 +121,53 @@ fn a_base_image_that_is_a_host_directory_needs_an_allowed_root() {
     assert_eq!(named, allowed.join("root").to_str().unwrap(), "{session}");
     let answer = server.tool(&session, "bash", json!({"command": "echo \"$(</marker)\""}));
     assert_eq!(answer["result"]["stdout"], "of this root\n", "{answer}");
+}
+
+/// Swaps the directory above a base image with a link out of the roots while boxes start from it.
+#[test]
+fn a_base_image_below_a_directory_that_is_swapped_for_a_link_is_never_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
+    let (middle, link) = (root.join("middle"), root.join("link"));
+    for (directory, content) in [(middle.join("image"), "inside"), (outside.join("image"), CANARY)] {
+        small_root(&directory);
+        fs::create_dir(directory.join("etc")).unwrap();
+        fs::write(directory.join("etc/canary"), content).unwrap();
+    }
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o700)).unwrap();
+    symlink(&outside, &link).unwrap();
+    native::build_init();
+    let server = server();
+    server.client().put("/platform", json!({"allowed_host_roots": [root.to_str().unwrap()]})).expect(200);
+    let image = middle.join("image");
+    let config = json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "require_workspace": true,
+        "base_image": image.to_str().unwrap()});
+    server.agent_type("i", config);
+    let (done, mut seen) = (AtomicBool::new(false), Vec::new());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = renameat_with(CWD, &link, CWD, &middle, RenameFlags::EXCHANGE);
+            }
+        });
+        for _ in 0..IMAGE_ROUNDS {
+            let reply = server.client().post("/sessions?wait=30", json!({"agent_type": "i"}));
+            if reply.status == 201 && reply.json()["status"] == "active" {
+                let answer = server.tool(&reply.json(), "bash", json!({"command": "echo \"$(</etc/canary)\""}));
+                seen.push(answer["result"]["stdout"].clone());
+            }
+        }
+        // The control: opening the path without the server's checks leads outside.
+        let naive = (0..100_000).any(|_| fs::read_to_string(image.join("etc/canary")).is_ok_and(|text| text == CANARY));
+        done.store(true, Ordering::Relaxed);
+        assert!(naive, "the control never read the canary, so the race proves nothing");
+    });
+    assert!(seen.iter().all(|text| *text == "inside\n"), "{seen:?}");
+    // The control: without the race a box starts from the image.
+    if fs::symlink_metadata(&middle).unwrap().is_symlink() {
+        renameat_with(CWD, &link, CWD, &middle, RenameFlags::EXCHANGE).unwrap();
+    }
+    let session = server.session(json!({"agent_type": "i"}));
+    let answer = server.tool(&session, "bash", json!({"command": "echo \"$(</etc/canary)\""}));
+    assert_eq!(answer["result"]["stdout"], "inside\n", "{answer}");
 }

@@ -204,3 +204,41 @@ fn branches_tags_and_packed_references_of_a_repository_on_this_machine_are_found
     let left = names(&server.home().join("mirrors"));
     assert!(!left.iter().any(|name| name.starts_with("local")), "snapshots are left: {left:?}");
 }
+
+/// A commit that is small on the disk and larger in memory than the server's git may be.
+#[test]
+fn a_commit_that_unpacks_to_gigabytes_ends_the_start_and_not_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = folder.path().join("repository");
+    fs::create_dir(&repository).unwrap();
+    for args in [
+        &["init", "-q", "-b", "main"][..],
+        &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "small"],
+    ] {
+        assert!(plain_git(&repository, args).status.success());
+    }
+    let server = server_for(folder.path());
+    let session = begin(&server, repository.to_str().unwrap(), "main");
+    assert_eq!(session["status"], "active", "the control: {session}");
+    let tree = String::from_utf8(plain_git(&repository, &["rev-parse", "HEAD^{tree}"]).stdout).unwrap();
+    let head = format!("tree {}\nauthor a <a@b> 0 +0000\ncommitter a <a@b> 0 +0000\n\n", tree.trim());
+    write_commit(&repository, &head, 3 << 30);
+    let session = begin(&server, repository.to_str().unwrap(), "huge");
+    assert_eq!(session["status"], "failed", "{session}");
+    server.client().get("/readyz").expect(200);
+}
+
+/// Writes a loose commit whose message is `zeros` bytes of one letter, and a branch `huge` at it.
+fn write_commit(repository: &Path, head: &str, zeros: u64) {
+    let script = format!(
+        "import hashlib, os, zlib\nhead = {head:?}.encode()\nsize = len(head) + {zeros}\n\
+         start = b'commit %d\\0' % size + head\nsha, pack, out = hashlib.sha1(start), zlib.compressobj(1), []\n\
+         out.append(pack.compress(start))\npiece = b'a' * (1 << 20)\n\
+         for _ in range({zeros} >> 20):\n  sha.update(piece); out.append(pack.compress(piece))\n\
+         out.append(pack.flush())\nname = sha.hexdigest()\nfolder = '.git/objects/' + name[:2]\n\
+         os.makedirs(folder, exist_ok=True)\nopen(folder + '/' + name[2:], 'wb').write(b''.join(out))\n\
+         open('.git/refs/heads/huge', 'w').write(name + '\\n')\n"
+    );
+    let made = std::process::Command::new("python3").args(["-c", &script]).current_dir(repository).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}

@@ -1,6 +1,8 @@
 //! The record cannot be changed unnoticed: `stead verify` finds what something else did to the database or the blobs.
 
+mod history;
 mod mutation;
+mod postgres;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +18,11 @@ use mutation::{Mutation, Random};
 /// A home with every kind of record, whose server has stopped in order.
 fn written_home() -> TestServer {
     let mut server = server();
+    write_records(&mut server);
+    server
+}
+
+fn write_records(server: &mut TestServer) {
     server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
     // A stop seals: from here on there are two seals at least.
     assert!(server.terminate().unwrap().success());
@@ -40,13 +47,19 @@ fn written_home() -> TestServer {
     }
     assert!(server.terminate().unwrap().success());
     server.broken_on_purpose();
-    server
 }
 
 /// The parts of a home that are verified.
 fn copy(home: &Path) -> tempfile::TempDir {
+    let place = copy_files(home);
+    std::fs::copy(home.join("stead.db"), place.path().join("stead.db")).unwrap();
+    place
+}
+
+/// The same without the database.
+fn copy_files(home: &Path) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
-    for name in ["stead.db", "ledger.key", "ledger.head"] {
+    for name in ["ledger.key", "ledger.head"] {
         std::fs::copy(home.join(name), place.path().join(name)).unwrap();
     }
     for blob in blobs(home) {
@@ -77,8 +90,13 @@ fn tamper(home: &Path, sql: &str) -> Result<(), sqlx::Error> {
 
 /// The exit code and what was said.
 fn verify(home: &Path, args: &[&str]) -> (Option<i32>, Value, String) {
+    verify_with(home, &[], args)
+}
+
+fn verify_with(home: &Path, env: &[(&str, &str)], args: &[&str]) -> (Option<i32>, Value, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stead"));
-    let output = command.args(["verify", "--json"]).args(args).env("STEAD_HOME", home).output().unwrap();
+    command.args(["verify", "--json"]).args(args).env("STEAD_HOME", home).envs(env.iter().copied());
+    let output = command.output().unwrap();
     let said = serde_json::from_slice(&output.stdout).unwrap_or_default();
     (output.status.code(), said, String::from_utf8_lossy(&output.stderr).into_owned())
 }
@@ -134,6 +152,22 @@ fn changes_that_keep_every_journal_chain_intact_are_named() {
 }
 
 #[test]
+fn rows_at_the_edges_and_a_changed_schema_are_found() {
+    let server = written_home();
+    // Control: an untouched copy is intact.
+    assert_intact(copy(server.home()).path());
+    let missed: Vec<String> = mutation::edges()
+        .into_iter()
+        .filter(|sql| {
+            let place = copy(server.home());
+            tamper(place.path(), sql).unwrap();
+            verify(place.path(), &[]).0 != Some(1)
+        })
+        .collect();
+    assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
+}
+
+#[test]
 fn a_forged_seal_and_a_head_that_was_kept_elsewhere_are_checked() {
     let server = written_home();
     let said = assert_intact(server.home());
@@ -148,6 +182,11 @@ fn a_forged_seal_and_a_head_that_was_kept_elsewhere_are_checked() {
     assert_eq!((code, &said["ledger"]["broken"][0]["table"]), (Some(1), &json!("seals")), "{said}");
     let key = said["ledger"]["head"]["key"].as_str().unwrap();
     assert_eq!(verify(place.path(), &["--key", key]).0, Some(0));
+    // Once a key is given, the home's own is not believed: somebody may have replaced it and signed anew.
+    assert_eq!(verify(server.home(), &["--key", key]).0, Some(0));
+    let other = format!("ed25519:{}", "0".repeat(64));
+    let (code, said, _) = verify(server.home(), &["--key", &other]);
+    assert_eq!((code, &said["ledger"]["broken"][0]["table"]), (Some(1), &json!("seals")), "{said}");
 }
 
 #[test]

@@ -179,3 +179,18 @@ fn an_audit_type_that_does_not_exist() {
     }
     server.client().get("/audit?type=admin_change").expect(200);
 }
+
+#[test]
+fn a_bundle_that_is_not_in_the_store() {
+    let server = server();
+    server.agent_type("m", json!({"enabled": true, "provider": "memory"}));
+    let start = |blob: &str| {
+        let policy = json!({"type": "bundle", "source": {"blob": blob}});
+        json!({"agent_type": "m", "task": {"workspace_policy": policy}})
+    };
+    let detail = refused(&server, start(&format!("sha256:{}", "0".repeat(64))), "bundle_refused");
+    assert!(detail.contains("not in the blob store"), "{detail}");
+    // Control: one that was uploaded is unpacked.
+    let stored = server.client().bytes("POST", "/blobs", &[], &[0; 1024]).reply().expect(201);
+    server.client().post("/sessions:plan", start(stored["digest"].as_str().unwrap())).expect(200);
+}

@@ -130,6 +130,12 @@ fn git_without_a_repository_is_an_empty_workspace_with_a_warning() {
     let (name, codes, session) = host.start(json!({"agent_type": "git"}));
     assert_eq!((name, codes), (None, vec!["no_repository".to_owned()]), "{session}");
     assert_eq!(host.server.tool(&session, "ls", json!({}))["result"]["entries"], json!([]));
+    // A branch or a pull request without a repository is no quiet empty workspace either.
+    host.agent_type("plain", json!({}));
+    for context in [json!({"branch": "main"}), json!({"pull_request_number": 7})] {
+        let (name, codes, session) = host.start(json!({"agent_type": "plain", "task": {"context": context}}));
+        assert_eq!((name, codes), (None, vec!["no_repository".to_owned()]), "{session}");
+    }
     // Control: with a repository there is nothing to warn of.
     let context = json!({"repository_url": host.git.url("task")});
     assert_eq!(host.start(json!({"agent_type": "git", "task": {"context": context}})).1, Vec::<String>::new());

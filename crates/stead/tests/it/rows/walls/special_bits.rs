@@ -252,3 +252,45 @@ fn a_container_has_no_host_directory_and_makes_no_device() {
     let said = podman::bash(&server, &session, &format!("python3 - <<'END'\n{whiteout}\nEND"));
     assert_eq!(said["stdout"], "-1 1 0\n", "{said}");
 }
+
+#[test]
+fn a_session_that_writes_to_a_host_directory_says_that_its_disk_is_not_limited() {
+    let host = Host::new();
+    let limits = json!({"cpu": "1", "memory": "128M", "disk": "16M", "pids": 64});
+    let config = json!({"enabled": true, "provider": "native", "require_workspace": true, "resource_limits": limits});
+    host.server.agent_type("small", config);
+    for (mode, limited) in [("rw", false), ("ro", true), ("overlay", true)] {
+        let policy = json!({"type": "mount", "host_path": host.path("of-user").to_str().unwrap(), "mode": mode});
+        let body = json!({"agent_type": "small", "task": {"workspace_policy": policy}});
+        let plan = host.server.client().post("/sessions:plan", body.clone()).expect(200);
+        let session = active(host.server.session(body));
+        for (limits, warnings) in [
+            (&plan["workspace"]["limits"], &plan["workspace"]["warnings"]),
+            (&session["workspace"]["limits"], &session["warnings"]),
+        ] {
+            let enforced = limits["enforced"].as_array().unwrap();
+            assert_eq!(enforced.contains(&json!("disk")), limited, "{mode}: {limits}");
+            let said = warnings.as_array().unwrap().iter().any(|warning| {
+                warning["code"] == "limit_not_enforced" && warning["message"].as_str().unwrap().contains("disk")
+            });
+            assert_eq!(said, !limited, "{mode}: {warnings}");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_host_directory_is_not_put_back_over_it() {
+    let host = Host::new();
+    let session = active(host.mount("of-user", "rw"));
+    let path = |below: &str| format!("/sessions/{}{below}", session["id"].as_str().unwrap());
+    let snapshot = host.server.client().post(&path("/snapshots"), json!({})).expect(201);
+    let restore = path(&format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap()));
+    let detail = host.server.client().send("POST", &restore, &[], None).problem(409, "host_directory");
+    assert!(detail.contains("clone the session"), "{detail}");
+    // The control: the agent's own copy of the same directory is put back.
+    let session = active(host.mount("of-user", "overlay"));
+    let path = |below: &str| format!("/sessions/{}{below}", session["id"].as_str().unwrap());
+    let snapshot = host.server.client().post(&path("/snapshots"), json!({})).expect(201);
+    let restore = path(&format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap()));
+    host.server.client().send("POST", &restore, &[], None).expect(200);
+}

@@ -28,15 +28,18 @@ fn audited(server: &TestServer, session: &Value, kind: &str) -> Vec<Value> {
     server.client().get(&path).expect(200)["items"].as_array().unwrap().clone()
 }
 
+/// The value of a counter, which is there from the start.
 fn counted(server: &TestServer, metric: &str) -> u64 {
     let text = server.client().get("/metrics").text;
     let line = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' ').map(str::to_owned));
-    line.map_or(0, |count| count.parse().unwrap())
+    line.unwrap_or_else(|| panic!("no {metric} in {text}")).parse().unwrap()
 }
 
 #[test]
 fn a_degraded_start_is_told_to_everybody() {
     let server = without_podman();
+    assert_eq!(counted(&server, "stead_degraded_sessions_total"), 0);
+    assert_eq!(counted(&server, "stead_fallback_sessions_total"), 0);
     let limits = json!({"cpu": "1", "memory": "64M"});
     server.agent_type("d", json!({"enabled": true, "provider": "podman", "resource_limits": limits}));
     server.agent_type("fine", json!({"enabled": true, "provider": "memory"}));
@@ -50,6 +53,13 @@ fn a_degraded_start_is_told_to_everybody() {
     let logged = server.log().lines().any(|line| line.contains("started degraded") && line.contains(id));
     assert!(logged, "{}", server.log());
     assert_eq!(counted(&server, "stead_degraded_sessions_total"), 1);
+    let show = std::process::Command::new(env!("CARGO_BIN_EXE_stead"))
+        .arg("--home")
+        .arg(server.home())
+        .args(["session", "show", id])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&show.stdout).contains("active (degraded)"), "{show:?}");
     let prompt = server.client().get(&format!("/sessions/{id}/prompt")).expect(200).to_string();
     assert!(prompt.contains("workspace_unavailable"), "{prompt}");
 

@@ -40,7 +40,7 @@ struct Table {
     columns: &'static [(&'static str, Kind)],
     /// Columns that are in no key, whose values can be exchanged between rows.
     free: &'static [&'static str],
-    /// Copies a row under another key; `{}` is its rowid.
+    /// Copies a row under another key; `{}` selects it.
     insert: &'static str,
 }
 
@@ -57,7 +57,7 @@ const TABLES: &[Table] = &[
             ("hash", Bytes),
         ],
         free: &["at", "kind", "payload", "prev_hash", "hash"],
-        insert: "INSERT INTO events SELECT session, seq + 1000, at, kind, payload, prev_hash, hash FROM events WHERE rowid = {}",
+        insert: "INSERT INTO events SELECT session, seq + 1000, at, kind, payload, prev_hash, hash FROM events WHERE {}",
     },
     Table {
         name: "sessions",
@@ -67,6 +67,7 @@ const TABLES: &[Table] = &[
             ("head_hash", Bytes),
             ("status", Text),
             ("live", Flag),
+            ("holds_workspace", Flag),
             ("agent_type", Text),
             ("project", Text),
             ("due_at", Number),
@@ -76,13 +77,13 @@ const TABLES: &[Table] = &[
         ],
         free: &["seq", "head_hash", "status", "live", "final_hash", "created_at", "updated_at"],
         insert: "INSERT INTO sessions SELECT 'ses_00000000000000000000000001', seq, head_hash, status, live, agent_type, project, \
-                 due_at, final_hash, created_at, updated_at FROM sessions WHERE rowid = {}",
+                 due_at, final_hash, created_at, updated_at, holds_workspace FROM sessions WHERE {}",
     },
     Table {
         name: "audit",
         columns: &[("id", Number), ("at", Number), ("kind", Text), ("actor", Text), ("session", Text), ("body", Text)],
         free: &["at", "kind", "actor", "session", "body"],
-        insert: "INSERT INTO audit (at, kind, actor, session, body) SELECT at, kind, actor, session, body FROM audit WHERE rowid = {}",
+        insert: "INSERT INTO audit (at, kind, actor, session, body) SELECT at, kind, actor, session, body FROM audit WHERE {}",
     },
     Table {
         name: "documents",
@@ -96,13 +97,13 @@ const TABLES: &[Table] = &[
             ("updated_at", Number),
         ],
         free: &["revision", "body", "created_at", "updated_at"],
-        insert: "INSERT INTO documents SELECT kind, id || 'x', revision, deleted, body, created_at, updated_at FROM documents WHERE rowid = {}",
+        insert: "INSERT INTO documents SELECT kind, id || 'x', revision, deleted, body, created_at, updated_at FROM documents WHERE {}",
     },
     Table {
         name: "settings",
         columns: &[("key", Text), ("value", Text)],
         free: &["value"],
-        insert: "INSERT INTO settings SELECT key || 'x', value FROM settings WHERE rowid = {}",
+        insert: "INSERT INTO settings SELECT key || 'x', value FROM settings WHERE {}",
     },
     Table {
         name: "ledger",
@@ -115,7 +116,7 @@ const TABLES: &[Table] = &[
             ("hash", Bytes),
         ],
         free: &["kind", "subject", "number", "head", "hash"],
-        insert: "INSERT INTO ledger (kind, subject, number, head, hash) SELECT kind, subject, number, head, hash FROM ledger WHERE rowid = {}",
+        insert: "INSERT INTO ledger (kind, subject, number, head, hash) SELECT kind, subject, number, head, hash FROM ledger WHERE {}",
     },
     Table {
         name: "seals",
@@ -128,9 +129,68 @@ const TABLES: &[Table] = &[
             ("signature", Bytes),
         ],
         free: &["last", "at", "hash", "signature"],
-        insert: "INSERT INTO seals SELECT number + 1000, last, at, hash, public_key, signature FROM seals WHERE rowid = {}",
+        insert: "INSERT INTO seals SELECT number + 1000, last, at, hash, public_key, signature FROM seals WHERE {}",
+    },
+    Table {
+        name: "blob_references",
+        columns: &[("holder", Text), ("digest", Text), ("bytes", Number)],
+        free: &["digest", "bytes"],
+        insert: "INSERT INTO blob_references SELECT holder, digest || 'x', bytes FROM blob_references WHERE {}",
     },
 ];
+
+const SESSION: &str =
+    "seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at, holds_workspace";
+
+/// Rows whose keys sort before every other key or belong to no record, and objects that are not rows.
+pub(super) fn edges() -> Vec<String> {
+    let fixed = [
+        "INSERT INTO documents SELECT '', '', revision, deleted, body, created_at, updated_at FROM documents LIMIT 1",
+        "INSERT INTO audit (id, at, kind, actor, session, body) \
+         SELECT -9223372036854775807 - 1, at, kind, actor, session, body FROM audit LIMIT 1",
+        "INSERT INTO ledger SELECT -9223372036854775807 - 1, kind, subject, number, head, hash FROM ledger LIMIT 1",
+        "INSERT INTO seals SELECT -9223372036854775807 - 1, last, at, hash, public_key, signature FROM seals LIMIT 1",
+        "INSERT INTO seals SELECT MAX(number) + 1, 9223372036854775807, at, hash, public_key, signature FROM seals",
+        "INSERT INTO events SELECT 'ses_00000000000000000000000001', seq, at, kind, payload, prev_hash, hash FROM events LIMIT 1",
+        "INSERT INTO events SELECT CAST(session AS BLOB), seq, at, kind, payload, prev_hash, hash FROM events LIMIT 1",
+        "INSERT INTO events SELECT session, 0, at, kind, payload, prev_hash, hash FROM events LIMIT 1",
+        "INSERT INTO blob_references SELECT '', '', bytes FROM blob_references LIMIT 1",
+        "DELETE FROM blob_references",
+        "CREATE TRIGGER quiet AFTER INSERT ON audit BEGIN DELETE FROM audit WHERE id = NEW.id; END",
+        "CREATE VIEW other AS SELECT * FROM events",
+        "CREATE TABLE other (id TEXT)",
+        "DROP INDEX audit_kind",
+        "UPDATE sqlite_sequence SET seq = seq + 1000",
+        "DELETE FROM sqlite_sequence",
+        "INSERT INTO sqlite_sequence VALUES ('audit', 1)",
+    ];
+    let session = format!("INSERT INTO sessions (id, {SESSION}) SELECT '', {SESSION} FROM sessions LIMIT 1");
+    fixed.into_iter().map(str::to_owned).chain([session]).collect()
+}
+
+/// The words in which the two databases differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+impl Dialect {
+    /// The place of a row in its table.
+    fn row(self) -> &'static str {
+        match self {
+            Self::Sqlite => "rowid",
+            Self::Postgres => "ctid",
+        }
+    }
+
+    fn bytes(self, number: usize) -> String {
+        match self {
+            Self::Sqlite => format!("X'{number:064x}'"),
+            Self::Postgres => format!("decode('{number:064x}', 'hex')"),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 enum RowChange {
@@ -149,15 +209,24 @@ pub(super) enum Mutation {
 
 impl Mutation {
     pub(super) fn draw(random: &mut Random) -> Self {
-        use RowChange::{Delete, Edit, Insert, Swap, Truncate};
         if random.below(6) == 0 {
             let change = random.of(&["flip", "cut", "grow", "remove", "swap"]);
             return Self::Blob { change, index: random.below(1000) };
         }
+        if random.below(8) == 0 {
+            let mut edges = edges();
+            return Self::Row { sql: edges.swap_remove(random.below(edges.len())) };
+        }
+        Self::Row { sql: Self::draw_row(Dialect::Sqlite, random) }
+    }
+
+    /// A statement that changes rows of one table.
+    pub(super) fn draw_row(dialect: Dialect, random: &mut Random) -> String {
+        use RowChange::{Delete, Edit, Insert, Swap, Truncate};
         let table = random.of(TABLES);
         let change = random.of(&[Edit, Edit, Edit, Delete, Swap, Insert, Truncate]);
         let index = random.below(1000);
-        Self::Row { sql: row_change(table, change, index, random) }
+        row_change(dialect, (table, change, index), random)
     }
 
     /// Applies the mutation. Returns true if it changed anything.
@@ -173,10 +242,10 @@ impl Mutation {
     }
 }
 
-fn row_change(table: Table, change: RowChange, index: usize, random: &mut Random) -> String {
-    let name = table.name;
+fn row_change(dialect: Dialect, (table, change, index): (Table, RowChange, usize), random: &mut Random) -> String {
+    let (name, key) = (table.name, dialect.row());
     let row = |place: usize| {
-        format!("(SELECT rowid FROM {name} ORDER BY rowid LIMIT 1 OFFSET ({place} % (SELECT COUNT(*) FROM {name})))")
+        format!("(SELECT {key} FROM {name} ORDER BY {key} LIMIT 1 OFFSET ({place} % (SELECT COUNT(*) FROM {name})))")
     };
     match change {
         RowChange::Edit => {
@@ -185,23 +254,23 @@ fn row_change(table: Table, change: RowChange, index: usize, random: &mut Random
                 Text => format!("COALESCE({column}, '') || 'x'"),
                 Number => format!("COALESCE({column}, 0) + 1000"),
                 Flag => format!("1 - {column}"),
-                Bytes => format!("X'{:064x}'", random.below(1 << 30)),
+                Bytes => dialect.bytes(random.below(1 << 30)),
             };
-            format!("UPDATE {name} SET {column} = {value} WHERE rowid = {}", row(index))
+            format!("UPDATE {name} SET {column} = {value} WHERE {key} = {}", row(index))
         }
-        RowChange::Delete => format!("DELETE FROM {name} WHERE rowid = {}", row(index)),
+        RowChange::Delete => format!("DELETE FROM {name} WHERE {key} = {}", row(index)),
         RowChange::Swap => {
             let column = random.of(table.free);
             let (one, other) = (row(index), row(index + 1));
             format!(
-                "CREATE TEMP TABLE pair AS SELECT a.rowid AS one, b.rowid AS other, a.{column} AS first, b.{column} AS second \
-                 FROM {name} a, {name} b WHERE a.rowid = {one} AND b.rowid = {other} AND a.{column} IS NOT b.{column}; \
-                 UPDATE {name} SET {column} = (SELECT second FROM pair) WHERE rowid = (SELECT one FROM pair); \
-                 UPDATE {name} SET {column} = (SELECT first FROM pair) WHERE rowid = (SELECT other FROM pair)"
+                "CREATE TEMP TABLE pair AS SELECT a.{key} AS one, b.{key} AS other, a.{column} AS first, b.{column} AS second \
+                 FROM {name} a, {name} b WHERE a.{key} = {one} AND b.{key} = {other} AND a.{column} IS DISTINCT FROM b.{column}; \
+                 UPDATE {name} SET {column} = (SELECT second FROM pair) WHERE {key} = (SELECT one FROM pair); \
+                 UPDATE {name} SET {column} = (SELECT first FROM pair) WHERE {key} = (SELECT other FROM pair)"
             )
         }
-        RowChange::Insert => table.insert.replace("{}", &row(index)),
-        RowChange::Truncate => format!("DELETE FROM {name} WHERE rowid > {}", row(index)),
+        RowChange::Insert => table.insert.replace("{}", &format!("{key} = {}", row(index))),
+        RowChange::Truncate => format!("DELETE FROM {name} WHERE {key} > {}", row(index)),
     }
 }
 
