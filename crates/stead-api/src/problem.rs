@@ -17,8 +17,7 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 macro_rules! codes {
     ($($variant:ident = $code:literal, $status:literal, $title:literal;)+) => {
         /// The reason of a refusal or failure.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-        #[schema(as = ProblemCode)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Code { $(#[serde(rename = $code)] $variant),+ }
 
         impl Code {
@@ -119,6 +118,7 @@ pub struct Problem {
     pub status: u16,
     /// What failed and why, in one sentence for a person.
     pub detail: String,
+    #[schema(value_type = schema::ProblemCode)]
     pub code: Code,
     /// What to do about it, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,7 +153,6 @@ pub struct FieldError {
 /// What a problem is about. Which fields are present depends on the code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = ProblemParameters)]
-#[serde(default)]
 pub struct Parameters {
     /// The kind of thing that does not exist (`not_found`, `bundle_refused`) or exists already
     /// (`conflict`).
@@ -209,5 +208,30 @@ impl Parameters {
 impl From<parse::FieldError> for FieldError {
     fn from(error: parse::FieldError) -> Self {
         Self { field: error.field, message: error.message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_code_is_sent_as_the_document_names_it() {
+        let schemas = schema::all();
+        let (_, listed) = schemas.iter().find(|(name, _)| name == "ProblemCode").unwrap();
+        assert_eq!(listed["enum"], json!(Code::ALL));
+        for code in Code::ALL {
+            assert_eq!(json!(code), code.as_str());
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_absent_are_none() {
+        let problem = json!(Problem::new(Code::NotFound, "x"));
+        assert_eq!(problem.get("parameters"), None);
+        let some: Parameters = serde_json::from_value(json!({"resource": "event", "id": "7"})).unwrap();
+        assert_eq!(some, Parameters::of(Resource::Event, "7"));
     }
 }

@@ -52,6 +52,7 @@ macro_rules! schemas {
 schemas! {
     Name = text("A chosen id: it is safe in a URL, a file name and a metric label.", stead_core::Name::PATTERN, 64);
     ImageName = text("What an image is called, as registries do: `tools`, `team/tools:2`.", stead_core::image::ImageName::PATTERN, stead_core::image::ImageName::MAX_LENGTH as u64);
+    ProblemCode = words(crate::problem::Code::ALL.iter().map(|code| code.as_str()));
     Resource = words(stead_core::Resource::ALL.iter().map(|word| word.as_str()));
     SessionStatus = words(stead_core::Status::ALL.iter().map(|word| word.as_str()));
     SessionId = json!({"type": "string", "pattern": "^ses_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
