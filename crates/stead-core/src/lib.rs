@@ -34,6 +34,7 @@ pub mod rejection;
 pub mod remote;
 pub mod repository;
 pub mod request;
+pub mod resource;
 pub mod rewind;
 pub mod session;
 pub mod settled;
@@ -49,5 +50,6 @@ pub use decide::{conclude, conclude_onward, decide, decide_and_conclude, decide_
 pub use event::{Event, Recorded};
 pub use id::{CallId, ExecId, Name, RunId, SessionId, SnapshotId, WorkspaceId};
 pub use rejection::Rejection;
+pub use resource::Resource;
 pub use session::{Session, State, Status, apply};
 pub use time::Timestamp;

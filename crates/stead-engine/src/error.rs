@@ -1,19 +1,19 @@
 //! Why an operation did not happen.
 
 use stead_core::content::SyncFault;
-use stead_core::{Rejection, SessionId};
+use stead_core::{Rejection, Resource, SessionId};
 use stead_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpError {
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    #[error("there is no {what} '{id}'")]
-    NotFound { what: &'static str, id: String },
+    #[error("there is no {} '{id}'", what.noun())]
+    NotFound { what: Resource, id: String },
     #[error("the session {session} has no event {seq}; its last is {last}")]
     NoEvent { session: SessionId, seq: u64, last: u64 },
-    #[error("the {what} '{id}' exists already")]
-    Exists { what: &'static str, id: String },
+    #[error("the {} '{id}' exists already", what.noun())]
+    Exists { what: Resource, id: String },
     #[error("the agent type '{id}' has live sessions")]
     InUse { id: String },
     #[error("{max} sessions with a workspace are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
@@ -40,9 +40,9 @@ pub enum OpError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("the stored {what} '{id}' cannot be read")]
+    #[error("the stored {} '{id}' cannot be read", what.noun())]
     CorruptDocument {
-        what: &'static str,
+        what: Resource,
         id: String,
         #[source]
         source: serde_json::Error,

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use stead_core::capability::FileHome;
 use stead_core::command::CreateOrder;
 use stead_core::session::{Session, WorkspaceStatus};
-use stead_core::{Outcome, SessionId, WorkspaceId};
+use stead_core::{Outcome, Resource, SessionId, WorkspaceId};
 use stead_providers::{AdoptOrder, ProviderError};
 
 use crate::engine::Engine;
@@ -145,7 +145,7 @@ enum Failed {
 async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn stead_providers::Workspace>, Failed> {
     let provider = session.workspace.as_ref().and_then(|workspace| workspace.provider);
     let (Some(provider), Some(spec)) = (provider, session.workspace_spec()) else {
-        return Err(Failed::Op(OpError::NotFound { what: "workspace", id: session.id.to_string() }));
+        return Err(Failed::Op(OpError::NotFound { what: Resource::Workspace, id: session.id.to_string() }));
     };
     let provider = engine.providers().get(provider).map_err(Failed::Provider)?;
     let history = match provider.capabilities().files {

@@ -14,7 +14,6 @@ mod ls;
 mod page;
 mod read;
 mod rm;
-mod schema;
 mod target;
 mod write;
 
@@ -29,7 +28,6 @@ use crate::limits::Limits;
 
 use arguments::Arguments;
 pub use error::ToolError;
-pub use schema::{description, parameters};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileTool {

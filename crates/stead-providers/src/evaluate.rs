@@ -2,10 +2,15 @@
 //!
 //! An evaluation works on a copy. What it wrote is put into the workspace only after it ended well, all of it or none.
 
+use serde::Deserialize as _;
 use serde_json::json;
+use stead_api::tool::eval::{EvalParameters, FileWrite};
+use stead_api::tool::files;
 use stead_core::config::ToolLimits;
 use stead_core::event::{Answer, ToolFailure};
-use stead_eval::{Ending, EvalError, EvalFileWrite, EvalFiles, EvalParams, Evaluation, FileRefusal, WriteMode};
+use stead_eval::{
+    Ending, EvalError, EvalFileRead, EvalFileWrite, EvalFiles, EvalParams, Evaluation, FileRefusal, WriteMode,
+};
 use stead_fs::tools::{self, Call, FileTool};
 use stead_fs::{Change, Filesystem, FsError, MemoryFs, PathRules, WorkspacePath};
 
@@ -101,10 +106,25 @@ pub(crate) fn write_again(
     Ok(changes)
 }
 
-pub(crate) fn evaluate(order: &ToolOrder, files: &mut dyn EvalFiles) -> Result<Evaluation, EvalError> {
-    let params: EvalParams = serde_json::from_value(order.arguments.clone())
+pub(crate) fn evaluate(order: &ToolOrder, copy: &mut dyn EvalFiles) -> Result<Evaluation, EvalError> {
+    let given = EvalParameters::deserialize(&order.arguments)
         .map_err(|error| EvalError::Invalid { message: format!("Invalid arguments: {error}.") })?;
-    order.evaluator.evaluate(&params, files)
+    let write = |FileWrite { path, content, mode }| EvalFileWrite {
+        path,
+        content,
+        mode: match mode {
+            files::WriteMode::Create => WriteMode::Create,
+            files::WriteMode::Overwrite => WriteMode::Overwrite,
+            files::WriteMode::Append => WriteMode::Append,
+        },
+    };
+    let params = EvalParams {
+        code: given.code,
+        globals: given.globals,
+        reads: given.reads.into_iter().map(|read| EvalFileRead { path: read.path }).collect(),
+        writes: given.writes.into_iter().map(write).collect(),
+    };
+    order.evaluator.evaluate(&params, copy)
 }
 
 /// What the agent is told. One that failed has its result beside the error: the traceback is in it.

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Method};
-use stead_core::{Actor, SessionId};
+use stead_core::{Actor, Resource, SessionId};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use crate::app::App;
@@ -165,5 +165,5 @@ async fn confine(caller: &Caller, parts: &mut Parts) -> Result<(), Problem> {
     if asked.parse::<SessionId>().is_ok_and(|id| id == *session) {
         return Ok(());
     }
-    Err(Problem::not_found("session", &asked))
+    Err(Problem::not_found(Resource::Session, &asked))
 }

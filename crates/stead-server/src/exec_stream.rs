@@ -6,15 +6,14 @@ use std::convert::Infallible;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::{Stream, stream};
-use serde::Serialize;
-use serde_json::json;
+use stead_api::exec::{Chunk, Missed, StreamEvent};
 use stead_core::SessionId;
 use stead_engine::ops::{ExecNews, ExecReader};
 
 use crate::app::App;
 use crate::metrics::Open;
 use crate::stream_turns::StreamTurn;
-use crate::wire::exec::{Chunk, Exec};
+use crate::wire::IntoWire as _;
 
 struct Reader {
     app: App,
@@ -63,15 +62,16 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
 }
 
 fn encode(news: ExecNews) -> Result<Event, axum::Error> {
-    match news {
+    let (id, event) = match news {
         ExecNews::Output { seq, stream, bytes } => {
-            Ok(event("output", Chunk::new(seq, stream, bytes))?.id(seq.to_string()))
+            (Some(seq), StreamEvent::Output(Chunk::new(seq, stream.into_wire(), bytes)))
         }
-        ExecNews::Missed { from, to } => event("missed", json!({"from": from, "to": to})),
-        ExecNews::Ended(view) => event("finished", Exec::from(*view)),
-    }
-}
-
-fn event(kind: &str, data: impl Serialize) -> Result<Event, axum::Error> {
-    Event::default().event(kind).json_data(data)
+        ExecNews::Missed { from, to } => (None, StreamEvent::Missed(Missed { from, to })),
+        ExecNews::Ended(view) => (None, StreamEvent::Finished(Box::new(view.into_wire()))),
+    };
+    let sent = Event::default().event(event.kind()).json_data(event)?;
+    Ok(match id {
+        Some(id) => sent.id(id.to_string()),
+        None => sent,
+    })
 }

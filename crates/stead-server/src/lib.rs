@@ -30,7 +30,6 @@ mod quota;
 mod request_log;
 mod router;
 mod routes;
-mod schema;
 mod serve;
 mod stream;
 mod stream_turns;

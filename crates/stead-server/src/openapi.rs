@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
+use stead_api::Problem;
+use utoipa::ToSchema;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 
@@ -10,7 +12,7 @@ use crate::auth;
 use crate::download::OCTETS;
 use crate::problem::MEDIA_TYPE;
 use crate::router;
-use crate::schema;
+use stead_api::schema;
 
 /// The document as it is served, without a server.
 pub fn openapi() -> Value {
@@ -29,7 +31,11 @@ pub(crate) fn head() -> OpenApi {
         .license(Some(utoipa::openapi::License::new("Apache-2.0")))
         .build();
     let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-    let components = ComponentsBuilder::new().security_scheme("bearer", bearer).build();
+    // No handler names the type of a problem: `complete` adds it to every refusal.
+    let mut parts = Vec::new();
+    <Problem as ToSchema>::schemas(&mut parts);
+    let components = ComponentsBuilder::new().schema_from::<Problem>().schemas_from_iter(parts);
+    let components = components.security_scheme("bearer", bearer).build();
     OpenApiBuilder::new().info(info).components(Some(components)).build()
 }
 

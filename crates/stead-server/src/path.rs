@@ -7,7 +7,7 @@ use http::request::Parts;
 use stead_core::content::ContentPath;
 use stead_core::image::{ImageName, InvalidImageName};
 use stead_core::tool::ToolName;
-use stead_core::{ExecId, Name, RunId, SessionId, SnapshotId};
+use stead_core::{ExecId, Name, Resource, RunId, SessionId, SnapshotId};
 use stead_fs::{PathRules, WorkspacePath};
 use stead_store::Digest;
 
@@ -42,7 +42,7 @@ impl<S: Sync> FromRequestParts<S> for SessionPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "id").await?;
-        id.parse().map(Self).map_err(|_| Problem::not_found("session", &id))
+        id.parse().map(Self).map_err(|_| Problem::not_found(Resource::Session, &id))
     }
 }
 
@@ -92,7 +92,7 @@ impl<S: Sync> FromRequestParts<S> for VersionPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let text = segment(parts, "v").await?;
-        whole(&text).map(Self).ok_or_else(|| Problem::not_found("content version", &text))
+        whole(&text).map(Self).ok_or_else(|| Problem::not_found(Resource::ContentVersion, &text))
     }
 }
 
@@ -110,7 +110,7 @@ impl<S: Sync> FromRequestParts<S> for ContentFilePath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let text = segment(parts, "path").await?;
-        text.parse().map(Self).map_err(|_| Problem::not_found("content file", &text))
+        text.parse().map(Self).map_err(|_| Problem::not_found(Resource::ContentFile, &text))
     }
 }
 
@@ -122,7 +122,7 @@ impl<S: Sync> FromRequestParts<S> for RunPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "run").await?;
-        id.parse().map(Self).map_err(|_| Problem::not_found("run", &id))
+        id.parse().map(Self).map_err(|_| Problem::not_found(Resource::Run, &id))
     }
 }
 
@@ -134,7 +134,7 @@ impl<S: Sync> FromRequestParts<S> for StepPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let text = segment(parts, "step").await?;
-        whole(&text).map(Self).ok_or_else(|| Problem::not_found("step", &text))
+        whole(&text).map(Self).ok_or_else(|| Problem::not_found(Resource::Step, &text))
     }
 }
 
@@ -146,7 +146,7 @@ impl<S: Sync> FromRequestParts<S> for SchemaPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let name = segment(parts, "schema").await?;
-        stead_core::content::schema::find(&name).map(Self).ok_or_else(|| Problem::not_found("schema", &name))
+        stead_core::content::schema::find(&name).map(Self).ok_or_else(|| Problem::not_found(Resource::Schema, &name))
     }
 }
 
@@ -158,7 +158,7 @@ impl<S: Sync> FromRequestParts<S> for SnapshotPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "snap").await?;
-        id.parse().map(Self).map_err(|_| Problem::not_found("snapshot", &id))
+        id.parse().map(Self).map_err(|_| Problem::not_found(Resource::Snapshot, &id))
     }
 }
 
@@ -170,7 +170,7 @@ impl<S: Sync> FromRequestParts<S> for ExecPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "exec").await?;
-        id.parse().map(Self).map_err(|_| Problem::not_found("exec", &id))
+        id.parse().map(Self).map_err(|_| Problem::not_found(Resource::Exec, &id))
     }
 }
 
@@ -194,7 +194,7 @@ impl<S: Sync> FromRequestParts<S> for DigestPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let digest = segment(parts, "digest").await?;
-        digest.parse().map(Self).map_err(|_| Problem::not_found("blob", &digest))
+        digest.parse().map(Self).map_err(|_| Problem::not_found(Resource::Blob, &digest))
     }
 }
 

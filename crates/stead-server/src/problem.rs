@@ -12,12 +12,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
-use serde::Serialize;
-use serde_json::{Value, json};
-use stead_core::Rejection;
+use serde_json::json;
+use stead_api::Parameters;
+pub(crate) use stead_api::problem::{Code, MEDIA_TYPE};
 use stead_core::content::fault::Stage;
 use stead_core::content::{Fault, Refusal, SyncFault};
 use stead_core::parse::{FieldError, Invalid};
+use stead_core::{Rejection, Resource};
 use stead_engine::OpError;
 use stead_fs::FsError;
 use stead_fs::archive::ArchiveError;
@@ -26,178 +27,69 @@ use stead_store::{BlobError, StoreError};
 
 use crate::upload;
 
-pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
-
-macro_rules! codes {
-    ($($variant:ident = $code:literal, $status:ident, $title:literal;)+) => {
-        /// Every way to say no.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Code { $($variant),+ }
-
-        impl Code {
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            pub(crate) const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $code),+ }
-            }
-
-            pub(crate) const fn status(self) -> StatusCode {
-                match self { $(Self::$variant => StatusCode::$status),+ }
-            }
-
-            const fn title(self) -> &'static str {
-                match self { $(Self::$variant => $title),+ }
-            }
-        }
-    };
-}
-
-codes! {
-    InvalidRequest = "invalid_request", BAD_REQUEST, "The request is not valid";
-    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid token is needed";
-    Forbidden = "forbidden", FORBIDDEN, "Not allowed";
-    ToolNotEnabled = "tool_not_enabled", FORBIDDEN, "The tool is not enabled";
-    NotFound = "not_found", NOT_FOUND, "There is no such thing";
-    NoWorkspace = "no_workspace", NOT_FOUND, "The session has no workspace";
-    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here";
-    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
-    SessionNotActive = "session_not_active", CONFLICT, "The session is not active";
-    Conflict = "conflict", CONFLICT, "It is in conflict with what is there";
-    ReadOnly = "read_only", CONFLICT, "The workspace is read-only";
-    PermissionDenied = "permission_denied", CONFLICT, "The file's mode forbids it";
-    Changed = "changed", CONFLICT, "The files changed while they were read";
-    NoPoint = "no_point", CONFLICT, "The files were not kept then";
-    Untracked = "untracked", CONFLICT, "What calls wrote is not recorded";
-    IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still being answered";
-    TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
-    NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, "No media type that the client accepts";
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not of a form that is taken";
-    IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The key was used for another request";
-    PolicyIncompatible = "policy_incompatible", UNPROCESSABLE_ENTITY, "The workspace policy cannot be had";
-    PolicyIncomplete = "policy_incomplete", UNPROCESSABLE_ENTITY, "The workspace policy says too little";
-    SemanticMismatch = "semantic_mismatch", UNPROCESSABLE_ENTITY, "The parts of the request do not fit together";
-    ContentInvalid = "content_invalid", UNPROCESSABLE_ENTITY, "The content is not valid";
-    ContentNotAllowed = "content_not_allowed", FORBIDDEN, "The content is not this session's";
-    NoContent = "no_content", CONFLICT, "The session has no content";
-    SyncUnderWay = "sync_under_way", CONFLICT, "A sync is under way";
-    NothingPending = "nothing_pending", CONFLICT, "Nothing is staged";
-    RunActive = "run_active", CONFLICT, "A run is active";
-    RunNotActive = "run_not_active", CONFLICT, "The run is not active";
-    CallsUnderWay = "calls_under_way", CONFLICT, "Tool calls are under way";
-    MissingProvider = "missing_provider", UNPROCESSABLE_ENTITY, "No provider is named";
-    MissingModel = "missing_model", UNPROCESSABLE_ENTITY, "No model is named";
-    EmptyMessages = "empty_messages", UNPROCESSABLE_ENTITY, "There is nothing to send";
-    UnknownPromptPack = "unknown_prompt_pack", UNPROCESSABLE_ENTITY, "There is no such prompt pack";
-    UnknownToolCatalog = "unknown_tool_catalog", UNPROCESSABLE_ENTITY, "There is no such tool catalog";
-    ToolNotVisible = "tool_not_visible", FORBIDDEN, "The tool is not in the active catalog";
-    ToolNotBound = "tool_not_bound", FORBIDDEN, "The tool is bound to nothing";
-    ToolNotAllowed = "tool_not_allowed", FORBIDDEN, "The tool may not run here";
-    InvalidArguments = "invalid_arguments", UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's schema";
-    RepositoryRefused = "repository_refused", UNPROCESSABLE_ENTITY, "The repository may not be used";
-    NetworkNotAvailable = "network_not_available", UNPROCESSABLE_ENTITY, "Network access is not available";
-    ProviderNotConfigured = "provider_not_configured", UNPROCESSABLE_ENTITY, "The provider is not configured";
-    MountRefused = "mount_refused", UNPROCESSABLE_ENTITY, "The mount is not allowed";
-    BundleRefused = "bundle_refused", UNPROCESSABLE_ENTITY, "The bundle is not allowed";
-    BaseImageRefused = "base_image_refused", UNPROCESSABLE_ENTITY, "The base image may not be used";
-    ArchiveRefused = "archive_refused", UNPROCESSABLE_ENTITY, "The archive cannot be unpacked";
-    ImageRefused = "image_refused", UNPROCESSABLE_ENTITY, "The image cannot be imported";
-    ImageInUse = "image_in_use", CONFLICT, "Boxes use the image";
-    ExecEnded = "exec_ended", CONFLICT, "The command has ended";
-    NoTerminal = "no_terminal", CONFLICT, "The exec has no terminal";
-    ExecUnsupported = "exec_unsupported", UNPROCESSABLE_ENTITY, "There is no box to run commands in";
-    Stale = "stale", PRECONDITION_FAILED, "The file is not the one you saw";
-    Present = "present", PRECONDITION_FAILED, "The file is there already";
-    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range lies outside the file";
-    Capacity = "capacity", TOO_MANY_REQUESTS, "The server is full";
-    HostDirectory = "host_directory", CONFLICT, "The workspace is a directory of the host";
-    DiskLimit = "disk_limit", CONFLICT, "The session's disk limit is reached";
-    JournalFull = "journal_full", CONFLICT, "The session's journal is full";
-    TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too much is under way already";
-    InsufficientStorage = "insufficient_storage", INSUFFICIENT_STORAGE, "The server's disk is full";
-    Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
-    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "The server cannot do this now";
-}
-
+/// A problem on its way out, with what goes into headers.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
-    code: Code,
-    detail: String,
-    hint: Option<&'static str>,
-    errors: Vec<FieldError>,
+    body: Box<stead_api::Problem>,
     retry_after: Option<u32>,
-    /// The hash of the file as it is, where that is what is wrong.
-    current: Option<String>,
-    /// The refusal of a model's call in the form a model is told of results.
-    tool_result: Option<Box<Value>>,
-}
-
-#[derive(Serialize)]
-struct Body<'a> {
-    #[serde(rename = "type")]
-    kind: String,
-    title: &'static str,
-    status: u16,
-    detail: &'a str,
-    code: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<&'static str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    errors: &'a [FieldError],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_result: Option<&'a Value>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self {
-            code,
-            detail: detail.into(),
-            hint: None,
-            errors: Vec::new(),
-            retry_after: None,
-            current: None,
-            tool_result: None,
-        }
+        Self { body: Box::new(stead_api::Problem::new(code, detail)), retry_after: None }
     }
 
-    /// One thing wrong with one named part of the request.
+    /// One invalid part of the request.
     pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Invalid::at(field, message).into()
     }
 
-    /// The same words whether it never was, is gone, or is somebody else's.
-    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+    /// The same words whether the thing never existed, is removed, or belongs to someone else.
+    pub(crate) fn not_found(what: Resource, id: &str) -> Self {
         let shown: String = id.chars().take(80).collect();
-        Self::new(Code::NotFound, format!("there is no {what} '{shown}'"))
+        Self::new(Code::NotFound, format!("there is no {} '{shown}'", what.noun())).about(Parameters::of(what, shown))
     }
 
-    pub(crate) fn hint(mut self, hint: &'static str) -> Self {
-        self.hint = Some(hint);
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
+        self.body.hint = Some(hint.to_owned());
+        self
+    }
+
+    /// What the problem is about, for a program.
+    pub(crate) fn about(mut self, parameters: Parameters) -> Self {
+        self.body.parameters = parameters;
+        self
+    }
+
+    pub(crate) fn limit(self, limit: u64) -> Self {
+        self.about(Parameters { limit: Some(limit), ..Parameters::default() })
+    }
+
+    fn errors(mut self, errors: Vec<FieldError>) -> Self {
+        self.body.errors = errors.into_iter().map(Into::into).collect();
         self
     }
 
     pub(crate) fn code(&self) -> Code {
-        self.code
+        self.body.code
     }
 
     pub(crate) fn detail(&self) -> &str {
-        &self.detail
+        &self.body.detail
     }
 
     /// What is wrong and what to do about it.
     pub(crate) fn sentence(&self) -> String {
-        match self.hint {
-            Some(hint) => format!("{} ({hint})", self.detail),
-            None => self.detail.clone(),
+        match &self.body.hint {
+            Some(hint) => format!("{} ({hint})", self.body.detail),
+            None => self.body.detail.clone(),
         }
     }
 
-    /// What the model that made the call is told.
+    /// Adds the form in which the model that made the call receives the refusal.
     pub(crate) fn telling_model(mut self, call_id: Option<&str>, name: &str) -> Self {
-        let result = json!({"call_id": call_id, "name": name, "is_error": true, "content": self.detail});
-        self.tool_result = Some(Box::new(result));
+        let result = json!({"call_id": call_id, "name": name, "is_error": true, "content": self.body.detail});
+        self.body.tool_result = Some(Box::new(result));
         self
     }
 
@@ -210,7 +102,7 @@ impl Problem {
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
         let detail = invalid.to_string();
-        Self { errors: invalid.errors, ..Self::new(Code::InvalidRequest, detail) }
+        Self::new(Code::InvalidRequest, detail).errors(invalid.errors)
     }
 }
 
@@ -219,12 +111,16 @@ impl From<OpError> for Problem {
         let text = error.to_string();
         match error {
             OpError::Rejected(rejection) => rejection.into(),
-            OpError::NotFound { .. } | OpError::NoEvent { .. } => Self::new(Code::NotFound, text),
-            OpError::Exists { .. } => Self::new(Code::Conflict, text),
-            OpError::InUse { .. } => Self::new(Code::Conflict, text).hint("close its sessions first"),
-            OpError::Full { .. } => {
-                Self::new(Code::Capacity, text).hint("close a session, or try again later").retry_after(5)
+            OpError::NotFound { what, id } => Self::new(Code::NotFound, text).about(Parameters::of(what, id)),
+            OpError::NoEvent { seq, .. } => {
+                Self::new(Code::NotFound, text).about(Parameters::of(Resource::Event, seq.to_string()))
             }
+            OpError::Exists { what, id } => Self::new(Code::Conflict, text).about(Parameters::of(what, id)),
+            OpError::InUse { .. } => Self::new(Code::Conflict, text).hint("close its sessions first"),
+            OpError::Full { max } => Self::new(Code::Capacity, text)
+                .limit(max.into())
+                .hint("close a session, or try again later")
+                .retry_after(5),
             OpError::Busy { .. } => Self::new(Code::TooManyRequests, text)
                 .hint("wait for an answer, or end a command that runs")
                 .retry_after(1),
@@ -256,7 +152,7 @@ impl From<OpError> for Problem {
                 log(&error);
                 Self::new(Code::Internal, text).hint("stead verify tells what is wrong with the journal")
             }
-            OpError::JournalFull { .. } => Self::new(Code::JournalFull, text),
+            OpError::JournalFull { limit } => Self::new(Code::JournalFull, text).limit(limit),
             OpError::Export { ref source } if source.code() != "io" => {
                 Self::new(Code::Conflict, format!("{text}: {source}"))
             }
@@ -293,12 +189,10 @@ impl From<Rejection> for Problem {
         };
         let text = rejection.to_string();
         match rejection {
-            Rejection::Content(Refusal::InvalidArguments { faults, .. }) => {
-                Self { errors: faults, ..Self::new(code, text) }
-            }
+            Rejection::Content(Refusal::InvalidArguments { faults, .. }) => Self::new(code, text).errors(faults),
             Rejection::NetworkNotAvailable { field } => {
                 let message = "no provider of this server can give a box network access".to_owned();
-                Self { errors: vec![FieldError { field, message }], ..Self::new(code, text) }
+                Self::new(code, text).errors(vec![FieldError { field, message }])
             }
             Rejection::ProviderNotConfigured { .. } => {
                 Self::new(code, text).hint("GET /providers lists the providers of this server")
@@ -306,10 +200,26 @@ impl From<Rejection> for Problem {
             Rejection::MountRefused { .. } | Rejection::BundleRefused { .. } => {
                 Self::new(code, text).hint("the platform's allowed_host_roots names what may be used")
             }
-            Rejection::BundleMissing { .. } => Self::new(code, text).hint("upload it first: POST /api/v1/blobs"),
+            Rejection::BundleMissing { digest } => Self::new(code, text)
+                .about(Parameters::of(Resource::Blob, digest))
+                .hint("upload it first: POST /api/v1/blobs"),
             Rejection::NoPoint(_) => Self::new(code, text).hint(
                 "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
             ),
+            Rejection::NotActive { status } => {
+                Self::new(code, text).about(Parameters { session_status: Some(status), ..Parameters::default() })
+            }
+            Rejection::ToolNotEnabled { tool } => {
+                Self::new(code, text).about(Parameters { tool: Some(tool), ..Parameters::default() })
+            }
+            Rejection::TooLarge { limit, .. } => Self::new(code, text).limit(limit),
+            Rejection::NoSnapshot { snapshot } => {
+                Self::new(code, text).about(Parameters::of(Resource::Snapshot, snapshot.to_string()))
+            }
+            Rejection::NoExec { exec } => Self::new(code, text).about(Parameters::of(Resource::Exec, exec.to_string())),
+            Rejection::NoEvent { to, .. } => {
+                Self::new(code, text).about(Parameters::of(Resource::Event, to.to_string()))
+            }
             _ => Self::new(code, text),
         }
     }
@@ -346,8 +256,9 @@ fn faulty(text: String, faults: Vec<Fault>) -> Problem {
         FieldError { field: place, message: format!("{}{colon}{}", fault.field, fault.message) }
     };
     let errors = faults.into_iter().map(error).collect();
-    let problem = Problem::new(Code::ContentInvalid, text);
-    Problem { errors, ..problem }.hint("stead content validate DIR shows the same before a push")
+    Problem::new(Code::ContentInvalid, text)
+        .errors(errors)
+        .hint("stead content validate DIR shows the same before a push")
 }
 
 impl From<OperateError> for Problem {
@@ -369,12 +280,13 @@ impl From<OperateError> for Problem {
             }
             _ => Code::Conflict,
         };
-        let problem = Self::new(code, error.to_string());
-        match error {
-            OperateError::Stale { current } => Self { current: current.map(|hash| hash.to_string()), ..problem },
-            OperateError::Present { current } => Self { current: Some(current.to_string()), ..problem },
-            _ => problem,
-        }
+        let mut problem = Self::new(code, error.to_string());
+        problem.body.current = match error {
+            OperateError::Stale { current } => current.map(|hash| hash.to_string()),
+            OperateError::Present { current } => Some(current.to_string()),
+            _ => None,
+        };
+        problem
     }
 }
 
@@ -400,7 +312,9 @@ impl From<ImageError> for Problem {
             ImageError::Refused { source: ArchiveError::Io(source) } => Self::internal(&source),
             ImageError::Refused { .. } => Self::new(Code::ImageRefused, text)
                 .hint("import a tar of a root directory, or an OCI archive (podman save --format oci-archive)"),
-            ImageError::Missing { .. } => Self::new(Code::NotFound, text),
+            ImageError::Missing { name } => {
+                Self::new(Code::NotFound, text).about(Parameters::of(Resource::Image, name.to_string()))
+            }
             ImageError::InUse { .. } => Self::new(Code::ImageInUse, text)
                 .hint("close the sessions that use it, and set warm_pool to 0 where boxes of it are kept ready"),
             ImageError::Host(error) => Self::internal(&error),
@@ -477,26 +391,16 @@ fn log(error: &dyn std::error::Error) {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        ::metrics::counter!("stead_refusals_total", "code" => self.code.as_str()).increment(1);
-        let status = self.code.status();
-        let body = Body {
-            kind: format!("urn:stead:problem:{}", self.code.as_str()),
-            title: self.code.title(),
-            status: status.as_u16(),
-            detail: &self.detail,
-            code: self.code.as_str(),
-            hint: self.hint,
-            errors: &self.errors,
-            current: self.current.as_deref(),
-            tool_result: self.tool_result.as_deref(),
-        };
-        let mut response = (status, axum::Json(body)).into_response();
+        let (code, current) = (self.body.code, self.body.current.clone());
+        ::metrics::counter!("stead_refusals_total", "code" => code.as_str()).increment(1);
+        let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, axum::Json(self.body)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Some(Ok(tag)) = self.current.map(|hash| HeaderValue::from_str(&format!("\"{hash}\""))) {
+        if let Some(Ok(tag)) = current.map(|hash| HeaderValue::from_str(&format!("\"{hash}\""))) {
             headers.insert(ETAG, tag);
         }
         if status == StatusCode::UNAUTHORIZED {
@@ -522,6 +426,7 @@ pub(crate) async fn shape(request: Request, next: Next) -> Response {
     }
     let problem = match status {
         StatusCode::NOT_FOUND => Problem::new(Code::NotFound, format!("there is no route for {asked}"))
+            .about(Parameters::of(Resource::Route, asked))
             .hint("GET /openapi.json lists every route"),
         StatusCode::METHOD_NOT_ALLOWED => {
             Problem::new(Code::MethodNotAllowed, format!("there is no route for {asked}"))

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
 use futures::stream;
+use serde_json::json;
 use stead_core::SessionId;
 use stead_engine::{OpError, ops};
 use stead_store::StoredEvent;
@@ -17,7 +18,7 @@ use stead_store::StoredEvent;
 use crate::app::App;
 use crate::metrics::Open;
 use crate::stream_turns::StreamTurn;
-use crate::wire::event;
+use crate::wire::IntoWire as _;
 
 const PAGE: u32 = 256;
 /// A session nobody works on has no counter to wait on; look again after this.
@@ -46,7 +47,10 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         found = reader.advance() => found,
         _ = stopping.wait_for(|stopping| *stopping) => None,
     }?;
-    let encode = || Event::default().id(found.seq.to_string()).event(&found.kind).data(event::line(&found));
+    let encode = || {
+        let data = json!(found.into_wire()).to_string();
+        Event::default().id(found.seq.to_string()).event(&found.kind).data(data)
+    };
     let event = reader.turn.encode(encode).await;
     Some((Ok(event), reader))
 }

@@ -1,163 +1,81 @@
-//! The tools by name, and what each takes. The file tools describe themselves (`stead_fs::tools`); those of a box are described here until it has its own crate.
+//! Tools by name.
 
-use serde_json::{Value, json};
+use stead_api::Parameters;
+use stead_api::tool::Definition;
+use stead_core::Resource;
 use stead_core::tool::ToolName;
-use stead_fs::tools::{self as files, FileTool};
 
 use crate::problem::{Code, Problem};
-use crate::wire::tool::Tool;
-
-/// Names that other frameworks taught their models, for the same operations.
-pub(crate) const ALIASES: &[(&str, ToolName)] = &[
-    ("read_file", ToolName::Read),
-    ("write_file", ToolName::Write),
-    ("edit_file", ToolName::Edit),
-    ("shell_execute", ToolName::Bash),
-    ("evaluate_python", ToolName::Eval),
-];
 
 pub(crate) fn named(name: &str) -> Option<ToolName> {
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, tool)| *tool);
-    alias.or_else(|| name.parse().ok())
+    Definition::named(name).map(|tool| tool.name)
 }
 
 pub(crate) fn unknown(name: &str) -> Problem {
     let shown: String = name.chars().take(80).collect();
     Problem::new(Code::NotFound, format!("there is no tool '{shown}' (valid: {})", ToolName::valid()))
-}
-
-pub(crate) fn all() -> Vec<Tool> {
-    ToolName::ALL.iter().map(|tool| describe(*tool)).collect()
-}
-
-fn describe(name: ToolName) -> Tool {
-    let aliases = ALIASES.iter().filter(|(_, tool)| *tool == name).map(|(alias, _)| *alias).collect();
-    let (description, parameters) = match name {
-        ToolName::Ls => file(FileTool::Ls),
-        ToolName::Read => file(FileTool::Read),
-        ToolName::Write => file(FileTool::Write),
-        ToolName::Edit => file(FileTool::Edit),
-        ToolName::Glob => file(FileTool::Glob),
-        ToolName::Grep => file(FileTool::Grep),
-        ToolName::Rm => file(FileTool::Rm),
-        ToolName::Bash => bash(),
-        ToolName::Git => git(),
-        ToolName::Python => python(),
-        ToolName::Eval => eval(),
-    };
-    Tool { name, aliases, description, parameters }
-}
-
-fn file(tool: FileTool) -> (&'static str, Value) {
-    (files::description(tool), files::parameters(tool))
-}
-
-fn object(required: &[&str], properties: Value) -> Value {
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-}
-
-fn bash() -> (&'static str, Value) {
-    let mut parameters = object(
-        &[],
-        json!({
-            "command": {"type": "string", "description": "A shell command; at most 4,096 ASCII characters by default."},
-            "commands": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Shell lines, run one after the other by one shell."},
-            "cwd": {"type": "string", "default": "/workspace", "description": "Working directory."},
-            "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Variables added for this command."},
-            "stdin": {"type": "string", "description": "Text given on standard input."},
-            "timeout": {"type": "number", "default": 30, "description": "Seconds, clamped to 1 to 120; then every process of the command is killed and the exit code is 124."},
-            "capture_output": {"type": "boolean", "default": true, "description": "Return standard output and error, at most 32 KiB each."},
-        }),
-    );
-    parameters["oneOf"] = json!([{"required": ["command"]}, {"required": ["commands"]}]);
-    ("Run a command in the workspace's box. A non-zero exit code is a result, not an error.", parameters)
-}
-
-fn git() -> (&'static str, Value) {
-    let words = [
-        "status",
-        "diff",
-        "log",
-        "show",
-        "add",
-        "commit",
-        "checkout",
-        "switch",
-        "branch",
-        "restore",
-        "reset",
-        "rm",
-        "mv",
-        "tag",
-        "stash",
-        "merge",
-        "cherry-pick",
-        "revert",
-        "blame",
-        "rev-parse",
-        "ls-files",
-        "clone",
-        "fetch",
-        "pull",
-        "push",
-    ];
-    let parameters = object(
-        &["command"],
-        json!({
-            "command": {"type": "string", "enum": words, "description": "The git command. clone, fetch, pull (fast-forward only) and push speak with the session's own repository, as the server."},
-            "message": {"type": "string", "description": "The message of a commit."},
-            "files": {"type": "array", "items": {"type": "string"}, "description": "Paths the command is about."},
-            "branch": {"type": "string", "description": "The branch the command is about."},
-            "args": {"type": "array", "items": {"type": "string"}, "default": [], "description": "Its arguments, given as they are: no shell reads them."},
-        }),
-    );
-    ("Run git in the workspace's repository, inside the box.", parameters)
-}
-
-fn python() -> (&'static str, Value) {
-    let parameters = object(
-        &["code"],
-        json!({
-            "code": {"type": "string", "description": "A Python program."},
-            "timeout": {"type": "number", "default": 5, "description": "Seconds, clamped to 1 to 5."},
-        }),
-    );
-    ("Run python3 -c in the workspace's box, for at most 5 seconds.", parameters)
-}
-
-fn eval() -> (&'static str, Value) {
-    let read = object(&["path"], json!({"path": {"type": "string"}}));
-    let write = object(
-        &["path", "content"],
-        json!({
-            "path": {"type": "string"}, "content": {"type": "string"},
-            "mode": {"type": "string", "enum": ["create", "overwrite", "append"], "default": "create"},
-        }),
-    );
-    let parameters = object(
-        &["code"],
-        json!({
-            "code": {"type": "string", "maxLength": 2000, "description": "Python expressions and statements: math, statistics, read_text, write_text, print; no import."},
-            "globals": {"type": "object", "additionalProperties": {"type": "string"}, "default": {}, "description": "Variables, each as JSON text."},
-            "reads": {"type": "array", "items": read, "default": [], "description": "Files to load into vfs_reads before the code runs; read_text(path) reads others."},
-            "writes": {"type": "array", "items": write, "default": [], "description": "Files to write after it ran well; {name} in a content stands for the variable. write_text(path, content, mode) writes others."},
-        }),
-    );
-    (
-        "Evaluate a little Python over the workspace's files, for at most 5 seconds; all of its writes happen or none.",
-        parameters,
-    )
+        .about(Parameters::of(Resource::Tool, shown))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+    use stead_fs::tools::{self as files, FileTool};
+    use stead_fs::{Limits, MemoryFs};
+
     use super::*;
 
     #[test]
-    fn every_tool_has_a_schema_and_every_alias_a_tool() {
-        assert!(all().iter().all(|tool| tool.parameters["type"] == "object"));
+    fn a_tool_is_found_by_its_name_and_by_its_aliases() {
         assert_eq!(named("shell_execute"), Some(ToolName::Bash));
         assert_eq!(named("bash"), Some(ToolName::Bash));
         assert_eq!(named("ssh"), None);
+    }
+
+    #[test]
+    fn every_schema_names_each_parameter_with_a_description() {
+        for tool in Definition::all() {
+            let schema = (tool.parameters)();
+            assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
+            assert!(schema.get("anyOf").is_none(), "model providers refuse a choice at the top");
+            for (name, parameter) in schema["properties"].as_object().unwrap() {
+                assert!(parameter["description"].is_string(), "{} {name}", tool.name);
+            }
+        }
+    }
+
+    /// The refusal of a call by the reader in `stead-fs`, which runs inside the box and cannot use the definitions.
+    fn refusal(tool: ToolName, arguments: &Value) -> String {
+        let tool: FileTool = tool.as_str().parse().unwrap();
+        let call = files::Call { tool, arguments, limits: &Limits::default(), now_millis: 0 };
+        files::call(&mut MemoryFs::new(), call).outcome.err().map(|error| error.message).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_reader_of_the_file_tools_takes_what_their_schemas_say() {
+        for file_tool in FileTool::ALL {
+            let tool = Definition::named(file_tool.name()).unwrap();
+            let schema = (tool.parameters)();
+            let properties = schema["properties"].as_object().unwrap();
+            let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+            // A value of the wrong type for each parameter: it is refused by name, so it is known.
+            for name in properties.keys() {
+                let said = refusal(tool.name, &json!({ name: {"wrong": 1} }));
+                assert!(!said.contains("Unknown argument") && !said.is_empty(), "{file_tool} {name}: {said}");
+            }
+            assert!(refusal(tool.name, &json!({"wrong": 1})).contains("Unknown argument"), "{file_tool}");
+            // With every required parameter but one, that one is asked for.
+            for missing in &required {
+                let given = required.iter().filter(|name| *name != missing);
+                let given: Value = given.map(|name| (name.as_str().unwrap().to_owned(), json!("x"))).collect();
+                let said = refusal(tool.name, &given);
+                assert!(
+                    said.contains("is required") && said.contains(missing.as_str().unwrap()),
+                    "{file_tool}: {said}"
+                );
+            }
+            let all: Value = required.iter().map(|name| (name.as_str().unwrap().to_owned(), json!("x"))).collect();
+            assert!(!refusal(tool.name, &all).contains("is required"), "{file_tool}");
+        }
     }
 }

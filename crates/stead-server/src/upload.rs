@@ -181,7 +181,7 @@ async fn throw_away(mut body: BodyDataStream) {
 }
 
 fn too_large(limit: u64) -> Problem {
-    Problem::new(Code::TooLarge, format!("the body has more than {limit} bytes"))
+    Problem::new(Code::TooLarge, format!("the body has more than {limit} bytes")).limit(limit)
 }
 
 #[derive(Debug)]

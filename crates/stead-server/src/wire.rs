@@ -1,23 +1,53 @@
-//! What clients get, and how it is made from what the engine knows. One file per noun; each conversion is total.
+//! Values of the engine as the types of the API. Values of the core convert in `stead-api` itself.
 
-pub(crate) mod agent_type;
-pub(crate) mod audit;
-pub(crate) mod content;
-pub(crate) mod digest;
-pub(crate) mod event;
-pub(crate) mod exec;
-pub(crate) mod file;
-pub(crate) mod image;
-pub(crate) mod list;
-pub(crate) mod plan;
-pub(crate) mod policy;
-pub(crate) mod provider;
-pub(crate) mod provisioning;
-pub(crate) mod replay;
-pub(crate) mod rewind;
+mod content;
+mod digest;
+mod exec;
+mod file;
+mod operator;
 pub(crate) mod run;
 pub(crate) mod session;
-pub(crate) mod snapshot;
-pub(crate) mod tool;
-pub(crate) mod usage;
-pub(crate) mod workspace;
+
+use serde_json::Value;
+use stead_api::Event;
+use stead_store::StoredEvent;
+
+/// Converts a value of the engine into its form in the API. The server owns neither type, so it
+/// cannot implement `From`.
+pub(crate) trait IntoWire {
+    type Wire;
+
+    fn into_wire(self) -> Self::Wire;
+}
+
+impl<T: IntoWire> IntoWire for Vec<T> {
+    type Wire = Vec<T::Wire>;
+
+    fn into_wire(self) -> Self::Wire {
+        self.into_iter().map(T::into_wire).collect()
+    }
+}
+
+impl<T: IntoWire> IntoWire for Option<T> {
+    type Wire = Option<T::Wire>;
+
+    fn into_wire(self) -> Self::Wire {
+        self.map(T::into_wire)
+    }
+}
+
+impl IntoWire for &StoredEvent {
+    type Wire = Event;
+
+    fn into_wire(self) -> Event {
+        // The engine writes an object. A payload that is none still shows its type and hash.
+        let fields = match serde_json::from_str(&self.payload) {
+            Ok(Value::Object(mut fields)) => {
+                fields.shift_remove("type");
+                fields
+            }
+            _ => serde_json::Map::new(),
+        };
+        Event { seq: self.seq, at: self.at, kind: self.kind.clone(), fields, hash: self.hash.to_string() }
+    }
+}

@@ -6,7 +6,11 @@ use std::io::{IsTerminal as _, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::json;
+use stead_api::Exec;
+use stead_api::exec::ExecFailure;
+use stead_core::exec::ExecStatus;
 
 use crate::client::{Client, ExecNews, exec_path, follow_exec, segment, stdin_body};
 use crate::failure::Failure;
@@ -28,7 +32,7 @@ pub(crate) enum Mode {
 /// How an attached command ended.
 pub(crate) enum Ended {
     /// With the exec as the server tells it.
-    Finished(Value),
+    Finished(Box<Exec>),
     /// It goes on without us.
     Detached,
 }
@@ -58,15 +62,15 @@ pub(crate) fn run(
     }
     let key = uuid::Uuid::now_v7().to_string();
     let path = format!("/sessions/{}/execs", segment(session));
-    let started = client.create(&path, &body, &key, std::time::Duration::ZERO)?;
-    let exec = started["id"].as_str().unwrap_or_default().to_owned();
-    stay(client, session, &exec, mode, show)
+    let started: Exec = client.create(&path, &body, &key, std::time::Duration::ZERO)?;
+    stay(client, session, &started.id.to_string(), mode, show)
 }
 
 /// Comes back to a command that runs on a terminal: that is as large as this one from here on.
 pub(crate) fn come_back(client: Arc<Client>, session: &str, exec: &str) -> Result<Ended, Failure> {
     let (rows, columns) = raw_terminal::size();
-    client.post(&format!("{}/resize", exec_path(session, exec)), &json!({"rows": rows, "columns": columns}))?;
+    let size = json!({"rows": rows, "columns": columns});
+    client.post::<IgnoredAny>(&format!("{}/resize", exec_path(session, exec)), &size)?;
     stay(client, session, exec, Mode::Terminal, Show::Live)
 }
 
@@ -80,13 +84,13 @@ fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) 
         let back = format!("stead shell {session} --attach {exec}");
         feed(client.clone(), path, mode, detached.clone(), back);
     }
-    let mut finished = Value::Null;
+    let mut finished = None;
     let followed = follow_exec(&client, session, exec, |news| {
         if detached.load(Ordering::Relaxed) {
             return Err(Failure::new("detached"));
         }
         match news {
-            ExecNews::Finished(exec) => finished = exec,
+            ExecNews::Finished(exec) => finished = Some(exec),
             _ if show == Show::Nothing => {}
             ExecNews::Stdout(bytes) => output::raw(Channel::Out, &bytes)?,
             ExecNews::Stderr(bytes) => output::raw(Channel::Error, &bytes)?,
@@ -99,32 +103,36 @@ fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) 
     });
     match followed {
         _ if detached.load(Ordering::Relaxed) => Ok(Ended::Detached),
-        Ok(()) => Ok(Ended::Finished(finished)),
+        Ok(()) => finished.map(Ended::Finished).ok_or_else(|| Failure::new("the end of the command is not known")),
         Err(failure) => Err(failure),
     }
 }
 
 /// What came of a command, as this program's own end.
-pub(crate) fn exit(exec: &Value) -> Result<(), Failure> {
-    match (exec["status"].as_str(), exec["exit_code"].as_i64()) {
-        (Some("finished"), Some(0)) => Ok(()),
-        (Some("finished"), Some(code)) => Err(Failure::exit(u8::try_from(code).unwrap_or(1))),
-        (status, _) => {
-            let why = exec["error"]["message"].as_str().unwrap_or("its end is not known");
-            let sentence = match status {
-                Some("failed") => format!("the command could not be started: {why}"),
-                _ => format!("the command was interrupted: {why}"),
-            };
-            let failure = match exec["error"]["code"].as_str() {
-                Some(code) => Failure::new(sentence).coded(code, None),
-                None => Failure::new(sentence),
-            };
-            // A command that cannot be started ends with 127, as in a shell. A full box is not the
-            // command's fault, so it does not.
-            let started = status != Some("failed") || exec["error"]["code"] == "resource_exhausted";
-            Err(if started { failure } else { failure.not_started() })
-        }
+pub(crate) fn exit(exec: &Exec) -> Result<(), Failure> {
+    match (exec.status, exec.exit_code) {
+        (ExecStatus::Finished, Some(0)) => Ok(()),
+        (ExecStatus::Finished, Some(code)) => Err(Failure::exit(u8::try_from(code).unwrap_or(1))),
+        (status, _) => Err(without_exit_code(status, exec.error.as_ref())),
     }
+}
+
+/// The failure of a command that did not start, or whose end the server does not know.
+fn without_exit_code(status: ExecStatus, error: Option<&ExecFailure>) -> Failure {
+    let why = error.map_or("its end is not known", |error| &error.message);
+    let failure = match status {
+        ExecStatus::Failed => Failure::new(format!("the command could not be started: {why}")),
+        _ => Failure::new(format!("the command was interrupted: {why}")),
+    };
+    let code = error.map(|error| error.code.as_str());
+    let failure = match code {
+        Some(code) => failure.coded(code, None),
+        None => failure,
+    };
+    // A command that cannot be started ends with 127, as in a shell. A full box is not the
+    // command's fault, so it does not.
+    let started = status != ExecStatus::Failed || code == Some("resource_exhausted");
+    if started { failure } else { failure.not_started() }
 }
 
 /// Sends what we read to the command, and its end.
@@ -143,7 +151,7 @@ fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>
             if mode == Mode::Terminal && typed.contains(&DETACH) {
                 detached.store(true, Ordering::Relaxed);
                 // Whatever the terminal shows next wakes the reader; a signal that changes nothing makes it so.
-                let _ = client.post(&format!("{path}/signal"), &json!({"signal": "WINCH"}));
+                let _ = client.post::<IgnoredAny>(&format!("{path}/signal"), &json!({"signal": "WINCH"}));
                 raw_terminal::restore();
                 let told = format!("\r\ndetached; the command goes on. To come back: {back}\r\n");
                 output::raw(Channel::Error, told.as_bytes()).ok();
@@ -153,12 +161,12 @@ fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>
                 )]
                 std::process::exit(0);
             }
-            if client.post(&format!("{path}/stdin"), &stdin_body(typed)).is_err() {
+            if client.post::<IgnoredAny>(&format!("{path}/stdin"), &stdin_body(typed)).is_err() {
                 return;
             }
         }
         if mode == Mode::Pipes {
-            let _ = client.post(&format!("{path}/stdin"), &json!({"close": true}));
+            let _ = client.post::<IgnoredAny>(&format!("{path}/stdin"), &json!({"close": true}));
         }
     });
 }
@@ -191,13 +199,12 @@ fn signals(client: Arc<Client>, path: String, mode: Mode) -> Result<(), Failure>
                 if what == "resize" && mode == Mode::Pipes {
                     continue;
                 }
-                let sent = if interrupts >= PATIENCE && what == "signal" {
-                    client.delete(&path)
+                // If this fails, the command has ended meanwhile, and the reader is told so.
+                if interrupts >= PATIENCE && what == "signal" {
+                    let _ = client.delete::<IgnoredAny>(&path);
                 } else {
-                    client.post(&format!("{path}/{what}"), &body)
-                };
-                // It has ended meanwhile, and the reader is told so.
-                let _ = sent;
+                    let _ = client.post::<IgnoredAny>(&format!("{path}/{what}"), &body);
+                }
             }
         });
     });

@@ -9,13 +9,14 @@ mod transfer;
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use stead_api::{List, Problem};
 use ureq::http::{Request, Response, StatusCode, header};
 use ureq::{Agent, ResponseExt as _};
 
 pub(crate) use exec::{ExecNews, exec_path, follow_exec, stdin_body};
 pub(crate) use follow::{follow, watch};
-pub(crate) use problem::Problem;
 
 use crate::config::{Endpoint, is_loopback};
 use crate::failure::Failure;
@@ -48,8 +49,13 @@ pub(crate) enum ClientError {
         source: Cause,
     },
     #[error("{url} answered with status {status}, and not as a Stead server does")]
-    Stranger { url: String, status: u16 },
-    #[error("{0}")]
+    Stranger {
+        url: String,
+        status: u16,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("{}", .0.detail)]
     Refused(Box<Problem>),
 }
 
@@ -58,20 +64,6 @@ pub(crate) struct Client {
     agent: Agent,
     url: String,
     token: Option<Secret>,
-}
-
-/// Part of a list, and whether there is more.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    pub(crate) items: Vec<Value>,
-    pub(crate) next_cursor: Option<String>,
-}
-
-impl Listing {
-    /// As the API would have given it on one page.
-    pub(crate) fn to_json(&self) -> Value {
-        serde_json::json!({"items": self.items, "next_cursor": self.next_cursor})
-    }
 }
 
 impl Client {
@@ -98,35 +90,42 @@ impl Client {
         &self.url
     }
 
-    pub(crate) fn get(&self, path: &str) -> Result<Value, ClientError> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(self.request("GET", path), None, ANSWER)
     }
 
-    pub(crate) fn put(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
-        self.json(self.request("PUT", path), Some(body), ANSWER)
+    pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        self.json(self.request("PUT", path), Some(bytes(body)), ANSWER)
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
-        self.json(self.request("POST", path), Some(body), ANSWER)
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        self.json(self.request("POST", path), Some(bytes(body)), ANSWER)
     }
 
     /// A POST that asks for something and sends nothing.
-    pub(crate) fn post_empty(&self, path: &str) -> Result<Value, ClientError> {
+    pub(crate) fn post_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(self.request("POST", path), None, ANSWER)
     }
 
     /// A POST that makes something, at most once per key; the server may hold the answer for `wait`.
-    pub(crate) fn create(&self, path: &str, body: &Value, key: &str, wait: Duration) -> Result<Value, ClientError> {
-        self.json(self.request("POST", path).header("Idempotency-Key", key), Some(body), ANSWER + wait)
+    pub(crate) fn create<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        key: &str,
+        wait: Duration,
+    ) -> Result<T, ClientError> {
+        self.json(self.request("POST", path).header("Idempotency-Key", key), Some(bytes(body)), ANSWER + wait)
     }
 
-    pub(crate) fn delete(&self, path: &str) -> Result<Value, ClientError> {
+    /// The answer is `None` if there is nothing to say.
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ClientError> {
         self.json(self.request("DELETE", path), None, ANSWER)
     }
 
     /// Follows the pages of a list up to `limit` items. `path` may have a query.
-    pub(crate) fn list(&self, path: &str, limit: u32) -> Result<Listing, ClientError> {
-        let mut listing = Listing { items: Vec::new(), next_cursor: None };
+    pub(crate) fn list<T: DeserializeOwned>(&self, path: &str, limit: u32) -> Result<List<T>, ClientError> {
+        let mut listing = List::whole(Vec::new());
         loop {
             let missing = limit.saturating_sub(u32::try_from(listing.items.len()).unwrap_or(u32::MAX));
             if missing == 0 {
@@ -139,12 +138,9 @@ impl Client {
                 page = without_parameter(&page, "after");
                 page.push_str(&format!("&cursor={}", segment(cursor)));
             }
-            let mut answer = self.get_page(&page)?;
-            let Value::Array(items) = answer["items"].take() else {
-                return Err(ClientError::Stranger { url: self.url.clone(), status: 200 });
-            };
-            listing.items.extend(items);
-            listing.next_cursor = answer["next_cursor"].as_str().map(str::to_owned);
+            let answer: List<T> = self.get_page(&page)?;
+            listing.items.extend(answer.items);
+            listing.next_cursor = answer.next_cursor;
             if listing.next_cursor.is_none() {
                 return Ok(listing);
             }
@@ -158,7 +154,7 @@ impl Client {
         Ok((response.status(), date))
     }
 
-    fn get_page(&self, path: &str) -> Result<Value, ClientError> {
+    fn get_page<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(self.request("GET", path).header(header::ACCEPT, "application/json"), None, ANSWER)
     }
 
@@ -184,29 +180,32 @@ impl Client {
         }
     }
 
-    fn json(
+    fn json<T: DeserializeOwned>(
         &self,
         request: ureq::http::request::Builder,
-        body: Option<&Value>,
+        body: Option<Vec<u8>>,
         patience: Duration,
-    ) -> Result<Value, ClientError> {
+    ) -> Result<T, ClientError> {
         let mut response = self.send(request, body, patience)?;
         if !response.status().is_success() {
             return Err(self.refusal(response));
         }
-        if response.status() == StatusCode::NO_CONTENT {
-            return Ok(Value::Null);
-        }
+        self.read(&mut response)
+    }
+
+    /// The body of an answer; one without a body is `null`.
+    fn read<T: DeserializeOwned>(&self, response: &mut Response<ureq::Body>) -> Result<T, ClientError> {
         let status = response.status().as_u16();
         let bytes =
             response.body_mut().with_config().limit(MAX_BODY).read_to_vec().map_err(|error| self.lost(error))?;
-        serde_json::from_slice(&bytes).map_err(|_| ClientError::Stranger { url: self.url.clone(), status })
+        let text = if bytes.is_empty() { b"null" } else { bytes.as_slice() };
+        serde_json::from_slice(text).map_err(|source| ClientError::Stranger { url: self.url.clone(), status, source })
     }
 
     fn send(
         &self,
         request: ureq::http::request::Builder,
-        body: Option<&Value>,
+        body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Response<ureq::Body>, ClientError> {
         let lost = |error| self.lost(error);
@@ -217,9 +216,9 @@ impl Client {
                 let request = self.agent.configure_request(request).timeout_global(Some(patience)).build();
                 self.agent.run(request).map_err(lost)
             }
-            Some(value) => {
+            Some(bytes) => {
                 let request = request.header(header::CONTENT_TYPE, "application/json");
-                let request = request.body(value.to_string().into_bytes()).map_err(invalid)?;
+                let request = request.body(bytes).map_err(invalid)?;
                 let request = self.agent.configure_request(request).timeout_global(Some(patience)).build();
                 self.agent.run(request).map_err(lost)
             }
@@ -230,14 +229,8 @@ impl Client {
         let status = response.status().as_u16();
         let bytes = response.body_mut().with_config().limit(MAX_BODY).read_to_vec().unwrap_or_default();
         match serde_json::from_slice::<Problem>(&bytes) {
-            Ok(mut problem) => {
-                let ambiguous = (status == 404).then(|| self.ambiguity(response.get_uri().path())).flatten();
-                if let Some(detail) = ambiguous {
-                    problem = Problem { detail, hint: Some("give more of the id".to_owned()), ..problem };
-                }
-                ClientError::Refused(Box::new(problem))
-            }
-            Err(_) => ClientError::Stranger { url: self.url.clone(), status },
+            Ok(problem) => ClientError::Refused(Box::new(self.with_ambiguity(problem, response.get_uri().path()))),
+            Err(source) => ClientError::Stranger { url: self.url.clone(), status, source },
         }
     }
 
@@ -276,6 +269,11 @@ impl From<ClientError> for Failure {
             ClientError::Refused(problem) => (*problem).into(),
         }
     }
+}
+
+/// A request as JSON. Requests are plain structures, which always have a JSON form.
+fn bytes(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).unwrap_or_default()
 }
 
 /// A query with these values, each as it is.

@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stead_core::{Actor, AuditKind, Timestamp};
 use stead_store::{Anchor, AuditEntry, Continuity, Cut, Hash, Store};
@@ -65,11 +66,28 @@ fn refusal(Cut { noted, end }: Cut) -> Failure {
     ))
 }
 
-pub(crate) fn audit_entry(Cut { noted, end }: Cut, at: Timestamp) -> AuditEntry {
-    let body = json!({
-        "noted_seal": noted.number, "noted_hash": noted.hash.to_string(),
-        "last_seal": end.map_or(0, |seal| seal.number), "last_hash": end.map(|seal| seal.hash.to_string()),
-    });
+/// The body of the audit record `database_accepted`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordedCut {
+    pub(crate) noted_seal: i64,
+    noted_hash: String,
+    /// 0 if the database had no seal.
+    pub(crate) last_seal: i64,
+    last_hash: Option<String>,
+}
+
+impl From<Cut> for RecordedCut {
+    fn from(Cut { noted, end }: Cut) -> Self {
+        Self {
+            noted_seal: noted.number,
+            noted_hash: noted.hash.to_string(),
+            last_seal: end.map_or(0, |seal| seal.number),
+            last_hash: end.map(|seal| seal.hash.to_string()),
+        }
+    }
+}
+
+pub(crate) fn audit_entry(cut: Cut, at: Timestamp) -> AuditEntry {
     let (kind, actor) = (AuditKind::DatabaseAccepted.to_string(), Actor::System.to_string());
-    AuditEntry { at, kind, actor, session: None, body: body.to_string() }
+    AuditEntry { at, kind, actor, session: None, body: json!(RecordedCut::from(cut)).to_string() }
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use serde_json::{Value, json};
+use stead_api::{FieldError, Parameters};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -31,8 +32,8 @@ pub(crate) struct Failure {
     pub(crate) sentence: String,
     /// Outermost first.
     pub(crate) causes: Vec<String>,
-    /// Field and message of every part of a request that is wrong.
-    pub(crate) fields: Vec<(String, String)>,
+    /// Every invalid part of a request.
+    pub(crate) fields: Vec<FieldError>,
     pub(crate) hint: Option<String>,
 }
 
@@ -45,6 +46,8 @@ struct ProblemParts {
     status: Option<u16>,
     /// The server's title of a refusal.
     title: Option<String>,
+    /// What the server's problem is about.
+    parameters: Parameters,
 }
 
 impl Failure {
@@ -106,7 +109,12 @@ impl Failure {
         self
     }
 
-    pub(crate) fn fields(mut self, fields: Vec<(String, String)>) -> Self {
+    pub(crate) fn about(mut self, parameters: Parameters) -> Self {
+        self.problem.parameters = parameters;
+        self
+    }
+
+    pub(crate) fn fields(mut self, fields: Vec<FieldError>) -> Self {
         self.fields = fields;
         self
     }
@@ -153,10 +161,16 @@ impl Failure {
             problem["causes"] = json!(self.causes);
         }
         if !self.fields.is_empty() {
-            let error = |(field, message): &(String, String)| json!({"field": field, "message": message});
-            problem["errors"] = self.fields.iter().map(error).collect();
+            problem["errors"] = json!(self.fields);
+        }
+        if !self.parameters().is_empty() {
+            problem["parameters"] = json!(self.parameters());
         }
         problem
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        &self.problem.parameters
     }
 
     pub(crate) fn kind(&self) -> Kind {

@@ -9,7 +9,7 @@ mod table;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
-use serde_json::Value;
+use serde::Serialize;
 
 pub(crate) use neutral::{line_of, lines_of};
 pub(crate) use table::Table;
@@ -130,18 +130,23 @@ impl Output {
         say(&coloured(text));
     }
 
-    pub(crate) fn json(&self, value: &Value) -> Result<(), Failure> {
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).unwrap_or_default();
         self.put(&neutral::json_of(&text))
     }
 
     /// One value per line, for streams.
-    pub(crate) fn json_line(&self, value: &Value) -> Result<(), Failure> {
-        self.put(&neutral::json_of(&value.to_string()))
+    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(value).unwrap_or_default();
+        self.put(&neutral::json_of(&text))
     }
 
     /// What a machine gets, or else what a person gets.
-    pub(crate) fn either(&self, value: &Value, human: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(crate) fn either(
+        &self,
+        value: &impl Serialize,
+        human: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         if self.is_json() { self.json(value) } else { human() }
     }
 
@@ -181,8 +186,8 @@ pub(crate) fn failure(failure: &Failure, form: Form) {
         return say(&neutral::json_of(&failure.to_json().to_string()));
     }
     say(&format!("{} {}", paint(ERROR, "error:"), line_of(&failure.sentence)));
-    for (field, message) in &failure.fields {
-        say(&format!("  {}: {}", line_of(field), line_of(message)));
+    for error in &failure.fields {
+        say(&format!("  {}: {}", line_of(&error.field), line_of(&error.message)));
     }
     for cause in &failure.causes {
         say(&format!("  because {}", lines_of(cause)));

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
+use stead_api::{Event, Session};
+use stead_core::{Event as Known, Status};
 
 use crate::client::{Client, ClientError, segment, watch};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::render::cell;
 
 /// A session, settled or as far as it is after `wait`.
 pub(crate) fn create_session(
@@ -22,17 +23,17 @@ pub(crate) fn create_session(
     body: &Value,
     key: &str,
     wait: Duration,
-) -> Result<Value, ClientError> {
+) -> Result<Session, ClientError> {
     let held = format!("/sessions?wait={}", wait.as_secs());
     if !out.is_watched() || wait.is_zero() {
         return client.create(&held, body, key, wait);
     }
-    let begun = client.create("/sessions?wait=0", body, key, Duration::ZERO)?;
-    if begun["status"] != "provisioning" {
+    let begun: Session = client.create("/sessions?wait=0", body, key, Duration::ZERO)?;
+    if begun.status != Status::Provisioning {
         return Ok(begun);
     }
     let progress = Progress::working(out, "making the session");
-    let (watcher, session, shown) = (client.clone(), cell(&begun["id"]), progress.clone());
+    let (watcher, session, shown) = (client.clone(), begun.id.to_string(), progress.clone());
     // Not joined: it ends with the stream, or with this program.
     std::thread::spawn(move || watch(&watcher, &session, |event| tell(&shown, event)));
     let settled = client.create(&held, body, key, wait);
@@ -47,13 +48,13 @@ pub(crate) fn create_own_session(
     body: &Value,
     key: &str,
     patience: Duration,
-) -> Result<Value, Failure> {
-    let begun = client.create("/sessions?wait=0", body, key, Duration::ZERO)?;
-    let interrupt = Interrupt::closes(client, &cell(&begun["id"]))?;
-    let (mut before, mut session) = (Value::Null, begun);
+) -> Result<Session, Failure> {
+    let begun: Session = client.create("/sessions?wait=0", body, key, Duration::ZERO)?;
+    let interrupt = Interrupt::closes(client, &begun.id.to_string())?;
+    let (mut before, mut session) = (None, begun);
     // Told of progress meanwhile, it is not stuck: a large image takes its time.
-    while session["status"] == "provisioning" && session["provisioning"]["steps"] != before {
-        before = session["provisioning"]["steps"].take();
+    while session.status == Status::Provisioning && session.provisioning != before {
+        before = session.provisioning;
         session = create_session(out, client, body, key, patience)?;
     }
     match interrupt.settle() {
@@ -90,7 +91,7 @@ impl Interrupt {
             });
             if heard.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 // Whoever waits for the session is told that it is closed.
-                let _ = client.delete(&path);
+                let _ = client.delete::<Session>(&path);
             }
         });
         Ok(Self(state))
@@ -102,15 +103,15 @@ impl Interrupt {
     }
 }
 
-fn tell(progress: &Progress, event: &Value) {
-    match event["type"].as_str().unwrap_or_default() {
-        "ProvisionStarted" => progress.say(&format!("making a workspace with {}", cell(&event["provider"]))),
-        "InitStepStarted" => progress.say(&cell(&event["action"]).replace('_', " ")),
-        "InitStepProgress" | "ProvisionProgress" => {
-            let percent = event["percent"].as_u64().unwrap_or_default();
-            progress.stage(&cell(&event["stage"]), percent, event["detail"].as_str().unwrap_or_default());
-        }
-        "ProvisionFailed" => progress.say(&format!("{} failed", cell(&event["provider"]))),
+fn tell(progress: &Progress, event: &Event) {
+    match event.known() {
+        Some(Known::ProvisionStarted { provider, .. }) => progress.say(&format!("making a workspace with {provider}")),
+        Some(Known::InitStepStarted { action, .. }) => progress.say(&action.replace('_', " ")),
+        Some(
+            Known::InitStepProgress { stage, percent, detail, .. }
+            | Known::ProvisionProgress { stage, percent, detail, .. },
+        ) => progress.stage(&stage, percent, &detail),
+        Some(Known::ProvisionFailed { provider, .. }) => progress.say(&format!("{provider} failed")),
         _ => {}
     }
 }

@@ -5,24 +5,25 @@ mod plan;
 mod session;
 mod tool;
 
+use serde::Serialize;
 use serde_json::Value;
+use stead_api::List;
 
 pub(crate) use event::{event_row, event_table, events};
 pub(crate) use plan::plan;
 pub(crate) use session::{UNAVAILABLE, session, session_usage, sessions, warn};
-pub(crate) use tool::tool_answer;
+pub(crate) use tool::{Shown, tool_answer};
 
-use crate::client::Listing;
 use crate::output::Output;
 
 const ABSENT: &str = "–";
 
 /// A value in one cell: texts bare, nothing as a dash, the rest as JSON.
-pub(crate) fn cell(value: &Value) -> String {
-    match value {
+pub(crate) fn cell(value: &impl Serialize) -> String {
+    match serde_json::to_value(value).unwrap_or_default() {
         Value::Null => ABSENT.to_owned(),
         Value::String(text) if text.is_empty() => ABSENT.to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text,
         Value::Array(items) if items.is_empty() => ABSENT.to_owned(),
         Value::Array(items) if items.iter().all(Value::is_string) => {
             items.iter().map(cell).collect::<Vec<_>>().join(", ")
@@ -32,7 +33,7 @@ pub(crate) fn cell(value: &Value) -> String {
 }
 
 /// A time to the second, without the date's letters.
-pub(crate) fn moment(value: &Value) -> String {
+pub(crate) fn moment(value: &impl Serialize) -> String {
     let text = cell(value);
     match text.split_once('T') {
         Some((date, time)) => format!("{date} {}", time.get(..8).unwrap_or(time)),
@@ -41,7 +42,7 @@ pub(crate) fn moment(value: &Value) -> String {
 }
 
 /// The same without year and seconds, where a row has to fit into a terminal.
-pub(crate) fn short_moment(value: &Value) -> String {
+pub(crate) fn short_moment(value: &impl Serialize) -> String {
     let text = moment(value);
     text.get(5..16).unwrap_or(&text).to_owned()
 }
@@ -76,7 +77,7 @@ pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
 }
 
 /// Says so when a list has more than was asked for.
-pub(crate) fn note_more(out: &Output, listing: &Listing) {
+pub(crate) fn note_more<T>(out: &Output, listing: &List<T>) {
     if listing.next_cursor.is_some() {
         out.note(&format!("there are more than these {}; --limit N shows up to N", listing.items.len()));
     }

@@ -1,28 +1,21 @@
-//! The name somebody may have meant.
+//! The name that a misspelt one probably stands for.
+
+use stead_api::{AgentType, Session};
+use stead_core::Resource;
+use stead_core::tool::ToolName;
 
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// What may be misspelt: how the server's sentence about it begins, where the names are, and what they are called there.
-const NAMED: [(&str, &str, &str); 3] = [
-    ("there is no agent type '", "/agent-types", "id"),
-    ("there is no session '", "/sessions", "id"),
-    ("there is no tool '", "/tools", "name"),
-];
-/// So many names are looked at.
+/// Number of names that are compared.
 const MOST_NAMES: u32 = 500;
 
-/// A failure about a name nobody knows, with the name that was probably meant. If asking for the names fails too, it stays as it is.
+/// Adds the name that was probably meant to a failure about a name that does not exist.
 pub(crate) fn meant(context: &Context, failure: Failure) -> Failure {
-    let told = NAMED.iter().find_map(|(words, path, field)| {
-        let wrong = failure.sentence.strip_prefix(words)?.split('\'').next()?;
-        let listing = context.client().ok()?.list(path, MOST_NAMES).ok()?;
-        let names: Vec<&str> = listing.items.iter().filter_map(|item| item[*field].as_str()).collect();
-        let begins = |name: &&&str| wrong.len() > "ses_".len() && name.starts_with(wrong);
-        let only = names.iter().filter(begins).count() == 1;
-        let whole = names.iter().find(begins).filter(|_| only).copied();
-        whole.or_else(|| closest(wrong, names)).map(str::to_owned)
-    });
+    let told = match (failure.parameters().resource, &failure.parameters().id) {
+        (Some(resource), Some(wrong)) => similar_name(context, resource, wrong),
+        _ => None,
+    };
     match told {
         Some(name) => {
             let more = failure.hint.as_deref().map(|hint| format!(" {hint}")).unwrap_or_default();
@@ -30,6 +23,27 @@ pub(crate) fn meant(context: &Context, failure: Failure) -> Failure {
         }
         None => failure,
     }
+}
+
+/// The existing name of this kind that begins with `wrong` or is spelt almost like it. `None` if the
+/// names cannot be listed.
+fn similar_name(context: &Context, resource: Resource, wrong: &str) -> Option<String> {
+    let client = context.client().ok()?;
+    let names: Vec<String> = match resource {
+        Resource::AgentType => {
+            let listed = client.list::<AgentType>("/agent-types", MOST_NAMES).ok()?;
+            listed.items.iter().map(|one| one.id.to_string()).collect()
+        }
+        Resource::Session => {
+            let listed = client.list::<Session>("/sessions", MOST_NAMES).ok()?;
+            listed.items.iter().map(|one| one.id.to_string()).collect()
+        }
+        Resource::Tool => ToolName::ALL.iter().map(ToString::to_string).collect(),
+        _ => return None,
+    };
+    let mut begin = names.iter().filter(|name| wrong.len() > "ses_".len() && name.starts_with(wrong));
+    let whole = begin.next().filter(|_| begin.next().is_none()).map(String::as_str);
+    whole.or_else(|| closest(wrong, names.iter().map(String::as_str))).map(str::to_owned)
 }
 
 /// More edits than this, and it is another word.

@@ -1,6 +1,6 @@
 //! What the `Cargo.toml` files may say: which crate may know which, and what the pure core may depend on.
 //!
-//! Dependencies point one way, `stead → server → engine → {store, providers} → {core, fs}`. A new crate or a new edge is a
+//! Dependencies point one way, `stead → server → engine → {store, providers} → {api, core, fs}`. A new crate or a new edge is a
 //! decision about the shape of the system, so it is made here, in one table, and not in passing.
 
 use super::{Findings, toml};
@@ -9,6 +9,8 @@ use crate::tree::Tree;
 /// Crate → the workspace crates it may depend on. The kit, the bench and the fuzz targets may know everything.
 const EDGES: &[(&str, &[&str])] = &[
     ("stead-core", &[]),
+    // What crosses the border, for the server and every client of it.
+    ("stead-api", &["stead-core"]),
     ("stead-fs", &[]),
     // What agents are told: of a tree through the file contract, of a session through its state.
     ("stead-digest", &["stead-core", "stead-fs"]),
@@ -18,17 +20,30 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-eval-worker", &["stead-eval"]),
     ("stead-store", &["stead-core"]),
     ("stead-git", &["stead-core"]),
-    ("stead-providers", &["stead-box", "stead-core", "stead-eval", "stead-fs"]),
+    ("stead-providers", &["stead-api", "stead-box", "stead-core", "stead-eval", "stead-fs"]),
     (
         "stead-engine",
-        &["stead-core", "stead-digest", "stead-eval", "stead-store", "stead-providers", "stead-fs", "stead-git"],
+        &[
+            "stead-api",
+            "stead-core",
+            "stead-digest",
+            "stead-eval",
+            "stead-store",
+            "stead-providers",
+            "stead-fs",
+            "stead-git",
+        ],
     ),
     // Only the engine is called per request; the others are named where the parts are put together.
-    ("stead-server", &["stead-engine", "stead-core", "stead-digest", "stead-fs", "stead-providers", "stead-store"]),
+    (
+        "stead-server",
+        &["stead-api", "stead-engine", "stead-core", "stead-digest", "stead-fs", "stead-providers", "stead-store"],
+    ),
     // The file layer packs and unpacks the directories that `stead cp` copies; `stead eval` evaluates without a server.
     (
         "stead",
         &[
+            "stead-api",
             "stead-server",
             "stead-engine",
             "stead-core",

@@ -1,6 +1,7 @@
 //! The arguments of the `git` tool: hostile until read. Every refusal names what is wrong.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use stead_api::tool::git::{GitParameters, LOCAL, REMOTE};
 use stead_core::repository::GitRef;
 
 /// What a call asks for.
@@ -48,32 +49,6 @@ pub(super) enum History {
 /// The largest depth that git accepts.
 const MOST_DEPTH: u64 = 0x7fff_ffff;
 
-/// Commands that stay in the workspace.
-const LOCAL: &[&str] = &[
-    "status",
-    "diff",
-    "log",
-    "show",
-    "add",
-    "rm",
-    "mv",
-    "restore",
-    "reset",
-    "commit",
-    "checkout",
-    "switch",
-    "branch",
-    "tag",
-    "stash",
-    "merge",
-    "cherry-pick",
-    "revert",
-    "blame",
-    "rev-parse",
-    "ls-files",
-];
-const REMOTE: &[&str] = &["clone", "fetch", "pull", "push"];
-
 /// Options that make git start a program or write where it is told.
 const REFUSED: &[&str] = &[
     "--ext-diff",
@@ -88,21 +63,13 @@ const REFUSED: &[&str] = &[
     "--work-tree",
 ];
 
-const NAMES: &[&str] = &["command", "action", "args", "message", "files", "branch"];
-
 impl Request {
     pub(super) fn read(arguments: &Value) -> Result<Self, String> {
-        let values = arguments.as_object().ok_or("arguments must be a JSON object.")?;
-        if let Some(unknown) = values.keys().find(|name| !NAMES.contains(&name.as_str())) {
-            let unknown: String = unknown.chars().take(80).collect();
-            return Err(format!("Unknown argument '{unknown}'; the arguments are {}.", NAMES.join(", ")));
-        }
-        let text = |name: &str| text(values, name);
-        let (message, branch) = (text("message")?, text("branch")?);
-        let (mut args, files) = (list(values, "args")?, list(values, "files")?);
-        let command = match (text("command")?, text("action")?) {
+        let GitParameters { command, action, message, files, branch, mut args } = GitParameters::read(arguments)?;
+        let (message, branch) = (message.map(|text| text.0), branch.map(|text| text.0));
+        let command = match (command, action) {
             (Some(_), Some(_)) => return Err("Give command or action, not both.".to_owned()),
-            (Some(command), None) | (None, Some(command)) => command,
+            (Some(command), None) | (None, Some(command)) => command.0,
             (None, None) if args.is_empty() => return Err("command is required.".to_owned()),
             (None, None) => args.remove(0),
         };
@@ -233,20 +200,6 @@ fn read_history(name: &str, value: Option<&str>) -> Result<History, String> {
         "--deepen" => count.map(History::Deepen).ok_or_else(wrong),
         other => Err(format!("fetch and pull take --depth, --deepen and --unshallow, not '{other}'.")),
     }
-}
-
-fn text(values: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
-    match values.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if !text.contains('\0') => Ok(Some(text.clone())),
-        Some(_) => Err(format!("{name} must be a string without zero bytes.")),
-    }
-}
-
-fn list(values: &Map<String, Value>, name: &str) -> Result<Vec<String>, String> {
-    let Some(value) = values.get(name).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
-    let words = value.as_array().and_then(|list| list.iter().map(|word| word.as_str().map(str::to_owned)).collect());
-    words.ok_or_else(|| format!("{name} must be a list of strings."))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use stead_core::{AuditKind, Event, Recorded, Rejection, State, Timestamp, apply};
+use stead_core::{AuditKind, Event, Recorded, Rejection, Resource, State, Timestamp, apply};
 use stead_store::{Admission, AuditEntry, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
 
 use super::OpenSession;
@@ -83,7 +83,7 @@ impl From<AppendError> for OpError {
     fn from(error: AppendError) -> Self {
         match error {
             AppendError::Op(error) => error,
-            AppendError::Unknown { session } => Self::NotFound { what: "session", id: session.to_string() },
+            AppendError::Unknown { session } => Self::NotFound { what: Resource::Session, id: session.to_string() },
             AppendError::Commit(CommitError::Store(error)) => Self::Store(error),
             AppendError::Commit(CommitError::Full { max, .. }) => Self::Full { max },
             AppendError::Commit(_) | AppendError::Stale => Self::Contended,

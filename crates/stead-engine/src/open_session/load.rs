@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stead_core::{Recorded, SessionId, State, apply};
+use stead_core::{Recorded, Resource, SessionId, State, apply};
 
 use super::Cell;
 use crate::engine::Engine;
@@ -47,7 +47,7 @@ pub(crate) async fn load(engine: &Engine, id: SessionId) -> Result<State, OpErro
     })
     .await?;
     if state.session.is_none() {
-        return Err(OpError::NotFound { what: "session", id: id.to_string() });
+        return Err(OpError::NotFound { what: Resource::Session, id: id.to_string() });
     }
     Ok(state)
 }

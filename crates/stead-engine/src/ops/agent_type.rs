@@ -2,7 +2,7 @@
 
 use stead_core::config::WorkspaceConfig;
 use stead_core::registry::{AgentType, AgentTypeDeclaration};
-use stead_core::{Actor, Name};
+use stead_core::{Actor, Name, Resource};
 use stead_store::{DocumentKind, Hash, IdempotencyClaim, IdempotencyKey, SessionQuery, WriteMode};
 
 use super::Idempotency;
@@ -11,7 +11,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-const SHELF: Shelf = Shelf { kind: DocumentKind::AgentType, what: "agent type" };
+const SHELF: Shelf = Shelf { kind: DocumentKind::AgentType, what: Resource::AgentType };
 
 /// Declares one. The same request under the same key gives the one it made, as it is now.
 pub async fn create_agent_type(

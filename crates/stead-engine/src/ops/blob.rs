@@ -1,5 +1,6 @@
 //! Bytes by their digest: what bundles and uploads are made of.
 
+use stead_core::Resource;
 use stead_store::{Digest, OpenBlob};
 use tokio::io::AsyncRead;
 
@@ -14,5 +15,5 @@ pub async fn put_blob(engine: &Engine, content: impl AsyncRead + Unpin) -> Resul
 
 pub async fn open_blob(engine: &Engine, digest: &Digest) -> Result<OpenBlob, OpError> {
     let found = engine.store().blobs().open(digest).await?;
-    found.ok_or_else(|| OpError::NotFound { what: "blob", id: digest.to_string() })
+    found.ok_or_else(|| OpError::NotFound { what: Resource::Blob, id: digest.to_string() })
 }

@@ -11,7 +11,7 @@ use stead_core::content::event::BoundCallRefused;
 use stead_core::content::run::{CallFrom, CallRequest};
 use stead_core::event::Answer;
 use stead_core::tool::ToolName;
-use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, Rejection, Session, SessionId};
+use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, Rejection, Resource, Session, SessionId};
 
 use tokio_util::sync::CancellationToken;
 
@@ -90,7 +90,7 @@ async fn attempt(
     call: CallId,
     request: &CallRequest,
 ) -> Result<Intent, OpError> {
-    let missing = || OpError::NotFound { what: "session", id: session.id().to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: session.id().to_string() };
     let state = session.state().await.session.ok_or_else(missing)?;
     let verdict = judge(engine, &state, from, &request.name, &request.arguments).await?;
     let CallRequest { name, arguments, call_id } = request.clone();

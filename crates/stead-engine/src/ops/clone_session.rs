@@ -7,7 +7,7 @@ use stead_core::content::{Snapshot, SnapshotRef, SyncTarget};
 use stead_core::decide::may_go_back;
 use stead_core::plan::Action;
 use stead_core::spec::SessionSpec;
-use stead_core::{Actor, Command, Session, SessionId, SnapshotId, State, WorkspaceId};
+use stead_core::{Actor, Command, Resource, Session, SessionId, SnapshotId, State, WorkspaceId};
 use stead_store::{Admission, CommitError};
 
 use super::snapshot::keep;
@@ -56,7 +56,7 @@ async fn make(
     idempotency: Option<Idempotency>,
 ) -> Result<Vec<State>, OpError> {
     let open = OpenSession::open(engine, source).await?;
-    let missing = || OpError::NotFound { what: "session", id: source.to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: source.to_string() };
     let now = open.state().await;
     let kept = match (at, &now.session) {
         (Some(at), Some(session)) => Some(may_go_back(&now, session, at, actor)?),
@@ -79,7 +79,7 @@ async fn make(
     let made = async |number: u32, made: &mut Vec<SessionId>| {
         let part = format!("clone {number}");
         if let Some(before) = claims.made_before(engine, &part).await? {
-            let gone = || OpError::NotFound { what: "session", id: before.clone() };
+            let gone = || OpError::NotFound { what: Resource::Session, id: before.clone() };
             return Ok(OpenSession::open(engine, before.parse().map_err(|_| gone())?).await?.state().await);
         }
         let id = SessionId::from_bits(clock::id_bits());

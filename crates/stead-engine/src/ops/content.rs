@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use stead_core::content::{ContentPath, Fault};
-use stead_core::{Name, Timestamp};
+use stead_core::{Name, Resource, Timestamp};
 use stead_store::{Digest, Document, DocumentKind, OpenBlob, version_id};
 
 use super::document::Page;
@@ -42,7 +42,7 @@ pub(super) struct VersionRecord {
 
 impl ContentVersion {
     fn of(name: &Name, version: u64, document: &Document) -> Result<Self, OpError> {
-        let corrupt = |source| OpError::CorruptDocument { what: "content", id: document.id.clone(), source };
+        let corrupt = |source| OpError::CorruptDocument { what: Resource::Content, id: document.id.clone(), source };
         let record: VersionRecord = serde_json::from_str(&document.body).map_err(corrupt)?;
         let VersionRecord { root_hash, files, bytes, faults, warnings, pushed_by } = record;
         let (name, created_at) = (name.clone(), document.updated_at);
@@ -60,7 +60,7 @@ pub async fn contents(engine: &Engine, page: &Page) -> Result<Vec<ContentVersion
 }
 
 fn missing(name: &Name) -> OpError {
-    OpError::NotFound { what: "content", id: name.to_string() }
+    OpError::NotFound { what: Resource::Content, id: name.to_string() }
 }
 
 /// One version, or the newest.
@@ -69,7 +69,7 @@ pub async fn content_version(engine: &Engine, name: &Name, version: Option<u64>)
     let number = version.unwrap_or_else(|| u64::try_from(head.revision).unwrap_or(0));
     let id = version_id(name.as_str(), number);
     let found = engine.store().document(DocumentKind::ContentVersion, &id).await?;
-    let none = || OpError::NotFound { what: "content version", id: format!("{name}@{number}") };
+    let none = || OpError::NotFound { what: Resource::ContentVersion, id: format!("{name}@{number}") };
     ContentVersion::of(name, number, &found.ok_or_else(none)?)
 }
 
@@ -105,7 +105,7 @@ pub async fn open_content_file(
     path: &ContentPath,
 ) -> Result<(TreeFile, OpenBlob), OpError> {
     let found = tree::files(engine, version.root_hash).await?.remove(path);
-    let file = found.ok_or_else(|| OpError::NotFound { what: "content file", id: path.to_string() })?;
+    let file = found.ok_or_else(|| OpError::NotFound { what: Resource::ContentFile, id: path.to_string() })?;
     let missing = || OpError::MissingBlob { digest: file.hash.to_string() };
     let blob = engine.store().blobs().open(&file.hash).await?.ok_or_else(missing)?;
     Ok((file, blob))

@@ -5,7 +5,7 @@ use stead_core::content::SyncTarget;
 use stead_core::content::conclude::{ReadContent, select};
 use stead_core::request::SessionRequest;
 use stead_core::spec::SessionSpec;
-use stead_core::{Actor, Command, SessionId, State};
+use stead_core::{Actor, Command, Resource, SessionId, State};
 use stead_store::{Admission, CommitError, Hash, IdempotencyClaim, IdempotencyKey, IdempotencyRow};
 
 use super::content_version;
@@ -107,7 +107,7 @@ async fn made_before(engine: &Engine, claim: &IdempotencyClaim, row: Idempotency
     if row.body_hash != claim.body_hash {
         return Err(OpError::IdempotencyMismatch { key: claim.key.key.clone() });
     }
-    let gone = || OpError::NotFound { what: "session", id: row.target.clone() };
+    let gone = || OpError::NotFound { what: Resource::Session, id: row.target.clone() };
     let id: SessionId = row.target.parse().map_err(|_| gone())?;
     reconcile::begin(engine, id);
     Ok(OpenSession::open(engine, id).await?.state().await)

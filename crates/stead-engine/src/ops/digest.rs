@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stead_core::decide::{NewDigest, may_set_digest};
 use stead_core::digest::{DEFAULT_TAG, DigestOrigin, DigestScope, DigestText, KeptDigest, default_key, namespace};
 use stead_core::tool::ToolName;
-use stead_core::{Actor, Command, Event, Name, Rejection, Session, SessionId, Timestamp};
+use stead_core::{Actor, Command, Event, Name, Rejection, Resource, Session, SessionId, Timestamp};
 use stead_providers::OperateError;
 use stead_store::{DocumentKind, WriteMode};
 
@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 
-const SHELF: Shelf = Shelf { kind: DocumentKind::Digest, what: "digest" };
+const SHELF: Shelf = Shelf { kind: DocumentKind::Digest, what: Resource::Digest };
 
 /// What is shown where nobody has said anything.
 const PLACEHOLDER: &str = "No digest of this workspace is available yet. Explore the files, or have one generated.";
@@ -150,7 +150,7 @@ fn notices(session: &Session) -> Vec<String> {
 }
 
 async fn born(open: &OpenSession) -> Result<Arc<Session>, OpError> {
-    let missing = || OpError::NotFound { what: "session", id: open.id().to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: open.id().to_string() };
     open.state().await.session.ok_or_else(missing)
 }
 

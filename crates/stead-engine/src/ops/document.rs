@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stead_core::Actor;
+use stead_core::{Actor, Resource};
 use stead_store::{DocumentKind, DocumentWrite, IdempotencyClaim, WriteError, WriteMode};
 
 use crate::engine::Engine;
@@ -18,7 +18,7 @@ pub struct Page {
 
 pub(super) struct Shelf {
     pub(super) kind: DocumentKind,
-    pub(super) what: &'static str,
+    pub(super) what: Resource,
 }
 
 impl Shelf {
@@ -61,7 +61,7 @@ impl Shelf {
         let corrupt = |source| OpError::CorruptDocument { what: self.what, id: id.to_owned(), source };
         let body = serde_json::to_string(value).map_err(corrupt)?;
         let at = clock::now();
-        let audit = vec![audit::admin_change(actor, self.what, id, &body, at)];
+        let audit = vec![audit::admin_change(actor, self.what.noun(), id, &body, at)];
         let write = DocumentWrite {
             kind: self.kind,
             id: id.to_owned(),
@@ -84,7 +84,7 @@ impl Shelf {
     }
 
     pub(super) async fn delete(&self, engine: &Engine, actor: &Actor, id: &str) -> Result<(), OpError> {
-        let audit = vec![audit::admin_change(actor, self.what, id, "null", clock::now())];
+        let audit = vec![audit::admin_change(actor, self.what.noun(), id, "null", clock::now())];
         match engine.store().delete_document(self.kind, id, audit).await? {
             true => Ok(()),
             false => Err(OpError::NotFound { what: self.what, id: id.to_owned() }),

@@ -1,6 +1,6 @@
 //! Read a session's journal.
 
-use stead_core::SessionId;
+use stead_core::{Resource, SessionId};
 use stead_store::StoredEvent;
 
 use crate::engine::Engine;
@@ -21,7 +21,7 @@ pub struct EventPage {
 /// The events after a sequence number, in order: at most `limit`, and not more bytes than a reader should have to hold.
 pub async fn events(engine: &Engine, id: SessionId, after: u64, limit: u32) -> Result<EventPage, OpError> {
     let head = engine.store().head(id).await?;
-    let head = head.ok_or_else(|| OpError::NotFound { what: "session", id: id.to_string() })?;
+    let head = head.ok_or_else(|| OpError::NotFound { what: Resource::Session, id: id.to_string() })?;
     let (mut events, mut last, mut bytes) = (Vec::new(), after, 0);
     let wanted = |events: &Vec<StoredEvent>| limit.saturating_sub(u32::try_from(events.len()).unwrap_or(u32::MAX));
     while wanted(&events) > 0 && bytes < PAGE_BYTES {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stead_core::exec::{Exec, ExecOrder, ExecOutput, TerminalSize};
 use stead_core::tool::ToolName;
-use stead_core::{Actor, Command, Effect, Event, ExecId, Rejection, SessionId, may_use_exec};
+use stead_core::{Actor, Command, Effect, Event, ExecId, Rejection, Resource, SessionId, may_use_exec};
 use stead_providers::{ExecError, InputEnd, Workspace};
 
 use super::Idempotency;
@@ -49,7 +49,7 @@ async fn start(
     let claims = Claims::new("execs", id, actor, idempotency);
     let session = OpenSession::open(engine, id).await?;
     if let Some(made) = claims.made_before(engine, "exec").await? {
-        let exec = made.parse().map_err(|_| OpError::NotFound { what: "exec", id: made })?;
+        let exec = made.parse().map_err(|_| OpError::NotFound { what: Resource::Exec, id: made })?;
         if !background {
             ended(engine, &session, exec, None).await?;
         }
@@ -236,7 +236,7 @@ async fn allowed(
 ) -> Result<std::sync::Arc<dyn Workspace>, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let state = session.state().await;
-    let missing = || OpError::NotFound { what: "session", id: id.to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
     match may_use_exec(state.session.as_ref().ok_or_else(missing)?, exec) {
         Ok(()) => session.workspace().ok_or_else(missing),
         Err(rejection @ Rejection::ToolNotEnabled { .. }) => {

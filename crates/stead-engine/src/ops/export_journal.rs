@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use serde_json::json;
-use stead_core::{Event, Recorded, SessionId, State, apply};
+use stead_core::{Event, Recorded, Resource, SessionId, State, apply};
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -31,7 +31,7 @@ pub async fn export_journal(engine: &Engine, id: SessionId) -> Result<JournalLin
     let mut lines = JournalLines { engine, id, state, first: None, rest: Rest::Pages };
     let page = lines.page().await?;
     if lines.state.session.is_none() {
-        return Err(OpError::NotFound { what: "session", id: id.to_string() });
+        return Err(OpError::NotFound { what: Resource::Session, id: id.to_string() });
     }
     lines.first = Some(format!("{}\n{page}", json!({"format": "stead-journal-v1", "session": id})).into());
     Ok(lines)

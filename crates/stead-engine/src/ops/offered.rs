@@ -9,7 +9,7 @@ use stead_core::content::message::Message;
 use stead_core::content::run::CallFrom;
 use stead_core::content::snapshot::PackRef;
 use stead_core::content::{Descriptor, Refusal};
-use stead_core::{Actor, Rejection, Session, SessionId};
+use stead_core::{Actor, Rejection, Resource, Session, SessionId};
 
 use crate::content::request;
 use crate::engine::Engine;
@@ -24,7 +24,7 @@ pub struct OfferedTool {
 }
 
 async fn session(engine: &Engine, id: SessionId) -> Result<Arc<Session>, OpError> {
-    let missing = || OpError::NotFound { what: "session", id: id.to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
     OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use stead_core::event::{Event, Failure, FileEffect, FileOperation};
 use stead_core::session::Status;
 use stead_core::tool::ToolName;
-use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId};
+use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, Resource, SessionId};
 use stead_providers::{FileOrder, OperateError, Placement};
 use stead_store::IdempotencyClaim;
 
@@ -112,7 +112,7 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
             }
             Err(error) => Err(error.into()),
         },
-        (Ok(_), None) => Err(OpError::NotFound { what: "workspace", id: session.id().to_string() }),
+        (Ok(_), None) => Err(OpError::NotFound { what: Resource::Workspace, id: session.id().to_string() }),
         (Err(error), _) => Err(error),
     };
     let duration_ms = millis(started);

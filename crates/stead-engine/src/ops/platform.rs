@@ -1,14 +1,14 @@
 //! The platform: what every session shares.
 
-use stead_core::Actor;
 use stead_core::registry::Platform;
+use stead_core::{Actor, Resource};
 use stead_store::{DocumentKind, WriteMode};
 
 use super::document::Shelf;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-const SHELF: Shelf = Shelf { kind: DocumentKind::Platform, what: "platform" };
+const SHELF: Shelf = Shelf { kind: DocumentKind::Platform, what: Resource::Platform };
 const ID: &str = "platform";
 
 /// As it was set, or the one that allows nothing.

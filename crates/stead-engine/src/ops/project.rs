@@ -1,14 +1,14 @@
 //! Projects: what their sessions share.
 
 use stead_core::registry::Project;
-use stead_core::{Actor, Name};
+use stead_core::{Actor, Name, Resource};
 use stead_store::{DocumentKind, WriteMode};
 
 use super::document::Shelf;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-const SHELF: Shelf = Shelf { kind: DocumentKind::Project, what: "project" };
+const SHELF: Shelf = Shelf { kind: DocumentKind::Project, what: Resource::Project };
 
 pub async fn project(engine: &Engine, id: &Name) -> Result<Project, OpError> {
     SHELF.get(engine, id.as_str()).await

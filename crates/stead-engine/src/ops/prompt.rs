@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stead_core::{Session, SessionId};
+use stead_core::{Resource, Session, SessionId};
 use stead_digest::prompt::{self, Flavor, Prompt, ShownDigest};
 
 use super::digest::{DigestName, digest};
@@ -33,7 +33,7 @@ pub async fn prompt(
         body: (part == DigestPart::Whole && !found.body.is_empty()).then_some(found.body),
         source: found.source.as_str(),
     };
-    let missing = || OpError::NotFound { what: "session", id: id.to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
     let mut session = OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)?;
     leave_what_is_there(engine, Arc::make_mut(&mut session));
     Ok(prompt::render(&session, &shown, flavor, budget))

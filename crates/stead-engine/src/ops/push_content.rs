@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use stead_core::content::{ContentPath, Fault};
-use stead_core::{Actor, Name};
+use stead_core::{Actor, Name, Resource};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::{Filesystem, Kind, MemoryFs, Permission, Walk, WorkspacePath};
 use stead_providers::OperateError;
@@ -74,7 +74,7 @@ async fn push(
     };
     let root_hash = tree::write(engine, files).await?;
     let record = VersionRecord { root_hash, files: count, bytes, faults, warnings, pushed_by: actor.to_string() };
-    let corrupt = |source| OpError::CorruptDocument { what: "content", id: name.to_string(), source };
+    let corrupt = |source| OpError::CorruptDocument { what: Resource::Content, id: name.to_string(), source };
     let body = serde_json::to_string(&record).map_err(corrupt)?;
     let at = clock::now();
     let push = ContentPush {

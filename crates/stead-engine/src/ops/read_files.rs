@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stead_core::decide::may_use;
 use stead_core::session::Status;
 use stead_core::tool::ToolName;
-use stead_core::{Actor, Rejection, SessionId};
+use stead_core::{Actor, Rejection, Resource, SessionId};
 use stead_fs::patch::Patch;
 use stead_fs::{FsError, Listing};
 use stead_providers::{OpenFile, OperateError, Workspace};
@@ -74,7 +74,7 @@ pub(super) async fn allowed(
 ) -> Result<Arc<dyn Workspace>, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let state = session.state().await;
-    let missing = || OpError::NotFound { what: "session", id: id.to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
     let born = state.session.as_ref().ok_or_else(missing)?;
     let mut refused = None;
     for tool in tools {

@@ -10,7 +10,8 @@ use stead_core::content::{Authority, Snapshot};
 use stead_core::registry::AgentType;
 use stead_core::tool::ToolSet;
 use stead_core::{
-    Actor, CallId, Command, Effect, Event, Name, Recorded, Rejection, Session, SessionId, State, apply, decide,
+    Actor, CallId, Command, Effect, Event, Name, Recorded, Rejection, Resource, Session, SessionId, State, apply,
+    decide,
 };
 
 use super::call_bound_tool::judge;
@@ -71,7 +72,7 @@ pub async fn replay_against(engine: &Engine, id: SessionId, other: Other) -> Res
     })
     .await?;
     if journal.is_empty() {
-        return Err(OpError::NotFound { what: "session", id: id.to_string() });
+        return Err(OpError::NotFound { what: Resource::Session, id: id.to_string() });
     }
     let (mut state, mut changed, mut compared) = (State::default(), Vec::new(), 0);
     for (place, recorded) in journal.iter().enumerate() {

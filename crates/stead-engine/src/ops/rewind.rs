@@ -2,7 +2,7 @@
 
 use stead_core::rewind::{Moment, Rewind};
 use stead_core::tool::ToolName;
-use stead_core::{Actor, CallId, Command, SessionId, SnapshotId};
+use stead_core::{Actor, CallId, Command, Resource, SessionId, SnapshotId};
 
 use super::operate_files::{Operated, carry_out};
 use crate::clock;
@@ -33,7 +33,7 @@ pub struct MomentView {
 /// What a session keeps on its way, and every moment it tells of, oldest first.
 pub async fn moments(engine: &Engine, id: SessionId) -> Result<(Rewind, Vec<MomentView>), OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
-    let missing = || OpError::NotFound { what: "session", id: id.to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
     let session = state.session.ok_or_else(missing)?;
     let kept = session.workspace_spec().map(|spec| spec.rewind).unwrap_or_default();
     let entries = entries(engine, id).await?;

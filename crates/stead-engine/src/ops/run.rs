@@ -13,7 +13,7 @@ use stead_core::content::{
     Refusal, Snapshot, SnapshotRef, SyncFault, SyncTarget, materialize_llm_generate_params_with_workspace,
     materialize_workspace_step_inputs,
 };
-use stead_core::{Actor, Command, Effect, Event, Rejection, RunId, Session, SessionId, State, Step, apply};
+use stead_core::{Actor, Command, Effect, Event, Rejection, Resource, RunId, Session, SessionId, State, Step, apply};
 
 use super::Idempotency;
 use crate::claim::Claims;
@@ -33,7 +33,7 @@ pub struct RunView {
 }
 
 fn view(session: &Session, id: RunId) -> Result<RunView, OpError> {
-    let missing = || OpError::NotFound { what: "run", id: id.to_string() };
+    let missing = || OpError::NotFound { what: Resource::Run, id: id.to_string() };
     let summary = session.content.runs.get(&id).ok_or_else(missing)?.clone();
     let active = session.content.run.as_ref().is_some_and(|run| run.id == id);
     let snapshot = session.content.in_use().filter(|_| active).map(Snapshot::reference);
@@ -41,7 +41,7 @@ fn view(session: &Session, id: RunId) -> Result<RunView, OpError> {
 }
 
 async fn born(session: &OpenSession) -> Result<Arc<Session>, OpError> {
-    let missing = || OpError::NotFound { what: "session", id: session.id().to_string() };
+    let missing = || OpError::NotFound { what: Resource::Session, id: session.id().to_string() };
     session.state().await.session.ok_or_else(missing)
 }
 
@@ -74,7 +74,7 @@ async fn start(
 ) -> Result<RunView, OpError> {
     let claims = Claims::new("runs", id, actor, idempotency);
     if let Some(before) = claims.made_before(engine, "run").await? {
-        let gone = || OpError::NotFound { what: "run", id: before.clone() };
+        let gone = || OpError::NotFound { what: Resource::Run, id: before.clone() };
         return run(engine, id, before.parse().map_err(|_| gone())?).await;
     }
     let session = OpenSession::open(engine, id).await?;
@@ -178,7 +178,7 @@ async fn begin_step(
 
 /// The step that an idempotency key names.
 fn claimed_step(run: RunId, claimed: &str) -> Result<u64, OpError> {
-    claimed.parse().map_err(|_| OpError::NotFound { what: "step", id: format!("{run}/{claimed}") })
+    claimed.parse().map_err(|_| OpError::NotFound { what: Resource::Step, id: format!("{run}/{claimed}") })
 }
 
 /// The number of the step that a decision starts.
@@ -208,7 +208,7 @@ pub async fn step(engine: &Engine, id: SessionId, run: RunId, step: u64) -> Resu
         Ok(())
     })
     .await?;
-    let missing = || OpError::NotFound { what: "step", id: format!("{run}/{step}") };
+    let missing = || OpError::NotFound { what: Resource::Step, id: format!("{run}/{step}") };
     let session = found.and_then(|state| state.session).ok_or_else(missing)?;
     let (content, active) = (&session.content, session.content.run.as_deref().ok_or_else(missing)?);
     let inputs = materialize_workspace_step_inputs(content.in_use(), active, &active.overrides, None);

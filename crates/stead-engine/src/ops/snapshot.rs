@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stead_core::event::FileOperation;
 use stead_core::session::Snapshot;
-use stead_core::{Actor, SessionId, SnapshotId};
+use stead_core::{Actor, Resource, SessionId, SnapshotId};
 
 use super::Idempotency;
 use super::operate_files::{Operated, operate_claimed, operate_files};
@@ -24,7 +24,7 @@ pub async fn create_snapshot(
     let claims = Claims::new("snapshots", id, actor, idempotency);
     let snapshot = keep(engine, actor, id, name, &claims).await?;
     let found = snapshots(engine, id).await?.into_iter().find(|(found, _)| *found == snapshot);
-    found.ok_or_else(|| OpError::NotFound { what: "snapshot", id: snapshot.to_string() })
+    found.ok_or_else(|| OpError::NotFound { what: Resource::Snapshot, id: snapshot.to_string() })
 }
 
 /// Oldest first.

@@ -1,11 +1,11 @@
 //! `ls`, `read`, `write`, `rm`: results, texts and refusals, the same on every backend.
 
 use serde_json::{Value, json};
+use stead_fs::tools::FileTool;
 use stead_fs::tools::FileTool::{Ls, Read, Rm, Write};
-use stead_fs::tools::{self, FileTool};
 use stead_fs::{Digest, Filesystem, WriteMode};
 
-use crate::harness::{call, err, fill, memory, message, ok, on_every_backend, path};
+use crate::harness::{call, err, fill, message, ok, on_every_backend, path};
 
 on_every_backend!(
     write_and_read_back,
@@ -237,18 +237,7 @@ fn file_or_directory_never_both(fs: &mut dyn Filesystem) {
 }
 
 #[test]
-fn schemas_name_every_argument_and_no_other() {
-    for tool in FileTool::ALL {
-        let schema = tools::parameters(tool);
-        assert_eq!(schema["additionalProperties"], false);
-        assert!(schema.get("anyOf").is_none(), "model providers refuse a choice at the top");
-        for (name, argument) in schema["properties"].as_object().unwrap() {
-            assert!(argument["description"].is_string(), "{tool} {name}");
-            let reply = call(&mut *memory().fs, tool, &json!({ name: true }));
-            let message = reply.outcome.unwrap_err().message;
-            assert!(!message.contains("Unknown argument"), "{tool} {name}: {message}");
-        }
-        assert_eq!(tool.name().parse(), Ok(tool));
-    }
+fn a_file_tool_is_known_by_its_name() {
+    assert!(FileTool::ALL.iter().all(|tool| tool.name().parse() == Ok(*tool)));
     assert!("bash".parse::<FileTool>().is_err());
 }

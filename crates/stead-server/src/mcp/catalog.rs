@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use rmcp::model::{ErrorData, JsonObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use serde_json::Value;
+use stead_api::tool::Definition;
 use stead_core::content::binding::Operation;
 use stead_core::decide::may_use;
-use stead_core::tool::ToolName;
 use stead_core::{Actor, Rejection};
 use stead_engine::OpError;
 use stead_engine::ops::{self, OfferedTool};
@@ -15,7 +15,6 @@ use super::call::refusal;
 use super::chosen::Chosen;
 use super::set_digest;
 use crate::problem::Problem;
-use crate::tools;
 
 /// Every tool the session's agent may call now: of the catalog, where there is one, else the workspace's own.
 pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
@@ -29,8 +28,7 @@ pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
     let Some(session) = state.session else { return Ok(Vec::new()) };
     // Whoever asks: what is listed is what the session's agent may call.
     let agent = Actor::Session { session: chosen.session };
-    let described = tools::all().into_iter();
-    let own = described.filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe);
+    let own = Definition::all().filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe);
     Ok(own.chain(set_digest::listed(&session)).collect())
 }
 
@@ -39,7 +37,7 @@ fn presented(OfferedTool { descriptor, operation }: OfferedTool) -> Tool {
     let shape = descriptor.parameters.as_object().cloned().unwrap_or_else(JsonObject::new);
     let own = descriptor.annotations.and_then(|hints| serde_json::from_value::<ToolAnnotations>(hints).ok());
     let hints = own.or(match operation {
-        Operation::Tool { tool, .. } => Some(annotations(tool)),
+        Operation::Tool { tool, .. } => Some(annotations(&Definition::of(tool))),
         Operation::Content { .. } => Some(ToolAnnotations::new().read_only(true).open_world(false)),
         Operation::Mcp { .. } => None,
     });
@@ -50,54 +48,18 @@ fn presented(OfferedTool { descriptor, operation }: OfferedTool) -> Tool {
     }
 }
 
-fn describe(tool: crate::wire::tool::Tool) -> Tool {
+fn describe(tool: Definition) -> Tool {
     let shape = |value: Value| Arc::new(value.as_object().cloned().unwrap_or_else(JsonObject::new));
-    Tool::new(tool.name.as_str(), tool.description, shape(tool.parameters))
-        .with_raw_output_schema(shape(output(tool.name)))
-        .with_annotations(annotations(tool.name))
+    Tool::new(tool.name.as_str(), tool.description, shape((tool.parameters)()))
+        .with_raw_output_schema(shape((tool.output)()))
+        .with_annotations(annotations(&tool))
 }
 
-/// Hints for clients that ask before a call. All of it happens inside the workspace: the world is closed, but for what `git` may push.
-fn annotations(tool: ToolName) -> ToolAnnotations {
-    use ToolName::{Bash, Edit, Eval, Git, Glob, Grep, Ls, Python, Read, Rm, Write};
-    let hints = ToolAnnotations::new().open_world(tool == Git);
-    match tool {
-        Ls | Read | Glob | Grep => hints.read_only(true),
-        Rm => hints.read_only(false).destructive(true).idempotent(false),
-        Write | Edit => hints.read_only(false).destructive(true).idempotent(false),
-        Bash | Python | Eval | Git => hints.read_only(false).destructive(true).idempotent(false),
+/// Hints for clients that ask before a call.
+fn annotations(tool: &Definition) -> ToolAnnotations {
+    let hints = ToolAnnotations::new().open_world(tool.open_world);
+    match tool.name.changes_files() {
+        false => hints.read_only(true),
+        true => hints.read_only(false).destructive(true).idempotent(false),
     }
-}
-
-/// The form of a tool's result. A result may say more than its schema names.
-fn output(tool: ToolName) -> Value {
-    let (text, whole, yes) = (json!({"type": "string"}), json!({"type": "integer"}), json!({"type": "boolean"}));
-    let list = |of: Value| json!({"type": "array", "items": of});
-    let command = json!({
-        "exit_code": whole, "stdout": text, "stderr": text, "stdout_total": whole, "stderr_total": whole,
-        "truncated": yes, "timed_out": yes, "oom": yes, "duration_ms": whole,
-    });
-    let (required, properties) = match tool {
-        ToolName::Ls => (vec!["entries"], json!({"entries": list(json!({"type": "object"}))})),
-        ToolName::Read => (
-            vec!["binary"],
-            json!({
-                "content": {"type": ["string", "null"]}, "hash": text, "offset": whole, "lines": whole, "total_lines": whole,
-                "truncated": yes, "binary": yes,
-            }),
-        ),
-        ToolName::Write => (vec!["path", "hash"], json!({"path": text, "bytes": whole, "hash": text})),
-        ToolName::Edit => {
-            (vec!["path", "replacements", "hash"], json!({"path": text, "replacements": whole, "hash": text}))
-        }
-        ToolName::Glob => (vec!["paths", "truncated"], json!({"paths": list(text), "truncated": yes})),
-        ToolName::Grep => {
-            (vec!["matches", "truncated"], json!({"matches": list(json!({"type": "object"})), "truncated": yes}))
-        }
-        ToolName::Rm => (vec!["removed"], json!({"removed": {}})),
-        ToolName::Bash | ToolName::Python => (vec!["exit_code", "timed_out"], command),
-        ToolName::Git => (vec!["exit_code"], json!({"exit_code": whole, "output": text})),
-        ToolName::Eval => (vec![], json!({})),
-    };
-    json!({"type": "object", "properties": properties, "required": required})
 }

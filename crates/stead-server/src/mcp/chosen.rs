@@ -5,7 +5,7 @@
 use http::Uri;
 use rmcp::model::{ErrorData, Extensions};
 use stead_core::content::profile;
-use stead_core::{Actor, SessionId};
+use stead_core::{Actor, Resource, SessionId};
 
 use super::Door;
 use super::throttle::Answering;
@@ -28,7 +28,7 @@ impl Caller {
         let Query(Asked { session, profile }) = Query::from_uri(uri)?;
         let session = match (&actor, session) {
             (Actor::Session { session: own }, Some(other)) if *own != other => {
-                return Err(Problem::not_found("session", &other.to_string()));
+                return Err(Problem::not_found(Resource::Session, &other.to_string()));
             }
             (Actor::Session { session: own }, _) => *own,
             (_, Some(named)) => named,

@@ -16,7 +16,7 @@ use http::{HeaderMap, Method};
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
-use stead_core::Actor;
+use stead_core::{Actor, Resource};
 
 use super::chosen;
 use super::plain_errors;
@@ -158,7 +158,7 @@ async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Re
     if let Some(id) = &id
         && owners.of(id).is_some_and(|owner| owner != asking)
     {
-        return Err(Problem::not_found("MCP session", id));
+        return Err(Problem::not_found(Resource::McpSession, id));
     }
     let (request, kind) = read(request, owners.limits).await?;
     if id.is_some() || kind == Kind::Other {

@@ -15,7 +15,7 @@ use stead_engine::ops::{self, DigestName};
 use super::call::refused;
 use super::chosen::Chosen;
 use crate::problem::Problem;
-use crate::wire::digest::WorkspaceDigest;
+use crate::wire::IntoWire as _;
 
 pub(super) const NAME: &str = "set_digest";
 
@@ -84,7 +84,7 @@ pub(super) async fn call(chosen: &Chosen, arguments: Value) -> CallToolResult {
             let mut result = CallToolResult::default();
             result.is_error = Some(false);
             result.content = vec![ContentBlock::text(said)];
-            result.structured_content = serde_json::to_value(WorkspaceDigest::from(found)).ok();
+            result.structured_content = serde_json::to_value(found.into_wire()).ok();
             result
         }
         Err(error) => refused(&Problem::from(error)),

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use stead_api::file::FileKind;
+use stead_api::tool::result::{CommandResult, ListedEntry, Match, Page, ToolOutput};
 use stead_core::event::Answer;
 use stead_core::tool::ToolName;
 
@@ -14,60 +15,53 @@ pub(super) fn of(tool: ToolName, answer: &Answer) -> String {
         };
     }
     let Some(result) = &answer.result else { return answer.message.clone() };
-    match tool {
-        ToolName::Read if result["content"].is_string() => file(result),
-        ToolName::Ls => list(&result["entries"], entry),
-        ToolName::Glob => list(&result["paths"], word) + cut(result),
-        ToolName::Grep => list(&result["matches"], found) + cut(result),
-        ToolName::Bash | ToolName::Python if result["exit_code"].is_number() => command(result, &answer.message),
-        ToolName::Git if result["output"].is_string() => word(&result["output"]),
-        ToolName::Eval => serde_json::to_string_pretty(result).unwrap_or_default(),
-        _ => answer.message.clone(),
+    match ToolOutput::of(tool, result) {
+        ToolOutput::Page(Page { content: Some(content), offset, lines, total_lines, truncated, .. }) => {
+            let mut text = content;
+            if truncated {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "\n({total_lines} lines in all; go on with offset {})", offset + lines);
+            }
+            text
+        }
+        ToolOutput::Listing(listing) => list(listing.entries.iter().map(entry)),
+        ToolOutput::Paths(found) => list(found.paths) + cut(found.truncated),
+        ToolOutput::Matches(found) => list(found.matches.iter().map(one)) + cut(found.truncated),
+        ToolOutput::Command(ended) => command(ended, &answer.message),
+        ToolOutput::Git(ended) => ended.output,
+        ToolOutput::Evaluation(_) => serde_json::to_string_pretty(result).unwrap_or_default(),
+        ToolOutput::Page(_) | ToolOutput::Other => answer.message.clone(),
     }
 }
 
-fn word(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-fn list(items: &Value, show: fn(&Value) -> String) -> String {
-    let lines: Vec<String> = items.as_array().into_iter().flatten().map(show).collect();
+fn list(lines: impl IntoIterator<Item = String>) -> String {
+    let lines: Vec<String> = lines.into_iter().collect();
     if lines.is_empty() { "(nothing)".to_owned() } else { lines.join("\n") }
 }
 
-fn entry(entry: &Value) -> String {
-    let slash = if entry["kind"] == "directory" { "/" } else { "" };
-    format!("{}{slash}", word(&entry["path"]))
+fn entry(entry: &ListedEntry) -> String {
+    let slash = if entry.kind == FileKind::Directory { "/" } else { "" };
+    format!("{}{slash}", entry.path)
 }
 
-fn found(found: &Value) -> String {
-    format!("{}:{}:{}", word(&found["path"]), found["line"], word(&found["text"]))
+fn one(found: &Match) -> String {
+    format!("{}:{}:{}", found.path, found.line, found.text)
 }
 
-fn cut(result: &Value) -> &'static str {
-    if result["truncated"] == true { "\n(there is more than is shown)" } else { "" }
+fn cut(truncated: bool) -> &'static str {
+    if truncated { "\n(there is more than is shown)" } else { "" }
 }
 
-fn file(result: &Value) -> String {
-    let mut text = word(&result["content"]);
-    if result["truncated"] == true {
-        let next = result["offset"].as_u64().unwrap_or(0) + result["lines"].as_u64().unwrap_or(0);
-        // Writing to a String cannot fail.
-        let _ = write!(text, "\n({} lines in all; go on with offset {next})", result["total_lines"]);
-    }
-    text
-}
-
-fn command(result: &Value, message: &str) -> String {
-    let (stdout, stderr) = (word(&result["stdout"]), word(&result["stderr"]));
+fn command(ended: CommandResult, message: &str) -> String {
+    let plain = ended.exit_code == 0 && !ended.truncated;
     let mut parts = Vec::new();
-    if !stdout.is_empty() {
-        parts.push(stdout);
+    if !ended.stdout.is_empty() {
+        parts.push(ended.stdout);
     }
-    if !stderr.is_empty() {
-        parts.push(format!("[stderr]\n{stderr}"));
+    if !ended.stderr.is_empty() {
+        parts.push(format!("[stderr]\n{}", ended.stderr));
     }
-    if result["exit_code"] != 0 || result["truncated"] == true || parts.is_empty() {
+    if !plain || parts.is_empty() {
         parts.push(format!("[{message}]"));
     }
     parts.join("\n")

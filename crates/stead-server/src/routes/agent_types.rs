@@ -16,9 +16,9 @@ use crate::path::NamePath;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
 use crate::routes::paging::{Paging, PagingParams};
-use crate::schema;
-use crate::wire::agent_type::AgentType;
-use crate::wire::list::List;
+use stead_api::agent_type::AgentType;
+use stead_api::list::List;
+use stead_api::schema;
 
 /// Declares an agent type.
 #[utoipa::path(post, path = "/agent-types", tag = "agent types", operation_id = "create_agent_type",

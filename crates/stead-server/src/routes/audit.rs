@@ -11,9 +11,10 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::query::{Parameters, Query, ReadQuery};
 use crate::routes::paging;
-use crate::schema;
-use crate::wire::audit::AuditRecord;
-use crate::wire::list::List;
+use crate::wire::IntoWire;
+use stead_api::audit::AuditRecord;
+use stead_api::list::List;
+use stead_api::schema;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -80,5 +81,5 @@ pub(crate) async fn list(
 ) -> Result<Answer<List<AuditRecord>>, Problem> {
     let limit = query.limit;
     let found = ops::audit(&app.engine, AuditQuery { limit: limit + 1, ..query }).await?;
-    Ok(Answer(List::page(found, limit, |row: &AuditRow| row.id.to_string(), AuditRecord::from)))
+    Ok(Answer(List::page(found, limit, |row: &AuditRow| row.id.to_string(), IntoWire::into_wire)))
 }

@@ -14,9 +14,9 @@ use crate::download::{self, Facts};
 use crate::path::DigestPath;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
 use crate::upload::Upload;
-use crate::wire::file::Blob;
+use stead_api::file::Blob;
+use stead_api::schema;
 
 /// Stores bytes of any size. Storing the same bytes again changes nothing.
 #[utoipa::path(post, path = "/blobs", tag = "blobs", operation_id = "create_blob",

@@ -15,10 +15,11 @@ use crate::path::SessionPath;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::routes::sessions::{Wait, WaitParams};
-use crate::schema;
-use crate::wire::list::List;
-use crate::wire::session::Session;
-use crate::wire::snapshot::CloneRequest;
+use crate::wire::session::shown;
+use stead_api::list::List;
+use stead_api::schema;
+use stead_api::session::Session;
+use stead_api::session::snapshot::{CloneRequest, Isolation};
 
 /// Makes more sessions from one: in its workspace (`none`), or each in a copy of it (`full`), as it is or as it was `at` an event. All of them, or none.
 #[utoipa::path(post, path = "/sessions/{id}/clone", tag = "snapshots", operation_id = "clone_session",
@@ -38,15 +39,19 @@ pub(crate) async fn create(
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let CloneRequest { isolation, count, at } = body.value;
+    let isolation = match isolation {
+        Isolation::None => ops::Isolation::None,
+        Isolation::Full => ops::Isolation::Full,
+    };
     let wanted = ops::CloneOrder { isolation, count, at };
     let states = ops::clone_session(&app.engine, &actor, id, wanted, idempotency).await?;
     let deadline = wait.map(|wait| Instant::now() + wait);
     let mut clones = Vec::with_capacity(states.len());
     for state in states {
-        let mut session = Session::of(state)?;
+        let mut session = shown(state)?;
         if let Some(deadline) = deadline {
             let left = deadline.saturating_duration_since(Instant::now());
-            session = Session::of(ops::wait_settled(&app.engine, session.id, left).await?)?;
+            session = shown(ops::wait_settled(&app.engine, session.id, left).await?)?;
         }
         session.token = Some(app.engine.session_token(session.id));
         clones.push(session);

@@ -26,12 +26,11 @@ use crate::path::{ContentFilePath, ContentName, SchemaPath, VersionPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::routes::paging::{Paging, PagingParams};
-use crate::schema;
 use crate::upload::Upload;
-use crate::wire::content::{
-    ContentChange, ContentDiff, ContentFile, ContentHistory, ContentSchema, ContentTree, ContentVersion,
-};
-use crate::wire::list::List;
+use crate::wire::IntoWire;
+use stead_api::content::{ContentDiff, ContentHistory, ContentSchema, ContentTree, ContentVersion};
+use stead_api::list::List;
+use stead_api::schema;
 
 /// Lists content by name, each with its newest version.
 #[utoipa::path(get, path = "/content", tag = "content", operation_id = "list_content", params(PagingParams),
@@ -42,7 +41,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<List<ContentVersion>>, Problem> {
     let page = ops::Page { after: paging.cursor.map(String::from), limit: paging.limit + 1 };
     let found = ops::contents(&app.engine, &page).await?;
-    Ok(Answer(List::page(found, paging.limit, |version| version.name.to_string(), ContentVersion::from)))
+    Ok(Answer(List::page(found, paging.limit, |version| version.name.to_string(), IntoWire::into_wire)))
 }
 
 /// Shows every version of a name, oldest first.
@@ -55,7 +54,7 @@ pub(crate) async fn show(
 ) -> Result<Answer<ContentHistory>, Problem> {
     let versions = ops::content_versions(&app.engine, &name).await?;
     let head = versions.last().map_or(0, |version| version.version);
-    Ok(Answer(ContentHistory { name, head, versions: versions.into_iter().map(ContentVersion::from).collect() }))
+    Ok(Answer(ContentHistory { name, head, versions: versions.into_wire() }))
 }
 
 #[derive(IntoParams)]
@@ -101,7 +100,7 @@ pub(crate) async fn push(
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash });
     let Conditions { expected_head, faulty } = conditions;
     let pushed = ops::push_content(&app.engine, &actor, name, files, expected_head, faulty, idempotency).await?;
-    let version = ContentVersion::from(pushed);
+    let version = pushed.into_wire();
     let location = format!("/api/v1/content/{}/versions/{}", version.name, version.version);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(version)).into_response())
 }
@@ -159,8 +158,8 @@ pub(crate) async fn tree(
 ) -> Result<Answer<ContentTree>, Problem> {
     let version = ops::content_version(&app.engine, &name, Some(version)).await?;
     let files = ops::content_files(&app.engine, &version).await?;
-    let tree = files.into_iter().map(ContentFile::from).collect();
-    Ok(Answer(ContentTree { version: version.into(), tree }))
+    let tree = files.into_wire();
+    Ok(Answer(ContentTree { version: version.into_wire(), tree }))
 }
 
 /// Gives the bytes of a file of a version, or a range of them.
@@ -219,7 +218,7 @@ pub(crate) async fn diff(
     let from = from.unwrap_or_else(|| to.version.saturating_sub(1).max(1));
     let from = ops::content_version(&app.engine, &name, Some(from)).await?;
     let changes = ops::content_diff(&app.engine, &from, &to).await?;
-    let changes = changes.into_iter().map(ContentChange::from).collect();
+    let changes = changes.into_wire();
     Ok(Answer(ContentDiff { name, from: from.version, to: to.version, changes }))
 }
 
@@ -227,7 +226,8 @@ pub(crate) async fn diff(
 #[utoipa::path(get, path = "/schemas", tag = "content", operation_id = "list_schemas",
     responses((status = 200, body = List<ContentSchema>)))]
 pub(crate) async fn schemas(_: Query<Nothing>) -> Answer<List<ContentSchema>> {
-    let one = |(name, _): &(&'static str, &str)| ContentSchema { name, path: format!("/api/v1/schemas/{name}") };
+    let one =
+        |(name, _): &(&str, &str)| ContentSchema { name: (*name).to_owned(), path: format!("/api/v1/schemas/{name}") };
     Answer(List::whole(published::SCHEMAS.iter().map(one).collect()))
 }
 

@@ -14,8 +14,9 @@ use crate::headers::AcceptsPatch;
 use crate::path::SessionPath;
 use crate::problem::Problem;
 use crate::query::{Parameters, Query, ReadQuery};
-use crate::schema;
-use crate::wire::file::Diff;
+use crate::wire::IntoWire as _;
+use stead_api::file::Diff;
+use stead_api::schema;
 
 const PATCH: &str = "text/x-diff";
 
@@ -49,7 +50,7 @@ pub(crate) async fn show(
 ) -> Result<Response, Problem> {
     let patch = ops::diff(&app.engine, &actor, id).await?;
     let as_text = form.map_or(accepts_patch, |form| form == "patch");
-    if as_text { text(patch.text) } else { Ok(Answer(Diff::from(patch)).into_response()) }
+    if as_text { text(patch.text) } else { Ok(Answer(patch.into_wire()).into_response()) }
 }
 
 #[derive(IntoParams)]

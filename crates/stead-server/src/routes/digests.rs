@@ -13,8 +13,9 @@ use crate::body::Json;
 use crate::path::SessionPath;
 use crate::problem::Problem;
 use crate::query::{Parameters, Query, ReadQuery};
-use crate::schema;
-use crate::wire::digest::{GenerateRequest, WorkspaceDigest};
+use crate::wire::IntoWire as _;
+use stead_api::digest::{GenerateRequest, WorkspaceDigest};
+use stead_api::schema;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -46,7 +47,7 @@ pub(crate) async fn show(
     SessionPath(id): SessionPath,
     Query(name): Query<DigestName>,
 ) -> Result<Answer<WorkspaceDigest>, Problem> {
-    Ok(Answer(ops::digest(&app.engine, id, name).await?.into()))
+    Ok(Answer(ops::digest(&app.engine, id, name).await?.into_wire()))
 }
 
 /// Sets a digest for the session or, if an operator asks, for everyone.
@@ -60,7 +61,7 @@ pub(crate) async fn set(
     Query(name): Query<DigestName>,
     body: Json<DigestText>,
 ) -> Result<Answer<WorkspaceDigest>, Problem> {
-    Ok(Answer(ops::set_digest(&app.engine, &actor, id, name, body.value).await?.into()))
+    Ok(Answer(ops::set_digest(&app.engine, &actor, id, name, body.value).await?.into_wire()))
 }
 
 /// Makes a digest from the files as they are, without a model, and sets it. The same files give the same digest.
@@ -74,5 +75,5 @@ pub(crate) async fn generate(
     Query(name): Query<DigestName>,
     body: Json<GenerateRequest>,
 ) -> Result<Answer<WorkspaceDigest>, Problem> {
-    Ok(Answer(ops::generate_digest(&app.engine, &actor, id, name, body.value.scope).await?.into()))
+    Ok(Answer(ops::generate_digest(&app.engine, &actor, id, name, body.value.scope).await?.into_wire()))
 }

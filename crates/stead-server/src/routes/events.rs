@@ -15,11 +15,11 @@ use crate::path::SessionPath;
 use crate::problem::Problem;
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::routes::paging;
-use crate::schema;
 use crate::stream;
-use crate::wire::event;
-use crate::wire::list::List;
-use crate::wire::run::Accepted;
+use crate::wire::IntoWire as _;
+use stead_api::event::{Accepted, Event};
+use stead_api::list::List;
+use stead_api::schema;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -53,7 +53,7 @@ impl ReadQuery for Place {
 #[utoipa::path(get, path = "/sessions/{id}/events", tag = "sessions", operation_id = "read_events",
     params(("id" = schema::SessionId, Path), EventParams,
         ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
-    responses((status = 200, content((List<schema::Event> = "application/json"), (schema::StreamedEvent = "text/event-stream")))))]
+    responses((status = 200, content((List<Event> = "application/json"), (schema::StreamedEvent = "text/event-stream")))))]
 pub(crate) async fn read(
     State(app): State<App>,
     SessionPath(id): SessionPath,
@@ -71,9 +71,9 @@ pub(crate) async fn read(
     })
 }
 
-fn page(found: ops::EventPage) -> List<serde_json::Value> {
+fn page(found: ops::EventPage) -> List<Event> {
     let next_cursor = found.events.last().filter(|_| found.more).map(|event| event.seq.to_string());
-    List { items: found.events.iter().map(event::value).collect(), next_cursor }
+    List { items: found.events.iter().map(|event| event.into_wire()).collect(), next_cursor }
 }
 
 /// Tells a session something: to stage a version of content, or to adopt what is staged.

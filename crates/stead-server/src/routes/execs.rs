@@ -18,9 +18,10 @@ use crate::headers::{IdempotencyKey, LastEventId};
 use crate::path::{ExecPath, SessionPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
-use crate::schema;
-use crate::wire::exec::{Exec, ExecRequest, Resize, SignalRequest, StdinRequest};
-use crate::wire::list::List;
+use crate::wire::IntoWire as _;
+use stead_api::exec::{Exec, ExecRequest, Resize, SignalRequest, StdinRequest};
+use stead_api::list::List;
+use stead_api::schema;
 
 /// Runs a command in the session's box: answers at its end, or at once if it runs in the background.
 ///
@@ -41,7 +42,7 @@ pub(crate) async fn create(
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let made = ops::start_exec(&app.engine, &actor, id, body.value.0, idempotency).await?;
-    Ok((StatusCode::CREATED, Answer(made.into())))
+    Ok((StatusCode::CREATED, Answer(made.into_wire())))
 }
 
 /// Lists the execs that run and the latest that ended, oldest first, without their output.
@@ -53,7 +54,7 @@ pub(crate) async fn list(
     _: Query<Nothing>,
 ) -> Result<Answer<List<Exec>>, Problem> {
     let found = ops::execs(&app.engine, id).await?;
-    Ok(Answer(List::whole(found.into_iter().map(Exec::from).collect())))
+    Ok(Answer(List::whole(found.into_wire())))
 }
 
 #[derive(IntoParams)]
@@ -83,7 +84,7 @@ pub(crate) async fn show(
     ExecPath(exec): ExecPath,
     Query(Patience(patience)): Query<Patience>,
 ) -> Result<Answer<Exec>, Problem> {
-    Ok(Answer(ops::exec(&app.engine, id, exec, patience).await?.into()))
+    Ok(Answer(ops::exec(&app.engine, id, exec, patience).await?.into_wire()))
 }
 
 #[derive(IntoParams)]

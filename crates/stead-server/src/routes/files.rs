@@ -22,9 +22,10 @@ use crate::download::{self, Facts};
 use crate::path::{FilePath, SessionPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
-use crate::schema;
 use crate::upload::Upload;
-use crate::wire::file::{Directory, Placed};
+use crate::wire::IntoWire as _;
+use stead_api::file::{Directory, Placed};
+use stead_api::schema;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -117,7 +118,7 @@ async fn look(
             let facts = Facts { hash: file.hash.to_string(), modified_millis: Some(file.stat.updated_at_millis) };
             download::file(file.content, &facts, wanted)?
         }
-        Opened::Directory(listing) => Answer(Directory::new(path, listing)).into_response(),
+        Opened::Directory(listing) => Answer((path, listing).into_wire()).into_response(),
     })
 }
 
@@ -182,7 +183,7 @@ pub(crate) async fn put(
             let place = ops::Place { path: text, if_match: required.if_match, existing, parents };
             let put = ops::put_file(&app.engine, &actor, id, place, upload.reader()).await;
             let put = put.map_err(|error| advise(error, parents))?;
-            let mut response = placed(put.operated.placement, Placed::file(&path, &put));
+            let mut response = placed(put.operated.placement, (&path, &put).into_wire());
             if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", put.hash)) {
                 response.headers_mut().insert(ETAG, tag);
             }
@@ -192,11 +193,11 @@ pub(crate) async fn put(
             upload.expect_empty().await?;
             let operation = FileOperation::MakeDirectory { path: text };
             let operated = ops::operate_files(&app.engine, &actor, id, operation).await?;
-            Ok(placed(operated.placement, Placed::directory(&path, &operated)))
+            Ok(placed(operated.placement, (&path, &operated).into_wire()))
         }
         PutQuery::Archive => {
             let operated = ops::unpack_archive(&app.engine, &actor, id, text, upload.reader()).await?;
-            Ok(placed(operated.placement, Placed::directory(&path, &operated)))
+            Ok(placed(operated.placement, (&path, &operated).into_wire()))
         }
     }
 }
@@ -233,7 +234,7 @@ pub(crate) async fn put_root(
     }
     let root = WorkspacePath::root();
     let operated = ops::unpack_archive(&app.engine, &actor, id, root.to_string(), upload.reader()).await?;
-    Ok(placed(operated.placement, Placed::directory(&root, &operated)))
+    Ok(placed(operated.placement, (&root, &operated).into_wire()))
 }
 
 /// Removes a file, or a directory with all that is in it.

@@ -12,17 +12,18 @@ use crate::auth::Caller;
 use crate::path::ImagePath;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
 use crate::upload::Upload;
-use crate::wire::image::Image;
-use crate::wire::list::List;
+use crate::wire::IntoWire as _;
+use stead_api::image::Image;
+use stead_api::list::List;
+use stead_api::schema;
 
 /// Lists the imported images by name.
 #[utoipa::path(get, path = "/images", tag = "images", operation_id = "list_images",
     responses((status = 200, body = List<Image>)))]
 pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<Image>>, Problem> {
     let found = ops::images(&app.engine).await?;
-    Ok(Answer(List::whole(found.into_iter().map(Image::from).collect())))
+    Ok(Answer(List::whole(found.into_wire())))
 }
 
 /// Shows what a name means now.
@@ -33,7 +34,7 @@ pub(crate) async fn show(
     ImagePath(name): ImagePath,
     _: Query<Nothing>,
 ) -> Result<Answer<Image>, Problem> {
-    Ok(Answer(ops::image(&app.engine, name).await?.into()))
+    Ok(Answer(ops::image(&app.engine, name).await?.into_wire()))
 }
 
 /// Imports an image under a name: a tar of a root directory, or an OCI archive; plain, or packed with gzip or zstd. All of it, or nothing happened.
@@ -54,7 +55,7 @@ pub(crate) async fn import(
     let (archive, _) = upload.into_file().await?;
     let (record, naming) = ops::import_image(&app.engine, &actor, name, archive).await?;
     let status = if naming == Naming::New { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Answer(Image::from(record))).into_response())
+    Ok((status, Answer(record.into_wire())).into_response())
 }
 
 /// Takes a name away, and the bytes with it if nothing else means them. Refused while boxes use them.

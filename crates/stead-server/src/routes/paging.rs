@@ -3,7 +3,7 @@
 use utoipa::IntoParams;
 
 use crate::query::{Parameters, ReadQuery};
-use crate::schema;
+use stead_api::schema;
 
 pub(crate) const DEFAULT_LIMIT: u32 = 50;
 pub(crate) const MAX_LIMIT: u32 = 500;

@@ -10,7 +10,7 @@ use crate::auth::Caller;
 use crate::body::Json;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
+use stead_api::schema;
 
 /// Shows what every session shares.
 #[utoipa::path(get, path = "/platform", tag = "platform", operation_id = "show_platform",

@@ -10,8 +10,9 @@ use stead_engine::ops;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::wire::list::List;
-use crate::wire::provider::PoolEntry;
+use crate::wire::IntoWire as _;
+use stead_api::list::List;
+use stead_api::provider::PoolEntry;
 
 /// Lists the boxes kept ready, by agent type, and how many sessions found one.
 #[utoipa::path(get, path = "/pool", tag = "providers", operation_id = "list_pool",
@@ -19,6 +20,6 @@ use crate::wire::provider::PoolEntry;
 pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<PoolEntry>>, Problem> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
-    let entries = ops::pool(&app.engine).into_iter().map(|report| PoolEntry::at(report, now));
+    let entries = ops::pool(&app.engine).into_iter().map(|report| (report, now).into_wire());
     Ok(Answer(List::whole(entries.collect())))
 }

@@ -11,7 +11,7 @@ use crate::body::Json;
 use crate::path::NamePath;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
+use stead_api::schema;
 
 /// Shows a project that was set.
 #[utoipa::path(get, path = "/projects/{id}", tag = "projects", operation_id = "show_project",

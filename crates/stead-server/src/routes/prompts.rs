@@ -13,8 +13,9 @@ use crate::path::SessionPath;
 use crate::problem::Problem;
 use crate::query::{Parameters, Query, ReadQuery};
 use crate::routes::digests::DigestParams;
-use crate::schema;
-use crate::wire::digest::Prompt;
+use crate::wire::IntoWire as _;
+use stead_api::digest::Prompt;
+use stead_api::schema;
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
@@ -23,7 +24,7 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
 #[expect(dead_code, reason = "the fields only describe the parameters; PromptQuery holds them")]
 pub(crate) struct PromptParams {
     /// Whose wording: a plain agent's, the Claude Agent SDK's or the Codex app server's.
-    #[param(value_type = Option<schema::Flavor>)]
+    #[param(value_type = Option<stead_api::digest::Flavor>)]
     flavor: Option<String>,
     /// How much of the digest is shown; its summary without it.
     #[param(value_type = Option<schema::DigestPart>)]
@@ -74,6 +75,6 @@ pub(crate) async fn show(
     let prompt = ops::prompt(&app.engine, id, flavor, part, budget, name).await?;
     Ok(match markdown {
         true => ([(CONTENT_TYPE, MARKDOWN)], prompt.text).into_response(),
-        false => Answer(Prompt::new(prompt, flavor)).into_response(),
+        false => Answer((prompt, flavor).into_wire()).into_response(),
     })
 }

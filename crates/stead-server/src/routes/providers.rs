@@ -7,13 +7,14 @@ use stead_engine::ops;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::wire::list::List;
-use crate::wire::provider::Provider;
+use crate::wire::IntoWire as _;
+use stead_api::list::List;
+use stead_api::provider::Provider;
 
 /// Lists the providers of this server with health and capabilities.
 #[utoipa::path(get, path = "/providers", tag = "providers", operation_id = "list_providers",
     responses((status = 200, body = List<Provider>)))]
 pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<Provider>>, Problem> {
     let reports = ops::providers(&app.engine).await;
-    Ok(Answer(List::whole(reports.into_iter().map(Provider::from).collect())))
+    Ok(Answer(List::whole(reports.into_wire())))
 }

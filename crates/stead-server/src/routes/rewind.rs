@@ -10,8 +10,10 @@ use crate::body::Json;
 use crate::path::{FilePath, SessionPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
-use crate::wire::rewind::{Blame, Moments, RewindRequest, Rewound};
+use crate::wire;
+use crate::wire::IntoWire as _;
+use stead_api::schema;
+use stead_api::session::rewind::{Blame, Moments, RewindRequest, Rewound};
 
 /// Puts the files back as they were when an event had just happened. What they are until then is kept first, so this can be undone.
 #[utoipa::path(post, path = "/sessions/{id}/rewind", tag = "snapshots", operation_id = "rewind_session",
@@ -26,7 +28,7 @@ pub(crate) async fn go(
 ) -> Result<Answer<Rewound>, Problem> {
     let to = body.value.to;
     let operated = ops::rewind(&app.engine, &actor, id, to).await?;
-    Ok(Answer(Rewound::new(to, operated)))
+    Ok(Answer(wire::session::rewound(to, operated)))
 }
 
 /// Lists the moments of a session: what led to each, and whether it can be gone back to.
@@ -37,7 +39,7 @@ pub(crate) async fn list(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Answer<Moments>, Problem> {
-    Ok(Answer(ops::moments(&app.engine, id).await?.into()))
+    Ok(Answer(ops::moments(&app.engine, id).await?.into_wire()))
 }
 
 /// Tells which call last wrote a file, or removed it.
@@ -51,5 +53,5 @@ pub(crate) async fn blame(
     FilePath(path): FilePath,
     _: Query<Nothing>,
 ) -> Result<Answer<Blame>, Problem> {
-    Ok(Answer(ops::blame(&app.engine, &actor, id, &path.to_string()).await?.into()))
+    Ok(Answer(ops::blame(&app.engine, &actor, id, &path.to_string()).await?.into_wire()))
 }

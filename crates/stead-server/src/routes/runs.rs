@@ -19,9 +19,11 @@ use crate::headers::IdempotencyKey;
 use crate::path::{RunPath, SessionPath, StepPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
-use crate::schema;
-use crate::wire::list::List;
-use crate::wire::run::{BoundAnswer, Format, Run, Step};
+use crate::wire::IntoWire as _;
+use crate::wire::run::bound_answer;
+use stead_api::list::List;
+use stead_api::run::{BoundAnswer, Format, Run, Step};
+use stead_api::schema;
 
 /// Starts a run. What was staged for the next run is adopted first.
 #[utoipa::path(post, path = "/sessions/{id}/runs", tag = "runs", operation_id = "start_run",
@@ -38,7 +40,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
-    let run: Run = ops::start_run(&app.engine, &actor, id, body.value, idempotency).await?.into();
+    let run: Run = ops::start_run(&app.engine, &actor, id, body.value, idempotency).await?.into_wire();
     let location = format!("/api/v1/sessions/{id}/runs/{}", run.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(run)).into_response())
 }
@@ -51,7 +53,7 @@ pub(crate) async fn list(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Answer<List<Run>>, Problem> {
-    Ok(Answer(List::whole(ops::runs(&app.engine, id).await?.into_iter().map(Run::from).collect())))
+    Ok(Answer(List::whole(ops::runs(&app.engine, id).await?.into_wire())))
 }
 
 /// Shows one run.
@@ -63,7 +65,7 @@ pub(crate) async fn show(
     RunPath(run): RunPath,
     _: Query<Nothing>,
 ) -> Result<Answer<Run>, Problem> {
-    Ok(Answer(ops::run(&app.engine, id, run).await?.into()))
+    Ok(Answer(ops::run(&app.engine, id, run).await?.into_wire()))
 }
 
 #[derive(IntoParams)]
@@ -71,7 +73,7 @@ pub(crate) async fn show(
 #[expect(dead_code, reason = "the field only describes the parameter; Format holds it")]
 pub(crate) struct FormatParams {
     /// The shape of the request: Stead's own, Anthropic's Messages, or OpenAI's Chat Completions.
-    #[param(value_type = Option<schema::RequestFormat>)]
+    #[param(value_type = Option<Format>)]
     format: Option<String>,
 }
 
@@ -103,7 +105,7 @@ pub(crate) async fn step(
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let reply = ops::start_step(&app.engine, &actor, id, run, body.value, idempotency).await?;
-    Ok((StatusCode::CREATED, Answer(Step::of(reply, format))).into_response())
+    Ok((StatusCode::CREATED, Answer((reply, format).into_wire())).into_response())
 }
 
 /// Shows a step that was taken, made again from the journal.
@@ -117,7 +119,7 @@ pub(crate) async fn show_step(
     StepPath(step): StepPath,
     Query(format): Query<Format>,
 ) -> Result<Answer<Step>, Problem> {
-    Ok(Answer(Step::of(ops::step(&app.engine, id, run, step).await?, format)))
+    Ok(Answer((ops::step(&app.engine, id, run, step).await?, format).into_wire()))
 }
 
 async fn end(
@@ -129,7 +131,7 @@ async fn end(
     request: EndRequest,
 ) -> Result<Answer<Run>, Problem> {
     let EndRequest { code, detail } = request;
-    Ok(Answer(ops::end_run(&app.engine, actor, id, run, how, code, detail).await?.into()))
+    Ok(Answer(ops::end_run(&app.engine, actor, id, run, how, code, detail).await?.into_wire()))
 }
 
 /// Says that a run reached its end.
@@ -192,7 +194,7 @@ pub(crate) async fn call_tool(
     let (name, call_id) = (body.value.name.clone(), body.value.call_id.clone());
     match ops::call_bound_tool(&app.engine, &actor, id, CallFrom::Run(run), body.value, CancellationToken::new()).await
     {
-        Ok(reply) => Ok(Answer(BoundAnswer::of(reply, name, call_id))),
+        Ok(reply) => Ok(Answer(bound_answer(reply, name, call_id))),
         Err(error) => Err(Problem::from(error).telling_model(call_id.as_deref(), &name)),
     }
 }

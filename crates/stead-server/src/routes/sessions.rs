@@ -10,7 +10,7 @@ use http::StatusCode;
 use http::header::LOCATION;
 use stead_core::request::SessionRequest;
 use stead_core::{SessionId, Status};
-use stead_engine::{OpError, ops};
+use stead_engine::ops;
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -22,11 +22,13 @@ use crate::path::SessionPath;
 use crate::problem::{Code, Problem};
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::routes::paging;
-use crate::schema;
-use crate::wire::list::List;
-use crate::wire::plan::SessionPlan;
-use crate::wire::replay::{Replay, ReplayAgainst};
-use crate::wire::session::{Session, SessionFold, SessionStatus, SessionToken};
+use crate::wire::IntoWire as _;
+use crate::wire::session::shown;
+use stead_api::list::List;
+use stead_api::schema;
+use stead_api::session::plan::SessionPlan;
+use stead_api::session::replay::{Replay, ReplayAgainst};
+use stead_api::session::{Session, SessionFold, SessionToken};
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -60,9 +62,9 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
-    let mut session = Session::of(ops::create_session(&app.engine, &actor, body.value, idempotency).await?)?;
+    let mut session = shown(ops::create_session(&app.engine, &actor, body.value, idempotency).await?)?;
     if let Some(wait) = wait {
-        session = Session::of(ops::wait_settled(&app.engine, session.id, wait).await?)?;
+        session = shown(ops::wait_settled(&app.engine, session.id, wait).await?)?;
     }
     session.token = Some(app.engine.session_token(session.id));
     let location = format!("/api/v1/sessions/{}", session.id);
@@ -78,15 +80,15 @@ pub(crate) async fn plan(
     _: Query<Nothing>,
     body: Json<SessionRequest>,
 ) -> Result<Answer<SessionPlan>, Problem> {
-    Ok(Answer(ops::plan_session(&app.engine, body.value).await?.into()))
+    Ok(Answer(ops::plan_session(&app.engine, body.value).await?.into_wire()))
 }
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Filter holds them")]
 pub(crate) struct SessionParams {
-    #[param(inline)]
-    status: Option<SessionStatus>,
+    #[param(value_type = Option<schema::SessionStatus>)]
+    status: Option<String>,
     #[param(value_type = Option<schema::Name>)]
     agent_type: Option<String>,
     #[param(value_type = Option<schema::Name>)]
@@ -120,7 +122,7 @@ pub(crate) async fn list(
     Query(Filter(page)): Query<Filter>,
 ) -> Result<Answer<List<Session>>, Problem> {
     let found = ops::sessions(&app.engine, page).await?;
-    let items = found.states.into_iter().map(Session::of).collect::<Result<Vec<_>, OpError>>()?;
+    let items = found.states.into_iter().map(shown).collect::<Result<Vec<_>, Problem>>()?;
     Ok(Answer(List { items, next_cursor: found.next.map(|id| id.to_string()) }))
 }
 
@@ -132,7 +134,7 @@ pub(crate) async fn show(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Answer<Session>, Problem> {
-    Ok(Answer(Session::of(ops::session(&app.engine, id).await?)?))
+    Ok(Answer(shown(ops::session(&app.engine, id).await?)?))
 }
 
 /// Closes a session and waits until its workspace is gone; closing it again changes nothing.
@@ -145,7 +147,7 @@ pub(crate) async fn close(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Response, Problem> {
-    let session = Session::of(ops::close_session(&app.engine, &actor, id).await?)?;
+    let session = shown(ops::close_session(&app.engine, &actor, id).await?)?;
     Ok(match session.status {
         Status::Closed => StatusCode::NO_CONTENT.into_response(),
         _ => (StatusCode::ACCEPTED, Answer(session)).into_response(),
@@ -192,7 +194,7 @@ pub(crate) async fn replay(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Answer<Replay>, Problem> {
-    Ok(Answer(ops::replay(&app.engine, id).await?.into()))
+    Ok(Answer(ops::replay(&app.engine, id).await?.into_wire()))
 }
 
 /// Gives the session's token again.
@@ -259,7 +261,7 @@ pub(crate) async fn replay_against(
         (None, Some(name)) => ops::Other::AgentType(name),
         _ => return Err(Problem::new(Code::SemanticMismatch, "give either content or agent_type")),
     };
-    Ok(Answer(ops::replay_against(&app.engine, id, other).await?.into()))
+    Ok(Answer(ops::replay_against(&app.engine, id, other).await?.into_wire()))
 }
 
 /// Gives the whole journal as lines of JSON, to be replayed anywhere.

@@ -12,9 +12,10 @@ use crate::headers::IdempotencyKey;
 use crate::path::{SessionPath, SnapshotPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
-use crate::wire::list::List;
-use crate::wire::snapshot::{Restored, Snapshot, SnapshotRequest};
+use crate::wire;
+use stead_api::list::List;
+use stead_api::schema;
+use stead_api::session::snapshot::{Restored, Snapshot, SnapshotRequest};
 
 /// Keeps the workspace's files as they are now.
 #[utoipa::path(post, path = "/sessions/{id}/snapshots", tag = "snapshots", operation_id = "create_snapshot",
@@ -61,5 +62,5 @@ pub(crate) async fn restore(
     _: MaybeJson<NoFields>,
 ) -> Result<Answer<Restored>, Problem> {
     let operated = ops::restore_snapshot(&app.engine, &actor, id, snapshot).await?;
-    Ok(Answer(Restored::new(snapshot, operated)))
+    Ok(Answer(wire::session::restored(snapshot, operated)))
 }

@@ -10,16 +10,16 @@ use crate::body::Arguments;
 use crate::path::{SessionPath, ToolPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
-use crate::tools;
-use crate::wire::list::List;
-use crate::wire::tool::{Tool, ToolAnswer};
+use crate::wire::IntoWire as _;
+use stead_api::list::List;
+use stead_api::schema;
+use stead_api::tool::{Definition, Tool, ToolAnswer};
 
 /// Lists every tool with its parameters.
 #[utoipa::path(get, path = "/tools", tag = "tools", operation_id = "list_tools",
     responses((status = 200, body = List<Tool>)))]
 pub(crate) async fn list(_: Query<Nothing>) -> Result<Answer<List<Tool>>, Problem> {
-    Ok(Answer(List::whole(tools::all())))
+    Ok(Answer(List::whole(Definition::all().map(Tool::from).collect())))
 }
 
 /// Calls a tool of an active session. A tool that ran and failed answers 200 with `ok: false`.
@@ -35,5 +35,5 @@ pub(crate) async fn call(
     _: Query<Nothing>,
     Arguments(arguments): Arguments,
 ) -> Result<Answer<ToolAnswer>, Problem> {
-    Ok(Answer(ops::call_tool(&app.engine, &actor, id, tool, arguments).await?.into()))
+    Ok(Answer(ops::call_tool(&app.engine, &actor, id, tool, arguments).await?.into_wire()))
 }

@@ -8,13 +8,14 @@ use crate::app::App;
 use crate::path::SessionPath;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
-use crate::schema;
-use crate::wire::usage::{Usage, WorkspaceUsage};
+use crate::wire::IntoWire as _;
+use stead_api::schema;
+use stead_api::usage::{Usage, WorkspaceUsage};
 
 /// Tells what workspaces, layers, mirrors and blobs take on the disk.
 #[utoipa::path(get, path = "/usage", tag = "providers", operation_id = "usage", responses((status = 200, body = Usage)))]
 pub(crate) async fn show(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<Usage>, Problem> {
-    Ok(Answer(ops::usage(&app.engine).await?.into()))
+    Ok(Answer(ops::usage(&app.engine).await?.into_wire()))
 }
 
 /// Tells what a session's workspace takes on the disk; `null` if it holds none.
@@ -25,5 +26,5 @@ pub(crate) async fn of_session(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Answer<Option<WorkspaceUsage>>, Problem> {
-    Ok(Answer(ops::session_usage(&app.engine, id).await?.map(WorkspaceUsage::from)))
+    Ok(Answer(ops::session_usage(&app.engine, id).await?.into_wire()))
 }

@@ -1,304 +1,23 @@
-//! Execs: what is asked of one, and what is told of it.
+//! Execs and their output.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Serialize;
-use serde_json::Value;
-use stead_core::env::Env;
-use stead_core::exec::{ExecOrder, ExecSpec, Stdin, TerminalSize, Unread};
-use stead_core::parse::{Fields, Place, Read};
-use stead_core::plan::WORKSPACE_ROOT;
-use stead_core::{ExecId, SessionId, Timestamp};
+use stead_api::exec::{self as api, Exec, ExecFailure, Terminal};
 use stead_engine::ops::ExecView;
 use stead_providers::OutputStream;
-use utoipa::ToSchema;
 
-use crate::schema;
+use super::IntoWire;
 
-/// A command that is waited for ends after this long, unless the request says otherwise: somebody holds a connection for it.
-pub(crate) const USUAL_SECONDS: u64 = 120;
-pub(crate) const MOST_SECONDS: u64 = 86_400;
-pub(crate) const MOST_WORDS: usize = 4_096;
-/// Of text that goes to standard input with one request.
-pub(crate) const MOST_STDIN: usize = 1 << 20;
-pub(crate) const MOST_CELLS: u64 = 4_096;
+impl IntoWire for ExecView {
+    type Wire = Exec;
 
-#[derive(Debug)]
-pub(crate) struct ExecRequest(pub(crate) ExecOrder);
-
-impl Read for ExecRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let command = fields.optional::<String>("command");
-        let argv = fields.optional::<Vec<String>>("argv");
-        match (&command, &argv) {
-            (Some(_), Some(_)) => fields.fail("argv", "give command or argv, not both"),
-            (None, None) if !fields.has("command") && !fields.has("argv") => {
-                fields.fail("command", "is required, or argv");
-            }
-            (Some(text), None) if text.is_empty() => fields.fail("command", "must not be empty"),
-            (None, Some(words)) if words.first().is_none_or(String::is_empty) => {
-                fields.fail("argv", "must begin with a program");
-            }
-            (None, Some(words)) if words.len() > MOST_WORDS => {
-                fields.fail("argv", format!("has at most {MOST_WORDS} words"));
-            }
-            _ => {}
-        }
-        let cwd = match fields.optional::<String>("cwd") {
-            None => WORKSPACE_ROOT.to_owned(),
-            Some(path) if path.starts_with('/') => path,
-            Some(path) => format!("{WORKSPACE_ROOT}/{path}"),
-        };
-        let env = fields.or("env", Env::default());
-        let stdin = fields.optional::<Input>("stdin").unwrap_or(Input { bytes: Vec::new(), stdin: Stdin::Closed });
-        let background = fields.or("background", false);
-        // 0 is no number that can be asked for: it stands for none.
-        let timeout = Some(fields.number_or("timeout_seconds", 1..=MOST_SECONDS, 0)).filter(|seconds| *seconds > 0);
-        let pty = fields.optional::<Pty>("pty").and_then(|pty| pty.0);
-        let unread = fields.or("unread", Unread::Drop);
-        fields.done();
-        let argv = match (&command, argv) {
-            (Some(text), _) => ["/bin/bash", "-c", text].map(str::to_owned).into(),
-            (None, argv) => argv?,
-        };
-        let spec = ExecSpec {
-            command,
-            argv,
-            cwd,
-            env: env.iter().map(|(name, _)| name.to_owned()).collect(),
-            stdin_bytes: stdin.bytes.len() as u64,
-            // Whoever has a terminal types.
-            stdin: if pty.is_some() { Stdin::Open } else { stdin.stdin },
-            timeout_seconds: timeout.or((!background).then_some(USUAL_SECONDS)),
-            background,
-            pty,
-            unread,
-        };
-        Some(Self(ExecOrder { spec, env, stdin: stdin.bytes }))
-    }
-}
-
-/// Text to read and then its end, or `true`: more comes with `/stdin`.
-struct Input {
-    bytes: Vec<u8>,
-    stdin: Stdin,
-}
-
-impl Read for Input {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        match value {
-            Value::Bool(true) => Some(Self { bytes: Vec::new(), stdin: Stdin::Open }),
-            Value::Bool(false) => Some(Self { bytes: Vec::new(), stdin: Stdin::Closed }),
-            // Bytes as they are: unlike a name or a command, input may hold a NUL.
-            Value::String(text) if text.chars().count() <= MOST_STDIN => {
-                Some(Self { bytes: text.into_bytes(), stdin: Stdin::Closed })
-            }
-            Value::String(_) => at.fail(format!("has at most {MOST_STDIN} characters; send more with /stdin")),
-            _ => at.fail("expected a string, or true to send it later"),
-        }
-    }
-}
-
-/// `true`, or a size.
-struct Pty(Option<TerminalSize>);
-
-impl Read for Pty {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        match value {
-            Value::Bool(false) => Some(Self(None)),
-            Value::Bool(true) => Some(Self(Some(TerminalSize { rows: 24, columns: 80 }))),
-            Value::Object(_) => Resize::read(value, at).map(|size| Self(Some(size.0))),
-            _ => at.fail("expected true or {rows, columns}"),
-        }
-    }
-}
-
-pub(crate) struct Resize(pub(crate) TerminalSize);
-
-impl Read for Resize {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let mut side = |name| {
-            let number = fields.required::<u64>(name)?;
-            if (1..=MOST_CELLS).contains(&number) {
-                return u16::try_from(number).ok();
-            }
-            fields.fail(name, format!("must be between 1 and {MOST_CELLS}, not {number}"));
-            None
-        };
-        let (rows, columns) = (side("rows"), side("columns"));
-        fields.done();
-        Some(Self(TerminalSize { rows: rows?, columns: columns? }))
-    }
-}
-
-/// What goes to standard input.
-pub(crate) struct StdinRequest {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) close: bool,
-}
-
-impl Read for StdinRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let data = fields.optional::<AnyText>("data").map(|text| text.0).unwrap_or_default();
-        let encoding = fields.optional::<String>("encoding");
-        let close = fields.or("close", false);
-        let bytes = match encoding.as_deref() {
-            None | Some("utf8") => Some(data.into_bytes()),
-            Some("base64") => match BASE64.decode(data) {
-                Ok(bytes) => Some(bytes),
-                Err(_) => {
-                    fields.fail("data", "is not base64");
-                    None
-                }
-            },
-            Some(_) => {
-                fields.fail("encoding", "must be one of utf8, base64");
-                None
-            }
-        };
-        fields.done();
-        Some(Self { bytes: bytes?, close })
-    }
-}
-
-/// Text with any characters.
-struct AnyText(String);
-
-impl Read for AnyText {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        match value {
-            Value::String(text) => Some(Self(text)),
-            _ => at.fail("expected a string"),
-        }
-    }
-}
-
-/// Signals by name; these are all a client may need, and a number is taken as it is.
-pub(crate) const SIGNALS: &[(&str, i32)] = &[
-    ("HUP", 1),
-    ("INT", 2),
-    ("QUIT", 3),
-    ("ABRT", 6),
-    ("KILL", 9),
-    ("USR1", 10),
-    ("USR2", 12),
-    ("ALRM", 14),
-    ("TERM", 15),
-    ("CONT", 18),
-    ("STOP", 19),
-    ("TSTP", 20),
-    ("WINCH", 28),
-];
-
-pub(crate) struct SignalRequest {
-    pub(crate) signal: i32,
-}
-
-impl Read for SignalRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let signal = fields.required::<SignalName>("signal");
-        fields.done();
-        Some(Self { signal: signal?.0 })
-    }
-}
-
-struct SignalName(i32);
-
-impl Read for SignalName {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
-        let number = match &value {
-            Value::String(name) => {
-                let name = name.strip_prefix("SIG").unwrap_or(name);
-                SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
-            }
-            other => {
-                other.as_i64().filter(|number| (1..=31).contains(number)).and_then(|number| number.try_into().ok())
-            }
-        };
-        let names = SIGNALS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        number.map(Self).or_else(|| at.fail(format!("is no signal: a number from 1 to 31 or one of {names}")))
-    }
-}
-
-#[derive(Serialize, ToSchema)]
-struct Terminal {
-    rows: u16,
-    columns: u16,
-}
-
-/// Why an exec has no result.
-#[derive(Serialize, ToSchema)]
-struct ExecFailure {
-    code: String,
-    message: String,
-}
-
-/// A command in a session's box.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Exec {
-    #[schema(value_type = schema::ExecId)]
-    id: ExecId,
-    #[schema(value_type = schema::SessionId)]
-    session: SessionId,
-    #[schema(value_type = schema::ExecStatus)]
-    status: &'static str,
-    /// As it was written, where a shell reads it.
-    #[schema(required = true)]
-    command: Option<String>,
-    argv: Vec<String>,
-    cwd: String,
-    /// The names of the variables that were given; their values are kept nowhere.
-    env: Vec<String>,
-    background: bool,
-    #[schema(required = true)]
-    pty: Option<Terminal>,
-    #[schema(required = true)]
-    timeout_seconds: Option<u64>,
-    #[schema(value_type = schema::Timestamp)]
-    started_at: Timestamp,
-    #[schema(value_type = Option<schema::Timestamp>, required = true)]
-    ended_at: Option<Timestamp>,
-    /// 128 and the signal if one ended it; 124 on timeout.
-    #[schema(required = true)]
-    exit_code: Option<i32>,
-    #[schema(required = true)]
-    signal: Option<i32>,
-    timed_out: bool,
-    killed: bool,
-    oom: bool,
-    #[schema(required = true)]
-    duration_ms: Option<u64>,
-    /// Both ends of it; the middle of long output is left out. Not in lists, and not before the end.
-    #[schema(required = true)]
-    stdout: Option<String>,
-    #[schema(required = true)]
-    stderr: Option<String>,
-    #[schema(required = true)]
-    stdout_total: Option<u64>,
-    #[schema(required = true)]
-    stderr_total: Option<u64>,
-    truncated: bool,
-    /// How many chunks of output there were.
-    #[schema(required = true)]
-    chunks: Option<u64>,
-    #[schema(required = true)]
-    error: Option<ExecFailure>,
-}
-
-impl From<ExecView> for Exec {
-    fn from(view: ExecView) -> Self {
-        let ExecView { id, session, exec, output } = view;
+    fn into_wire(self) -> Exec {
+        let Self { id, session, exec, output } = self;
         let (spec, exit) = (exec.spec, exec.exit);
         let (stdout, stderr) = output.map_or((None, None), |output| (Some(output.stdout), Some(output.stderr)));
         let told = exit.as_ref();
-        Self {
+        Exec {
             id,
             session,
-            status: exec.status.as_str(),
+            status: exec.status,
             command: spec.command,
             argv: spec.argv,
             cwd: spec.cwd,
@@ -325,25 +44,13 @@ impl From<ExecView> for Exec {
     }
 }
 
-/// A chunk of output on a stream.
-#[derive(Serialize)]
-pub(crate) struct Chunk {
-    seq: u64,
-    stream: &'static str,
-    encoding: &'static str,
-    data: String,
-}
+impl IntoWire for OutputStream {
+    type Wire = api::OutputStream;
 
-impl Chunk {
-    /// As text where it is text; a chunk may end in the middle of a character, and then it is not.
-    pub(crate) fn new(seq: u64, stream: OutputStream, bytes: Vec<u8>) -> Self {
-        let stream = match stream {
-            OutputStream::Stdout => "stdout",
-            OutputStream::Stderr => "stderr",
-        };
-        match String::from_utf8(bytes) {
-            Ok(data) => Self { seq, stream, encoding: "utf8", data },
-            Err(error) => Self { seq, stream, encoding: "base64", data: BASE64.encode(error.as_bytes()) },
+    fn into_wire(self) -> api::OutputStream {
+        match self {
+            Self::Stdout => api::OutputStream::Stdout,
+            Self::Stderr => api::OutputStream::Stderr,
         }
     }
 }

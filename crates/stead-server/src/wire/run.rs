@@ -1,45 +1,19 @@
-//! Runs, steps, and calls on a run's behalf.
+//! Runs, steps and tool calls.
 
-use serde::Serialize;
-use serde_json::Value;
-use stead_core::content::SnapshotRef;
-use stead_core::content::materialize::{Sizes, neutral};
-use stead_core::content::run::RunStatus;
+use stead_api::run::{BoundAnswer, Format, Run, Step};
+use stead_api::tool::{ToolAnswer, ToolError};
+use stead_core::content::materialize::neutral;
 use stead_core::content::{anthropic, openai};
-use stead_core::{RunId, Timestamp};
-use stead_engine::ops::{BoundReply, RunView, StepReply};
-use utoipa::ToSchema;
+use stead_engine::ops::{BoundReply, RunView, StepReply, ToolReply};
 
-use crate::schema;
-use crate::wire::tool::ToolError;
+use super::IntoWire;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Run {
-    #[schema(value_type = schema::RunId)]
-    pub(crate) id: RunId,
-    #[schema(value_type = schema::RunStatus)]
-    status: RunStatus,
-    provider: String,
-    model: String,
-    /// How many were taken.
-    steps: u64,
-    #[schema(value_type = schema::Timestamp)]
-    started_at: Timestamp,
-    #[schema(value_type = Option<schema::Timestamp>, required = true)]
-    ended_at: Option<Timestamp>,
-    #[schema(required = true)]
-    code: Option<String>,
-    #[schema(required = true)]
-    detail: Option<String>,
-    /// What an active run works with.
-    #[schema(value_type = Option<schema::SnapshotRef>, required = true)]
-    snapshot: Option<SnapshotRef>,
-}
+impl IntoWire for RunView {
+    type Wire = Run;
 
-impl From<RunView> for Run {
-    fn from(view: RunView) -> Self {
-        let RunView { id, summary, snapshot } = view;
-        Self {
+    fn into_wire(self) -> Run {
+        let Self { id, summary, snapshot } = self;
+        Run {
             id,
             status: summary.status,
             provider: summary.provider,
@@ -54,73 +28,42 @@ impl From<RunView> for Run {
     }
 }
 
-/// The shape of a model request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Format {
-    #[default]
-    Neutral,
-    Anthropic,
-    Openai,
-}
+impl IntoWire for (StepReply, Format) {
+    type Wire = Step;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Step {
-    #[schema(value_type = schema::RunId)]
-    run: RunId,
-    #[schema(minimum = 1)]
-    step: u64,
-    /// What it was made from.
-    #[schema(value_type = Option<schema::SnapshotRef>, required = true)]
-    snapshot: Option<SnapshotRef>,
-    /// Equal hashes, equal requests.
-    inputs_hash: String,
-    #[schema(value_type = schema::Sizes)]
-    sizes: Sizes,
-    format: &'static str,
-    /// What to send to the model.
-    #[schema(value_type = Object)]
-    request: Value,
-}
-
-impl Step {
-    pub(crate) fn of(reply: StepReply, format: Format) -> Self {
-        let StepReply { run, step, snapshot, inputs_hash, sizes, materials } = reply;
-        let (format, request) = match format {
-            Format::Neutral => ("neutral", neutral(materials)),
-            Format::Anthropic => ("anthropic", anthropic::request(materials)),
-            Format::Openai => ("openai", openai::request(materials)),
+    fn into_wire(self) -> Step {
+        let (StepReply { run, step, snapshot, inputs_hash, sizes, materials }, format) = self;
+        let request = match format {
+            Format::Neutral => neutral(materials),
+            Format::Anthropic => anthropic::request(materials),
+            Format::Openai => openai::request(materials),
         };
-        Self { run, step, snapshot, inputs_hash, sizes, format, request }
+        Step { run, step, snapshot, inputs_hash, sizes, format, request }
     }
 }
 
-/// The answer of a call that was let through.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct BoundAnswer {
-    /// The model's own id of the call, or Stead's if it gave none.
-    call_id: String,
-    /// Stead's id of the call.
-    call: String,
-    /// The number of the event that recorded the answer.
-    #[schema(minimum = 1)]
-    seq: u64,
-    tool: String,
-    ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = schema::ToolResult, required = false)]
-    result: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    error: Option<ToolError>,
-    message: String,
+/// The answer to a call of a run; `call_id` is the model's own id of it.
+pub(crate) fn bound_answer(reply: BoundReply, tool: String, call_id: Option<String>) -> BoundAnswer {
+    let BoundReply { call, seq, answer, .. } = reply;
+    BoundAnswer {
+        call_id: call_id.unwrap_or_else(|| call.to_string()),
+        call: call.to_string(),
+        seq,
+        tool,
+        ok: answer.error.is_none(),
+        result: answer.result,
+        error: answer.error.map(ToolError::from),
+        message: answer.message,
+    }
 }
 
-impl BoundAnswer {
-    pub(crate) fn of(reply: BoundReply, tool: String, call_id: Option<String>) -> Self {
-        let BoundReply { call, seq, answer, .. } = reply;
-        Self {
-            call_id: call_id.unwrap_or_else(|| call.to_string()),
-            call: call.to_string(),
+impl IntoWire for ToolReply {
+    type Wire = ToolAnswer;
+
+    fn into_wire(self) -> ToolAnswer {
+        let Self { call, seq, tool, answer } = self;
+        ToolAnswer {
+            call_id: call.to_string(),
             seq,
             tool,
             ok: answer.error.is_none(),
@@ -129,11 +72,4 @@ impl BoundAnswer {
             message: answer.message,
         }
     }
-}
-
-/// Where an event that was asked for stands.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Accepted {
-    #[schema(minimum = 1)]
-    pub(crate) seq: u64,
 }

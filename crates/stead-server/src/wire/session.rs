@@ -1,166 +1,163 @@
-//! A session, and its state as the journal folds it.
+//! Plans, replays, checkpoints and blame.
 
-use std::sync::Arc;
+use stead_api::session::plan::{
+    InitPlan, PassedOver, PlannedCapabilities, PlannedMode, PlannedMount, SessionPlan, WorkspacePlan,
+};
+use stead_api::session::replay::{ChangedDecision, FirstDifference, Replay, ReplayAgainst};
+use stead_api::session::rewind::{self as api, Blame, FileDeed, Moment, Moments, Rewound, Wrote};
+use stead_api::session::snapshot::Restored;
+use stead_api::session::workspace::Limits;
+use stead_api::session::{Notice, Session};
+use stead_core::capability::needed_sides;
+use stead_core::policy::MountMode;
+use stead_core::rewind::{Point, Rewind};
+use stead_core::spec::WorkspaceSpec;
+use stead_core::{SnapshotId, State};
+use stead_engine::ops::{self, Changed, Deeds, MomentView, Operated};
+use stead_engine::{Deed, DeedKind};
+use stead_providers::{AllowedMode, AllowedMount};
 
-use serde::Serialize;
-use serde_json::{Map, Value};
-use stead_core::content::state::SyncFailure;
-use stead_core::content::{ApplyMode, ContentState};
-use stead_core::event::{CloseReason, Failure};
-use stead_core::request::Task;
-use stead_core::session::Warning;
-use stead_core::{Name, Rejection, SessionId, State, Status, Timestamp};
-use stead_engine::OpError;
-use utoipa::ToSchema;
+use super::IntoWire;
+use crate::problem::{Code, Problem};
 
-use crate::schema;
-use crate::wire::content::ContentSnapshot;
-use crate::wire::provisioning::Provisioning;
-use crate::wire::workspace::Workspace;
-
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Session {
-    #[schema(value_type = schema::SessionId)]
-    pub(crate) id: SessionId,
-    #[schema(value_type = schema::Name)]
-    agent_type: Name,
-    #[schema(value_type = Option<schema::Name>, required = true)]
-    project: Option<Name>,
-    #[schema(value_type = SessionStatus)]
-    pub(crate) status: Status,
-    /// It runs without the workspace it should have; the warnings say why.
-    degraded: bool,
-    warnings: Vec<Notice>,
-    #[schema(required = true)]
-    workspace: Option<Workspace>,
-    /// Where the time went until the workspace was ready, or no provider was left; `null` without a workspace to make.
-    #[schema(required = true)]
-    provisioning: Option<Provisioning>,
-    content: Content,
-    #[schema(value_type = schema::Task)]
-    task: Task,
-    #[schema(value_type = Object)]
-    metadata: Map<String, Value>,
-    #[schema(required = true)]
-    failure: Option<Notice>,
-    #[schema(value_type = Option<String>, required = true)]
-    close_reason: Option<CloseReason>,
-    /// The last event's number.
-    #[schema(minimum = 1)]
-    seq: u64,
-    #[schema(value_type = schema::Timestamp)]
-    created_at: Timestamp,
-    #[schema(value_type = schema::Timestamp)]
-    expires_at: Timestamp,
-    /// Good for this session's tools, files and events only; given once, when it is created.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub(crate) token: Option<String>,
+/// A session as clients see it.
+pub(crate) fn shown(state: State) -> Result<Session, Problem> {
+    // The first event of a journal creates the session, so every state that the engine gives out has one.
+    Session::of(state).ok_or_else(|| Problem::new(Code::NotFound, "the session has no events"))
 }
 
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "it only names the values of stead_core::Status in the document")]
-pub(crate) enum SessionStatus {
-    Provisioning,
-    Active,
-    Closing,
-    Closed,
-    Failed,
-}
+impl IntoWire for ops::SessionPlan {
+    type Wire = SessionPlan;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Notice {
-    code: String,
-    message: String,
-}
-
-impl From<Failure> for Notice {
-    fn from(failure: Failure) -> Self {
-        Self { code: failure.code, message: failure.message }
-    }
-}
-
-impl From<Warning> for Notice {
-    fn from(warning: Warning) -> Self {
-        Self { code: warning.code, message: warning.message }
-    }
-}
-
-/// Which content a session works with, and which is staged.
-#[derive(Serialize, ToSchema)]
-struct Content {
-    #[schema(required = true)]
-    active: Option<ContentSnapshot>,
-    #[schema(required = true)]
-    pending: Option<ContentSnapshot>,
-    /// When the staged one is to be adopted.
-    #[schema(value_type = Option<String>, required = true)]
-    armed: Option<ApplyMode>,
-    /// Why the last sync staged nothing.
-    #[schema(value_type = Option<Object>, required = true)]
-    sync_failure: Option<SyncFailure>,
-}
-
-impl Content {
-    fn of(content: &ContentState) -> Self {
-        Self {
-            active: content.active.as_deref().map(ContentSnapshot::from),
-            pending: content.pending.as_deref().map(ContentSnapshot::from),
-            armed: content.armed,
-            sync_failure: content.sync_failure.clone(),
+    fn into_wire(self) -> SessionPlan {
+        let Self { spec, outlook } = self;
+        let workspace = spec.workspace.zip(outlook);
+        SessionPlan {
+            agent_type: spec.agent_type,
+            workspace: workspace.map(|(spec, outlook)| workspace_plan(spec, outlook)),
         }
     }
 }
 
-impl Session {
-    /// A session that was opened has its first event; one without is as good as none.
-    pub(crate) fn of(state: State) -> Result<Self, OpError> {
-        let State { seq, session } = state;
-        let session = session.ok_or(Rejection::OutOfTurn { what: "it does not exist" })?;
-        let workspace = Workspace::of(&session);
-        let provisioning = session.workspace.as_ref().map(|workspace| Provisioning::of(&workspace.timeline));
-        let spec = &session.spec;
-        Ok(Self {
-            id: session.id,
-            agent_type: spec.agent_type.clone(),
-            project: spec.project.clone(),
-            status: session.status,
-            degraded: session.degraded,
-            warnings: session.warnings.iter().cloned().map(Notice::from).collect(),
-            workspace,
-            provisioning,
-            content: Content::of(&session.content),
-            task: spec.task.clone(),
-            metadata: spec.metadata.clone(),
-            failure: session.failure.clone().map(Notice::from),
-            close_reason: session.close_reason,
+fn workspace_plan(spec: WorkspaceSpec, outlook: ops::Outlook) -> WorkspacePlan {
+    let passed_over = outlook.passed_over.into_iter();
+    WorkspacePlan {
+        providers: spec.providers,
+        provider: outlook.provider,
+        passed_over: passed_over.map(|one| PassedOver { provider: one.provider, reason: one.reason }).collect(),
+        capabilities: PlannedCapabilities { ok: true, needs: needed_sides(spec.policy.policy.kind()).to_vec() },
+        policy: spec.policy.into(),
+        plan: InitPlan { actions: spec.plan.actions, env: spec.plan.env },
+        limits: Limits::new(&spec.limits, &outlook.enforced),
+        tools: outlook.tools,
+        mounts: outlook.mounts.into_wire(),
+        warnings: outlook.warnings.into_iter().map(Notice::from).collect(),
+        fingerprint: spec.fingerprint,
+    }
+}
+
+impl IntoWire for AllowedMount {
+    type Wire = PlannedMount;
+
+    fn into_wire(self) -> PlannedMount {
+        let mode = match self.mode {
+            AllowedMode::Copy => PlannedMode::Copy,
+            AllowedMode::Mount(MountMode::Overlay) => PlannedMode::Overlay,
+            AllowedMode::Mount(MountMode::ReadOnly) => PlannedMode::Ro,
+            AllowedMode::Mount(MountMode::ReadWrite) => PlannedMode::Rw,
+            AllowedMode::Bundle => PlannedMode::Bundle,
+        };
+        PlannedMount { host_path: self.host_path, mount_path: self.mount_path, mode, judgement: "allowed".to_owned() }
+    }
+}
+
+impl IntoWire for ops::ReplayReport {
+    type Wire = Replay;
+
+    fn into_wire(self) -> Replay {
+        Replay {
+            session: self.session,
+            seq: self.seq,
+            state_hash: self.state_hash,
+            identical: self.difference.is_none(),
+            difference: self.difference.map(|first| FirstDifference { seq: first.seq, what: first.what }),
+        }
+    }
+}
+
+impl IntoWire for ops::AgainstReport {
+    type Wire = ReplayAgainst;
+
+    fn into_wire(self) -> ReplayAgainst {
+        let one = |Changed { seq, what, recorded, now }: Changed| ChangedDecision {
             seq,
-            created_at: session.created_at,
-            expires_at: session.expires_at,
-            token: None,
-        })
+            what: what.to_owned(),
+            recorded,
+            now,
+        };
+        ReplayAgainst {
+            session: self.session,
+            seq: self.seq,
+            compared: self.compared,
+            identical: self.changed.is_empty(),
+            first_divergence: self.changed.first().map(|changed| changed.seq),
+            changed: self.changed.into_iter().map(one).collect(),
+        }
     }
 }
 
-/// `state_hash` is `blake3:` and the hash of the RFC 8785 bytes of `{"seq": seq, "session": state}`.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct SessionFold {
-    #[schema(minimum = 1)]
-    seq: u64,
-    #[schema(value_type = Option<schema::SessionState>, required = true)]
-    state: Option<Arc<stead_core::Session>>,
-    state_hash: String,
+/// The answer to a rewind to the event `to`.
+pub(crate) fn rewound(to: u64, operated: Operated) -> Rewound {
+    Rewound { to, seq: operated.seq, undo: operated.seq - 1, tree_hash: operated.tree_hash }
 }
 
-impl From<State> for SessionFold {
-    fn from(state: State) -> Self {
-        let state_hash = state.hash();
-        Self { seq: state.seq, state: state.session, state_hash }
+/// The answer to a restore of a snapshot.
+pub(crate) fn restored(id: SnapshotId, operated: Operated) -> Restored {
+    Restored { id, seq: operated.seq, tree_hash: operated.tree_hash }
+}
+
+impl IntoWire for Deed {
+    type Wire = api::Deed;
+
+    fn into_wire(self) -> api::Deed {
+        let kind = match self.kind {
+            DeedKind::Start => api::DeedKind::Start,
+            DeedKind::Tool => api::DeedKind::Tool,
+            DeedKind::Exec => api::DeedKind::Exec,
+            DeedKind::Operation => api::DeedKind::Operation,
+        };
+        api::Deed { kind, name: self.name, id: self.id, actor: self.actor.to_string() }
     }
 }
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct SessionToken {
-    pub(crate) token: String,
+impl IntoWire for (Rewind, Vec<MomentView>) {
+    type Wire = Moments;
+
+    fn into_wire(self) -> Moments {
+        let (kept, moments) = self;
+        let moment = |MomentView { moment, deed }: MomentView| {
+            let reason = match moment.point {
+                Point::Kept(_) => None,
+                Point::Unkept(reason) => Some(reason.as_str().to_owned()),
+            };
+            Moment { seq: moment.seq, snapshot: moment.snapshot(), reason, by: deed.into_wire() }
+        };
+        Moments { points: kept.points, keep: kept.keep, items: moments.into_iter().map(moment).collect() }
+    }
+}
+
+impl IntoWire for ops::Blame {
+    type Wire = Blame;
+
+    fn into_wire(self) -> Blame {
+        let Self { path, last, uncertain } = self;
+        let wrote = |ops::Wrote { session, seq, at, deed, what }: ops::Wrote| {
+            let what = match what {
+                Deeds::Wrote => FileDeed::Wrote,
+                Deeds::Removed => FileDeed::Removed,
+            };
+            Wrote { session, seq, at, what, by: deed.into_wire() }
+        };
+        Blame { path, last: last.map(wrote), uncertain }
+    }
 }

@@ -172,6 +172,7 @@ async fn refused_numbers_and_names_are_told_their_limits() {
     let missing = server.get(&format!("/api/v1/sessions/{id}/state?at=99999")).await;
     let detail = missing.json()["detail"].as_str().unwrap().to_owned();
     assert!(missing.status == 404 && detail.contains("has no event 99999; its last is "), "{detail}");
+    assert_eq!(missing.json()["parameters"], json!({"resource": "event", "id": "99999"}));
     let early = server.post(&format!("/api/v1/sessions/{id}/rewind"), json!({"to": 1})).await;
     let detail = early.json()["detail"].as_str().unwrap().to_owned();
     assert!(

@@ -42,6 +42,14 @@ async fn the_document_is_served_whole_and_without_loose_ends() {
     }
 }
 
+#[test]
+fn the_document_lists_problem_codes_as_they_are_sent() {
+    let document = stead_server::openapi();
+    let listed = &document["components"]["schemas"]["ProblemCode"]["enum"];
+    let sent: Vec<&str> = stead_api::Code::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(listed, &serde_json::json!(sent));
+}
+
 /// Limits hold for every request with a token, and every write may find the disk full.
 #[test]
 fn the_document_names_refusals_that_any_route_can_give() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::Value;
+use stead_api::exec::{Chunk, Exec, Missed, OutputStream, StreamEvent};
 
 use super::sse::next_event;
 use super::{Client, ClientError, segment};
@@ -22,7 +22,7 @@ pub(crate) enum ExecNews {
     /// So many chunks are lost.
     Missed(u64),
     /// The exec as it ended.
-    Finished(Value),
+    Finished(Box<Exec>),
 }
 
 /// Where an exec is.
@@ -49,18 +49,16 @@ pub(crate) fn follow_exec(
                         Ok(None) | Err(_) => break,
                     };
                     heard = Instant::now();
-                    let Ok(data) = serde_json::from_str::<Value>(&event.data) else { continue };
-                    let number = |name: &str| data[name].as_u64().unwrap_or_default();
-                    match event.event.as_str() {
-                        "output" if number("seq") > after => {
-                            after = number("seq");
-                            take(output(&data))?;
+                    match StreamEvent::parse(&event.event, &event.data) {
+                        Some(StreamEvent::Output(chunk)) if chunk.seq > after => {
+                            after = chunk.seq;
+                            take(output(chunk))?;
                         }
-                        "missed" => {
-                            after = after.max(number("to"));
-                            take(ExecNews::Missed(number("to").saturating_sub(number("from")) + 1))?;
+                        Some(StreamEvent::Missed(Missed { from, to })) => {
+                            after = after.max(to);
+                            take(ExecNews::Missed(to.saturating_sub(from) + 1))?;
                         }
-                        "finished" => return take(ExecNews::Finished(data)),
+                        Some(StreamEvent::Finished(exec)) => return take(ExecNews::Finished(exec)),
                         _ => {}
                     }
                 }
@@ -73,16 +71,16 @@ pub(crate) fn follow_exec(
     }
 }
 
-fn output(data: &Value) -> ExecNews {
-    let text = data["data"].as_str().unwrap_or_default();
-    let bytes = match data["encoding"].as_str() {
-        Some("base64") => BASE64.decode(text).unwrap_or_default(),
-        _ => text.as_bytes().to_vec(),
-    };
-    if data["stream"] == "stderr" { ExecNews::Stderr(bytes) } else { ExecNews::Stdout(bytes) }
+fn output(chunk: Chunk) -> ExecNews {
+    let stream = chunk.stream;
+    let bytes = chunk.bytes().unwrap_or_default();
+    match stream {
+        OutputStream::Stdout => ExecNews::Stdout(bytes),
+        OutputStream::Stderr => ExecNews::Stderr(bytes),
+    }
 }
 
 /// Bytes for a command's standard input, as a body.
-pub(crate) fn stdin_body(bytes: &[u8]) -> Value {
+pub(crate) fn stdin_body(bytes: &[u8]) -> serde_json::Value {
     serde_json::json!({"data": BASE64.encode(bytes), "encoding": "base64"})
 }

@@ -3,7 +3,8 @@
 use std::io::{BufReader, ErrorKind};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use stead_api::{Event, Session};
+use stead_core::Status;
 
 use super::sse::next_event;
 use super::{Client, ClientError, segment};
@@ -22,7 +23,7 @@ pub(crate) fn follow(
     again: impl Fn() -> Option<Client>,
     session: &str,
     mut after: u64,
-    mut take: impl FnMut(&Value) -> Result<(), Failure>,
+    mut take: impl FnMut(&Event) -> Result<(), Failure>,
     lost: impl Fn(&str),
 ) -> Result<(), Failure> {
     let mut outage: Option<Outage> = None;
@@ -63,10 +64,10 @@ pub(crate) fn follow(
 }
 
 /// Gives every event to `take` for as long as one connection lasts, and says nothing if it does not: only for what may be missed.
-pub(crate) fn watch(client: &Client, session: &str, take: impl Fn(&Value)) {
+pub(crate) fn watch(client: &Client, session: &str, take: impl Fn(&Event)) {
     let path = format!("/sessions/{}/events?after=0", segment(session));
     if let Ok(stream) = client.stream(&path) {
-        let told = |event: &Value| {
+        let told = |event: &Event| {
             take(event);
             Ok(())
         };
@@ -84,7 +85,7 @@ struct Outage {
 fn read(
     stream: ureq::BodyReader<'static>,
     after: &mut u64,
-    take: &mut impl FnMut(&Value) -> Result<(), Failure>,
+    take: &mut impl FnMut(&Event) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut reader = BufReader::new(stream);
     loop {
@@ -94,7 +95,7 @@ fn read(
             Ok(None) | Err(_) => return Ok(()),
         };
         let seq = event.id.as_deref().and_then(|id| id.parse::<u64>().ok());
-        let (Some(seq), Ok(value)) = (seq, serde_json::from_str::<Value>(&event.data)) else { continue };
+        let (Some(seq), Ok(value)) = (seq, serde_json::from_str::<Event>(&event.data)) else { continue };
         if seq > *after {
             take(&value)?;
             *after = seq;
@@ -104,7 +105,6 @@ fn read(
 
 /// Whether the session is over and nothing of it is unread.
 fn ended(client: &Client, session: &str, after: u64) -> Result<bool, ClientError> {
-    let found = client.get(&format!("/sessions/{}", segment(session)))?;
-    let over = matches!(found["status"].as_str(), Some("closed" | "failed"));
-    Ok(over && found["seq"].as_u64().is_some_and(|seq| seq <= after))
+    let found: Session = client.get(&format!("/sessions/{}", segment(session)))?;
+    Ok(matches!(found.status, Status::Closed | Status::Failed) && found.seq <= after)
 }

@@ -1,5 +1,8 @@
 //! Session ids that are given by their beginning, as with commits in git.
 
+use stead_api::{Code, Parameters, Problem, Session};
+use stead_core::Resource;
+
 use super::Client;
 
 /// Number of characters of a whole session id.
@@ -17,24 +20,35 @@ impl Client {
     /// the server says what is wrong with it.
     pub(super) fn with_whole_id(&self, path: &str) -> String {
         let Some(start) = session_start(path) else { return path.to_owned() };
-        let Ok(listing) = self.list("/sessions", MOST) else { return path.to_owned() };
-        let mut found =
-            listing.items.iter().filter_map(|session| session["id"].as_str()).filter(|id| id.starts_with(start));
+        let Ok(listing) = self.list::<Session>("/sessions", MOST) else { return path.to_owned() };
+        let mut found = listing.items.iter().map(|session| session.id.to_string()).filter(|id| id.starts_with(start));
         match (found.next(), found.next(), &listing.next_cursor) {
-            (Some(whole), None, None) => path.replacen(start, whole, 1),
+            (Some(whole), None, None) => path.replacen(start, &whole, 1),
             _ => path.to_owned(),
         }
     }
 }
 
 impl Client {
-    /// Returns the message that replaces "there is no session" when several sessions begin with the id in a path.
-    pub(super) fn ambiguity(&self, path: &str) -> Option<String> {
+    /// Replaces "there is no session" when several sessions begin with the id in a path.
+    pub(super) fn with_ambiguity(&self, problem: Problem, path: &str) -> Problem {
+        let about_session = problem.code == Code::NotFound && problem.parameters.resource == Some(Resource::Session);
+        match about_session.then(|| self.ambiguity(path)).flatten() {
+            Some(detail) => {
+                let hint = Some("give more of the id".to_owned());
+                // Without parameters no other id is suggested: this one is incomplete, not misspelt.
+                Problem { detail, hint, parameters: Parameters::default(), ..problem }
+            }
+            None => problem,
+        }
+    }
+
+    fn ambiguity(&self, path: &str) -> Option<String> {
         let start = session_start(path.strip_prefix("/api/v1")?)?;
-        let listing = self.list("/sessions", MOST).ok()?;
-        let ids = listing.items.iter().filter_map(|session| session["id"].as_str());
-        let found: Vec<&str> = ids.filter(|id| id.starts_with(start)).collect();
-        let shown = found.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let listing = self.list::<Session>("/sessions", MOST).ok()?;
+        let ids = listing.items.iter().map(|session| session.id.to_string());
+        let found: Vec<String> = ids.filter(|id| id.starts_with(start)).collect();
+        let shown = found.get(..SHOWN).unwrap_or(&found).join(", ");
         let more = if found.len() > SHOWN { ", …" } else { "" };
         match found.len() {
             0 => None,

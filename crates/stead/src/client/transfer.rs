@@ -3,18 +3,23 @@
 use std::io::Read;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use ureq::SendBody;
 use ureq::http::header;
 
-use super::{Client, ClientError, MAX_BODY};
+use super::{Client, ClientError};
 
 /// After the last byte the server hashes, stores and records; gigabytes take a while.
 const DIGESTING: Duration = Duration::from_secs(600);
 
 impl Client {
     /// Sends all a reader gives; the server is asked first whether it wants it.
-    pub(crate) fn upload(&self, method: &str, path: &str, content: &mut dyn Read) -> Result<Value, ClientError> {
+    pub(crate) fn upload<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        content: &mut dyn Read,
+    ) -> Result<T, ClientError> {
         let request = (self.request(method, path))
             .header(header::CONTENT_TYPE, "application/octet-stream")
             .header(header::EXPECT, "100-continue");
@@ -25,10 +30,7 @@ impl Client {
         if !response.status().is_success() {
             return Err(self.refusal(response));
         }
-        let status = response.status().as_u16();
-        let bytes =
-            response.body_mut().with_config().limit(MAX_BODY).read_to_vec().map_err(|error| self.lost(error))?;
-        serde_json::from_slice(&bytes).map_err(|_| ClientError::Stranger { url: self.url().to_owned(), status })
+        self.read(&mut response)
     }
 
     /// The bytes of an answer, as they come.

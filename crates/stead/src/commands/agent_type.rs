@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
+use stead_api::AgentType;
+use stead_core::config::WorkspaceConfig;
+
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -48,20 +52,21 @@ impl AgentTypeCommand {
         match self {
             Self::Ls { limit } => ls(context, *limit),
             // Documents people edit and give back: the same JSON for everybody.
-            Self::Get { id, workspace_config: false } => out.json(&client.get(&path(id))?),
+            Self::Get { id, workspace_config: false } => out.json(&client.get::<AgentType>(&path(id))?),
             Self::Get { id, workspace_config: true } => {
-                out.json(&client.get(&format!("{}/workspace-config", path(id)))?)
+                out.json(&client.get::<WorkspaceConfig>(&format!("{}/workspace-config", path(id)))?)
             }
             Self::Set { id, input } => {
-                out.json(&client.put(&format!("{}/workspace-config", path(id)), &input.read()?)?)
+                let set: WorkspaceConfig = client.put(&format!("{}/workspace-config", path(id)), &input.read()?)?;
+                out.json(&set)
             }
             Self::Create(input) => {
                 let key = uuid::Uuid::now_v7().to_string();
-                let made = client.create("/agent-types", &input.read()?, &key, Duration::ZERO)?;
-                out.either(&made, || out.line(&format!("declared {}", cell(&made["id"]))))
+                let made: AgentType = client.create("/agent-types", &input.read()?, &key, Duration::ZERO)?;
+                out.either(&made, || out.line(&format!("declared {}", made.id)))
             }
             Self::Rm { id } => {
-                client.delete(&path(id))?;
+                client.delete::<IgnoredAny>(&path(id))?;
                 out.either(&serde_json::json!({"id": id, "removed": true}), || out.line(&format!("removed {id}")))
             }
         }
@@ -69,20 +74,18 @@ impl AgentTypeCommand {
 }
 
 fn ls(context: &Context, limit: u32) -> Result<(), Failure> {
-    let listing = context.client()?.list("/agent-types", limit)?;
-    context.out.either(&listing.to_json(), || {
+    let listing = context.client()?.list::<AgentType>("/agent-types", limit)?;
+    context.out.either(&listing, || {
         let mut table = Table::new(&["id", "workspace", "provider", "policy", "tools", "changed"]);
         for agent_type in &listing.items {
-            let workspace = &agent_type["workspace"];
-            let policy = &workspace["workspace_policy"];
-            let tools = if workspace["tools"].is_null() { "all".to_owned() } else { cell(&workspace["tools"]) };
+            let workspace = &agent_type.workspace;
             table.row(&[
-                &cell(&agent_type["id"]),
-                if workspace["enabled"] == true { "on" } else { "off" },
-                &cell(&workspace["provider"]),
-                &cell(if policy["type"].is_string() { &policy["type"] } else { policy }),
-                &tools,
-                &short_moment(&agent_type["updated_at"]),
+                &cell(&agent_type.id),
+                if workspace.enabled { "on" } else { "off" },
+                &cell(&workspace.provider),
+                &cell(&workspace.workspace_policy.as_ref().map(|policy| policy.kind())),
+                &workspace.tools.as_ref().map_or_else(|| "all".to_owned(), cell),
+                &short_moment(&agent_type.updated_at),
             ]);
         }
         context.out.table(&table)?;

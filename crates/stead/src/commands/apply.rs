@@ -9,7 +9,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
+use stead_api::file::Diff;
 use stead_fs::patch::{ApplyError, Applying};
 use stead_fs::{Digest, DiskFs, Permission, WorkspacePath};
 
@@ -17,7 +18,7 @@ use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
-use crate::render::{cell, counted};
+use crate::render::counted;
 
 /// Applies what changed since the session began to a directory of this machine.
 #[derive(Debug, clap::Args)]
@@ -42,12 +43,11 @@ pub(super) enum Way {
 impl Apply {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let client = context.client()?;
-        let diff = client.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
+        let diff: Diff = client.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
         let way = if self.check { Way::Check } else { Way::Apply };
         take(&client, &self.session, &diff, &self.to, way)?;
-        let changed = diff["changed"].as_array().into_iter().flatten().map(cell);
         let of_repository = |path: &String| path.parse().is_ok_and(|path| is_repositorys(&path));
-        let changed: Vec<String> = changed.filter(|path| !of_repository(path)).collect();
+        let changed: Vec<String> = diff.changed.into_iter().filter(|path| !of_repository(path)).collect();
         let told = json!({"changed": changed, "applied": !self.check});
         let changed = changed.len();
         context.out.either(&told, || {
@@ -60,7 +60,7 @@ impl Apply {
 }
 
 /// Takes a session's changes into a directory.
-pub(super) fn take(client: &Client, session: &str, diff: &Value, directory: &Path, way: Way) -> Result<(), Failure> {
+pub(super) fn take(client: &Client, session: &str, diff: &Diff, directory: &Path, way: Way) -> Result<(), Failure> {
     let unusable = |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
     let place = directory.canonicalize().map_err(unusable)?;
     let mut fs = DiskFs::open(&place).map_err(unusable)?;
@@ -74,8 +74,7 @@ pub(super) fn take(client: &Client, session: &str, diff: &Value, directory: &Pat
     for file in whole.iter().filter(|file| file.after == After::Nothing) {
         applying.remove_file(&file.path, file.before).map_err(refused)?;
     }
-    let patch = diff["patch"].as_str().unwrap_or_default();
-    applying.add_patch(patch, |path| !is_repositorys(path)).map_err(refused)?;
+    applying.add_patch(&diff.patch, |path| !is_repositorys(path)).map_err(refused)?;
     for file in &whole {
         fetch(client, session, &place, file, &mut applying)?;
     }
@@ -109,25 +108,24 @@ enum After {
 }
 
 /// Returns the files of a diff that its patch does not hold, without a repository's own files.
-fn whole_files(diff: &Value) -> Result<Vec<Whole>, Failure> {
+fn whole_files(diff: &Diff) -> Result<Vec<Whole>, Failure> {
     let mut files = Vec::new();
-    for name in diff["unshown"].as_array().into_iter().flatten().map(cell) {
+    for name in &diff.unshown {
         // A path from a server is checked like any other.
-        let path: WorkspacePath = name.parse().map_err(|_| conflict(&name, "is not a path below the directory"))?;
+        let path: WorkspacePath = name.parse().map_err(|_| conflict(name, "is not a path below the directory"))?;
         if is_repositorys(&path) {
             continue;
         }
-        let contents = &diff["contents"][&name];
-        let digest = |side: &str| match contents[side].as_str() {
-            Some(text) => {
-                text.parse::<Digest>().map(Some).map_err(|_| conflict(&name, "has a hash that cannot be read"))
-            }
+        let contents = diff.contents.get(name);
+        let digest = |text: Option<&String>| match text.map(|text| text.parse::<Digest>()) {
+            Some(parsed) => parsed.map(Some).map_err(|_| conflict(name, "has a hash that cannot be read")),
             None => Ok(None),
         };
-        let (before, content) = (digest("before")?, digest("after")?);
-        let after = match (content, contents["mode"].as_str()) {
-            (None, _) if !contents.is_null() => After::Nothing,
-            (_, Some("120000")) => return Err(conflict(&name, "is a link to a name that is no text")),
+        let before = digest(contents.and_then(|contents| contents.before.as_ref()))?;
+        let content = digest(contents.and_then(|contents| contents.after.as_ref()))?;
+        let after = match (content, contents.map(|contents| contents.mode.as_str())) {
+            (None, Some(_)) => After::Nothing,
+            (_, Some("120000")) => return Err(conflict(name, "is a link to a name that is no text")),
             (content, Some("100755")) => After::File { content, permission: Permission::Executable },
             (content, _) => After::File { content, permission: Permission::Plain },
         };

@@ -1,6 +1,9 @@
 //! `stead apply-content SESSION`
 
 use serde_json::json;
+use stead_api::Session;
+use stead_api::content::ContentSnapshot;
+use stead_api::event::Accepted;
 
 use crate::client::segment;
 use crate::context::Context;
@@ -38,13 +41,13 @@ impl ApplyContent {
         let client = context.client()?;
         let at = format!("/sessions/{}", segment(&self.session));
         let event = json!({"type": "WorkspaceApplyRequested", "mode": mode});
-        let accepted = client.post(&format!("{at}/events"), &event)?;
-        let content = client.get(&at)?["content"].take();
-        context.out.either(&json!({"seq": accepted["seq"], "content": content}), || {
-            let active = cell(&content["active"]["version"]);
-            let text = match content["armed"].as_str() {
-                Some(armed) => format!("version {} is adopted at: {armed}", cell(&content["pending"]["version"])),
-                None => format!("version {active} is active"),
+        let accepted: Accepted = client.post(&format!("{at}/events"), &event)?;
+        let content = client.get::<Session>(&at)?.content;
+        context.out.either(&json!({"seq": accepted.seq, "content": content}), || {
+            let version = |snapshot: &Option<ContentSnapshot>| cell(&snapshot.as_ref().map(|one| one.version));
+            let text = match content.armed {
+                Some(armed) => format!("version {} is adopted at: {armed}", version(&content.pending)),
+                None => format!("version {} is active", version(&content.active)),
             };
             context.out.marked(Mark::Good, &text)
         })

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use stead_api::List;
+use stead_api::audit::AuditRecord;
 
-use crate::client::{Client, Listing, segment};
+use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Output, Table};
@@ -45,7 +46,7 @@ impl Audit {
             return self.go_on(&client, &context.out);
         }
         let (listing, earlier) = self.page(&client)?;
-        context.out.either(&listing.to_json(), || {
+        context.out.either(&listing, || {
             let mut table = Table::new(&["id", "time", "type", "actor", "session", "detail"]);
             for row in &listing.items {
                 table.row(&cells(row).each_ref().map(String::as_str));
@@ -62,14 +63,14 @@ impl Audit {
     }
 
     /// From `--after` on, or the end of the log, the newest last.
-    fn page(&self, client: &Client) -> Result<(Listing, Earlier), Failure> {
+    fn page(&self, client: &Client) -> Result<(List<AuditRecord>, Earlier), Failure> {
         if let Some(after) = self.after {
             return Ok((client.list(&self.path(&format!("after={after}")), self.limit)?, Earlier::None));
         }
-        let Listing { mut items, next_cursor } = client.list(&self.path("order=newest"), self.limit)?;
+        let List { mut items, next_cursor } = client.list(&self.path("order=newest"), self.limit)?;
         items.reverse();
         let earlier = if next_cursor.is_some() { Earlier::Hidden } else { Earlier::None };
-        Ok((Listing { items, next_cursor: None }, earlier))
+        Ok((List::whole(items), earlier))
     }
 
     fn path(&self, which: &str) -> String {
@@ -92,7 +93,7 @@ impl Audit {
                 } else {
                     out.line(&cells(&row).join("  "))?;
                 }
-                after = row["id"].as_u64().unwrap_or(after).max(after);
+                after = u64::try_from(row.id).unwrap_or(after).max(after);
             }
             std::thread::sleep(LOOK_AGAIN);
             rows = client.list(&self.path(&format!("after={after}")), 500)?.items;
@@ -100,13 +101,13 @@ impl Audit {
     }
 }
 
-fn cells(row: &Value) -> [String; 6] {
+fn cells(row: &AuditRecord) -> [String; 6] {
     [
-        cell(&row["id"]),
-        moment(&row["at"]),
-        cell(&row["type"]),
-        cell(&row["actor"]),
-        cell(&row["session"]),
-        shortened(&cell(&row["detail"]), 160),
+        row.id.to_string(),
+        moment(&row.at),
+        cell(&row.kind),
+        cell(&row.actor),
+        cell(&row.session),
+        shortened(&cell(&row.detail), 160),
     ]
 }

@@ -1,5 +1,7 @@
 //! `stead blame SESSION PATH`
 
+use stead_api::session::rewind::{Blame as Report, FileDeed, Wrote};
+
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -19,26 +21,25 @@ impl Blame {
         let segments: Vec<String> = self.path.split('/').filter(|part| !part.is_empty()).map(segment).collect();
         let path = format!("/sessions/{}/blame/{}", segment(&self.session), segments.join("/"));
         let (client, out) = (context.client()?, &context.out);
-        let blame = client.get(&path)?;
+        let blame: Report = client.get(&path)?;
         out.either(&blame, || {
-            let (last, file) = (&blame["last"], cell(&blame["path"]));
-            if last.is_null() {
-                out.line(&format!("{file}: nobody touched it since the session began"))?;
-            } else {
-                let by = &last["by"];
-                let who = format!("{} {} ({})", cell(&by["kind"]), cell(&by["name"]), cell(&by["actor"]));
-                let when = format!("event {}, {}", cell(&last["seq"]), moment(&last["at"]));
-                out.line(&format!("{file}: {} by {who} at {when}", verb(&cell(&last["what"]))))?;
+            let file = &blame.path;
+            match &blame.last {
+                None => out.line(&format!("{file}: nobody touched it since the session began"))?,
+                Some(Wrote { seq, at, what, by, .. }) => {
+                    let verb = match what {
+                        FileDeed::Wrote => "written",
+                        FileDeed::Removed => "removed",
+                    };
+                    let who = format!("{} {} ({})", cell(&by.kind), by.name, by.actor);
+                    out.line(&format!("{file}: {verb} by {who} at event {seq}, {}", moment(at)))?;
+                }
             }
-            let unsure: Vec<String> = blame["uncertain"].as_array().into_iter().flatten().map(cell).collect();
+            let unsure: Vec<String> = blame.uncertain.iter().map(ToString::to_string).collect();
             if !unsure.is_empty() {
                 out.note(&format!("events {} touched more files than they name", unsure.join(", ")));
             }
             Ok(())
         })
     }
-}
-
-fn verb(what: &str) -> &'static str {
-    if what == "removed" { "removed" } else { "written" }
 }

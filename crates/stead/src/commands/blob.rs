@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
+use stead_api::file::Blob;
+
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::render::cell;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum BlobCommand {
@@ -30,7 +31,7 @@ impl BlobCommand {
             (Box::new(opened), length)
         };
         let sending = Progress::bytes(&context.out, &format!("sending {}", file.display()), length);
-        let stored = context.client()?.upload("POST", "/blobs", &mut sending.of(content))?;
-        context.out.either(&stored, || context.out.line(&cell(&stored["digest"])))
+        let stored: Blob = context.client()?.upload("POST", "/blobs", &mut sending.of(content))?;
+        context.out.either(&stored, || context.out.line(&stored.digest))
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use stead_api::{List, Session};
 
 use crate::client::segment;
 use crate::context::Context;
@@ -47,8 +48,7 @@ impl Clone {
         let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let path = format!("/sessions/{}/clone?wait={}", segment(&self.id), self.wait);
         let body = json!({"isolation": isolation, "count": self.count, "at": self.at});
-        let made = context.client()?.create(&path, &body, &key, Duration::from_secs(self.wait))?;
-        let clones: Vec<serde_json::Value> = made["items"].as_array().cloned().unwrap_or_default();
-        context.out.either(&made, || render::sessions(&context.out, &clones))
+        let made: List<Session> = context.client()?.create(&path, &body, &key, Duration::from_secs(self.wait))?;
+        context.out.either(&made, || render::sessions(&context.out, &made.items))
     }
 }

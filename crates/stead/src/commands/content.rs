@@ -5,6 +5,7 @@ mod files;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use stead_api::content::{ChangeKind, ContentDiff, ContentHistory, ContentVersion};
 use stead_core::content::Fault;
 use stead_engine::content::judge;
 
@@ -75,22 +76,15 @@ impl Push {
         if let Some(head) = self.expected_head {
             path.push_str(&format!("&expected_head={head}"));
         }
-        let pushed = context.client()?.upload("POST", &path, &mut tar)?;
+        let pushed: ContentVersion = context.client()?.upload("POST", &path, &mut tar)?;
         let out = &context.out;
         out.either(&pushed, || match out.is_terminal() {
-            false => out.line(&cell(&pushed["version"])),
+            false => out.line(&pushed.version.to_string()),
             true => {
-                let (name, version) = (cell(&pushed["name"]), cell(&pushed["version"]));
-                out.marked(
-                    Mark::Good,
-                    &format!(
-                        "{name} version {version}: {} files, {}",
-                        cell(&pushed["files"]),
-                        cell(&pushed["root_hash"])
-                    ),
-                )?;
-                for warning in pushed["warnings"].as_array().into_iter().flatten() {
-                    out.marked(Mark::Warned, &format!("{}: {}", cell(&warning["path"]), cell(&warning["message"])))?;
+                let ContentVersion { name, version, files, root_hash, warnings, .. } = &pushed;
+                out.marked(Mark::Good, &format!("{name} version {version}: {files} files, {root_hash}"))?;
+                for warning in warnings {
+                    out.marked(Mark::Warned, &format!("{}: {}", warning.path, warning.message))?;
                 }
                 Ok(())
             }
@@ -100,42 +94,47 @@ impl Push {
 
 fn ls(context: &Context, name: Option<&str>) -> Result<(), Failure> {
     let (out, client) = (&context.out, context.client()?);
-    let (answer, rows) = match name {
+    match name {
         Some(name) => {
-            let history = client.get(&format!("/content/{}", segment(name)))?;
-            let rows = history["versions"].as_array().cloned().unwrap_or_default();
-            (history, rows)
+            let history: ContentHistory = client.get(&format!("/content/{}", segment(name)))?;
+            out.either(&history, || out.table(&table(&history.versions)))
         }
         None => {
             let listing = client.list("/content", 500)?;
-            (listing.to_json(), listing.items)
+            out.either(&listing, || out.table(&table(&listing.items)))
         }
-    };
-    out.either(&answer, || {
-        let mut table = Table::new(&["name", "version", "files", "bytes", "valid", "pushed by", "at"]);
-        for row in &rows {
-            let shown = ["name", "version", "files", "bytes", "valid", "pushed_by"].map(|key| cell(&row[key]));
-            let at = moment(&row["created_at"]);
-            let cells: Vec<&str> = shown.iter().chain([&at]).map(String::as_str).collect();
-            table.row(&cells);
-        }
-        out.table(&table)
-    })
+    }
+}
+
+fn table(versions: &[ContentVersion]) -> Table {
+    let mut table = Table::new(&["name", "version", "files", "bytes", "valid", "pushed by", "at"]);
+    for one in versions {
+        table.row(&[
+            &cell(&one.name),
+            &one.version.to_string(),
+            &one.files.to_string(),
+            &one.bytes.to_string(),
+            &one.valid.to_string(),
+            &cell(&one.pushed_by),
+            &moment(&one.created_at),
+        ]);
+    }
+    table
 }
 
 fn diff(context: &Context, name: &str, from: Option<u64>, to: Option<u64>) -> Result<(), Failure> {
     let bounds = [("from", from), ("to", to)];
     let given: Vec<String> =
         bounds.iter().filter_map(|(key, value)| value.map(|value| format!("{key}={value}"))).collect();
-    let diff = context.client()?.get(&format!("/content/{}/diff?{}", segment(name), given.join("&")))?;
+    let diff: ContentDiff = context.client()?.get(&format!("/content/{}/diff?{}", segment(name), given.join("&")))?;
     context.out.either(&diff, || {
-        for change in diff["changes"].as_array().into_iter().flatten() {
-            let sign = match change["kind"].as_str() {
-                Some("added") => "+",
-                Some("removed") => "-",
-                _ => "~",
+        for change in &diff.changes {
+            let sign = match change.kind {
+                ChangeKind::Added => "+",
+                ChangeKind::Removed => "-",
+                ChangeKind::Changed => "~",
             };
-            context.out.line(&format!("{sign} {}", cell(&change["path"])))?;
+            context.out.line(&format!("{sign} {}", change.path))?;
         }
         Ok(())
     })

@@ -8,7 +8,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
+use stead_api::file::Placed;
 
 use crate::client::Client;
 use crate::context::Context;
@@ -58,7 +59,7 @@ impl Cp {
     }
 }
 
-fn send(out: &Output, client: &Client, from: &Place, session: &str, path: &str) -> Result<Value, Failure> {
+fn send(out: &Output, client: &Client, from: &Place, session: &str, path: &str) -> Result<Placed, Failure> {
     let (content, name, length): (Box<dyn Read>, Option<String>, Option<u64>) = match from {
         Place::Local(local) => {
             let unreadable = |error| Failure::new(format!("cannot read {}", local.display())).because(&error);

@@ -3,7 +3,6 @@
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::render::cell;
 
 /// Shows what changed since the session began, as a patch.
 #[derive(Debug, clap::Args)]
@@ -17,17 +16,16 @@ pub(crate) struct Diff {
 
 impl Diff {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let diff = context.client()?.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
+        let diff: stead_api::file::Diff =
+            context.client()?.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
         context.out.either(&diff, || {
             if self.name_only {
-                let names = diff["changed"].as_array().into_iter().flatten();
-                return names.into_iter().try_for_each(|name| context.out.line(&cell(name)));
+                return diff.changed.iter().try_for_each(|name| context.out.line(name));
             }
-            for path in diff["unshown"].as_array().into_iter().flatten() {
-                context.out.note(&format!("{} is binary or very large: the patch does not hold it", cell(path)));
+            for path in &diff.unshown {
+                context.out.note(&format!("{path} is binary or very large: the patch does not hold it"));
             }
-            let patch = diff["patch"].as_str().unwrap_or_default();
-            if patch.is_empty() { Ok(()) } else { context.out.patch(patch) }
+            if diff.patch.is_empty() { Ok(()) } else { context.out.patch(&diff.patch) }
         })
     }
 }

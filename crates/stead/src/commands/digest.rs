@@ -1,6 +1,7 @@
 //! `stead digest SESSION`
 
-use serde_json::{Value, json};
+use serde_json::json;
+use stead_api::digest::{DigestSource, WorkspaceDigest};
 
 use crate::client::{query, segment};
 use crate::context::Context;
@@ -42,7 +43,7 @@ impl Digest {
         let session = segment(&self.session);
         let names = query(&[("section_key", &self.key), ("tag", &self.tag)]);
         let scope = if self.global { "global" } else { "session" };
-        let digest: Value = if self.generate {
+        let digest: WorkspaceDigest = if self.generate {
             client.post(&format!("/sessions/{session}/digest:generate{names}"), &json!({"scope": scope}))?
         } else if let Some(file) = &self.set {
             let body = json!({"body": json_input::read_text(file)?, "summary": self.summary, "scope": scope});
@@ -51,13 +52,12 @@ impl Digest {
             client.get(&format!("/sessions/{session}/digest{names}"))?
         };
         out.either(&digest, || {
-            if digest["source"] == "placeholder" {
+            if digest.source == DigestSource::Placeholder {
                 out.note(&format!("`stead digest {} --generate` makes one from the files", self.session));
             }
-            let body = digest["body"].as_str().filter(|body| !self.summary_only && !body.is_empty());
-            match body {
-                Some(body) => out.content(body),
-                None => out.line(&cell(&digest["summary"])),
+            match self.summary_only || digest.body.is_empty() {
+                false => out.content(&digest.body),
+                true => out.line(&cell(&digest.summary)),
             }
         })
     }

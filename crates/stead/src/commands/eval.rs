@@ -4,13 +4,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use stead_api::tool::{ToolAnswer, ToolError};
+use stead_core::tool::ToolName;
 use stead_eval::{EvalFiles, EvalParams, Evaluator, FileRefusal, NoFiles, WriteMode};
 use stead_fs::{DiskFs, Filesystem, FsError, PathRules, WorkspacePath};
 
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::render;
+use crate::render::{self, Shown};
 
 /// Of one file that is read.
 const MOST_BYTES: u64 = 4 << 20;
@@ -41,19 +43,10 @@ pub(crate) struct Eval {
 impl Eval {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let arguments = json!({"code": self.code()?, "globals": self.globals()?, "reads": self.reads()});
-        let answer = match &self.session {
-            Some(session) => {
-                context.client()?.post(&format!("/sessions/{}/tools/eval", segment(session)), &arguments)?
-            }
-            None => self.here(arguments)?,
-        };
-        if context.out.is_json() {
-            context.out.json(&answer)?;
-            if answer["ok"] == true {
-                return Ok(());
-            }
-        }
-        render::tool_answer(&context.out, &answer)
+        let Some(session) = &self.session else { return self.here(context, arguments) };
+        let path = format!("/sessions/{}/tools/eval", segment(session));
+        let answer: ToolAnswer = context.client()?.post(&path, &arguments)?;
+        tell(context, &answer, (&answer).into())
     }
 
     fn code(&self) -> Result<String, Failure> {
@@ -79,7 +72,7 @@ impl Eval {
     }
 
     /// In this process's own worker, in the form of a tool's answer.
-    fn here(&self, arguments: Value) -> Result<Value, Failure> {
+    fn here(&self, context: &Context, arguments: Value) -> Result<(), Failure> {
         let params: EvalParams = serde_json::from_value(arguments)
             .map_err(|error| Failure::new("cannot understand this").because(&error))?;
         let evaluator = Evaluator::beside_this_program();
@@ -88,14 +81,28 @@ impl Eval {
             None => evaluator.evaluate(&params, &mut NoFiles),
         };
         let evaluation = evaluated.map_err(|error| Failure::from_error(&error))?;
-        let mut answer = json!({
-            "tool": "eval", "ok": evaluation.succeeded(), "result": evaluation.result, "message": evaluation.message,
-        });
-        if !evaluation.succeeded() {
-            answer["error"] = json!({"code": "evaluation_failed", "message": evaluation.message});
+        let (tool, ok, message) = (ToolName::Eval, evaluation.succeeded(), evaluation.message);
+        let error =
+            (!ok).then(|| ToolError { code: "evaluation_failed".to_owned(), message: message.clone(), hint: None });
+        let result = json!(evaluation.result);
+        let mut answer = json!({"tool": tool, "ok": ok, "result": result, "message": message});
+        if let (Some(answer), Some(error)) = (answer.as_object_mut(), &error) {
+            answer.insert("error".to_owned(), json!(error));
         }
-        Ok(answer)
+        let (result, error, message) = (Some(&result), error.as_ref(), message.as_str());
+        tell(context, &answer, Shown { tool: Some(tool), ok, result, error, message })
     }
+}
+
+/// Prints an answer. A failure is one in both forms.
+fn tell(context: &Context, answer: &impl serde::Serialize, shown: Shown<'_>) -> Result<(), Failure> {
+    if context.out.is_json() {
+        context.out.json(answer)?;
+        if shown.ok {
+            return Ok(());
+        }
+    }
+    render::tool_answer(&context.out, shown)
 }
 
 /// A directory of this machine, to be read only.

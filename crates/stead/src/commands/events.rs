@@ -1,6 +1,8 @@
 //! `stead events SESSION [-f]`: the journal, or its end, or what comes next.
 
-use crate::client::{Client, Listing, follow, segment};
+use stead_api::{Event, List, Session};
+
+use crate::client::{Client, follow, segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::render;
@@ -27,7 +29,7 @@ impl Events {
             return self.go_on(context, client);
         }
         let (listing, left_out) = self.page(&client)?;
-        context.out.either(&listing.to_json(), || {
+        context.out.either(&listing, || {
             render::events(&context.out, &listing.items)?;
             if left_out > 0 {
                 context.out.note(&format!("{left_out} earlier events are not shown; --after 0 begins with the first"));
@@ -38,13 +40,13 @@ impl Events {
     }
 
     /// From `--after` on, or the end of the journal; with how many are before that.
-    fn page(&self, client: &Client) -> Result<(Listing, u64), Failure> {
+    fn page(&self, client: &Client) -> Result<(List<Event>, u64), Failure> {
         let session = segment(&self.session);
         let (after, left_out) = match self.after {
             Some(after) => (after, 0),
             None => {
-                let seq = client.get(&format!("/sessions/{session}"))?["seq"].as_u64().unwrap_or(0);
-                let after = seq.saturating_sub(u64::from(self.limit));
+                let found: Session = client.get(&format!("/sessions/{session}"))?;
+                let after = found.seq.saturating_sub(u64::from(self.limit));
                 (after, after)
             }
         };

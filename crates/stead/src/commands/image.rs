@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::Seek as _;
 use std::path::{Path, PathBuf};
 
+use serde::de::IgnoredAny;
 use serde_json::json;
+use stead_api::List;
+use stead_api::image::Image;
 use stead_fs::{DiskFs, WorkspacePath, archive};
 
 use crate::client::segment;
@@ -13,8 +16,6 @@ use crate::failure::Failure;
 use crate::output::{Mark, Table};
 use crate::progress::Progress;
 use crate::render::{cell, moment};
-
-const COLUMNS: [&str; 4] = ["name", "digest", "files", "bytes"];
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ImageCommand {
@@ -42,7 +43,7 @@ impl ImageCommand {
             Self::Import { source, name } => import(context, source, name),
             Self::Ls => ls(context),
             Self::Rm { name } => {
-                context.client()?.delete(&format!("/images/{}", segment(name)))?;
+                context.client()?.delete::<IgnoredAny>(&format!("/images/{}", segment(name)))?;
                 let gone = json!({"name": name, "removed": true});
                 context.out.either(&gone, || context.out.marked(Mark::Good, &format!("{name} is gone")))
             }
@@ -64,14 +65,13 @@ fn import(context: &Context, source: &Path, name: &str) -> Result<(), Failure> {
     };
     let length = archive.metadata().ok().map(|metadata| metadata.len());
     let mut archive = Progress::bytes(out, &format!("sending {name}"), length).of(archive);
-    let imported = context.client()?.upload("PUT", &format!("/images/{}", segment(name)), &mut archive)?;
+    let imported: Image = context.client()?.upload("PUT", &format!("/images/{}", segment(name)), &mut archive)?;
     out.either(&imported, || match out.is_terminal() {
-        false => out.line(&cell(&imported["digest"])),
+        false => out.line(&imported.digest),
         true => {
-            let (files, bytes) = (cell(&imported["files"]), cell(&imported["bytes"]));
-            out.marked(Mark::Good, &format!("{name}: {files} files, {bytes} bytes, {}", cell(&imported["digest"])))?;
-            if imported["left_out"].as_u64().unwrap_or(0) > 0 {
-                let left = cell(&imported["left_out"]);
+            let Image { files, bytes, digest, left_out: left, .. } = &imported;
+            out.marked(Mark::Good, &format!("{name}: {files} files, {bytes} bytes, {digest}"))?;
+            if *left > 0 {
                 out.marked(Mark::Warned, &format!("{left} devices and FIFOs were left out: every box has its own"))?;
             }
             out.command(&format!("stead run --image {name} -- CMD"))
@@ -91,18 +91,16 @@ fn packed(directory: &Path) -> Result<File, Failure> {
 }
 
 fn ls(context: &Context) -> Result<(), Failure> {
-    let answer = context.client()?.get("/images")?;
+    let answer: List<Image> = context.client()?.get("/images")?;
     context.out.either(&answer, || {
-        let items = answer["items"].as_array().cloned().unwrap_or_default();
-        if items.is_empty() {
+        if answer.items.is_empty() {
             context.out.note("no images were imported");
             return Ok(());
         }
-        let mut table = Table::new(&[&COLUMNS[..], &["imported"]].concat());
-        for image in &items {
-            let (shown, imported) = (COLUMNS.map(|name| cell(&image[name])), moment(&image["imported_at"]));
-            let cells: Vec<&str> = shown.iter().chain([&imported]).map(String::as_str).collect();
-            table.row(&cells);
+        let mut table = Table::new(&["name", "digest", "files", "bytes", "imported"]);
+        for image in &answer.items {
+            let (files, bytes) = (image.files.to_string(), image.bytes.to_string());
+            table.row(&[&cell(&image.name), &image.digest, &files, &bytes, &moment(&image.imported_at)]);
         }
         context.out.table(&table)
     })

@@ -3,11 +3,12 @@
 mod carry;
 mod install;
 
+use stead_api::Session;
+
 use super::place::{self, Place};
 use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::render::cell;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -40,7 +41,7 @@ impl Mcp {
             (None, Some(session)) => {
                 let client = context.client()?;
                 // Whether it is there is worth knowing before an agent is told that all is well.
-                client.get(&format!("/sessions/{}", segment(session)))?;
+                client.get::<Session>(&format!("/sessions/{}", segment(session)))?;
                 carry::carry(&client.endpoint(), session, self.profile.as_deref())
             }
             (None, None) => place::with_server(context, |client| self.in_own_session(context, &client)),
@@ -49,7 +50,7 @@ impl Mcp {
 
     fn in_own_session(&self, context: &Context, client: &Client) -> Result<(), Failure> {
         let session = self.place.open(&context.out, client)?;
-        let id = cell(&session["id"]);
+        let id = session.id.to_string();
         let done = place::ready(&session).and_then(|()| carry::carry(&client.endpoint(), &id, self.profile.as_deref()));
         if self.keep {
             context.out.note(&format!("the session stays: stead shell {id}"));

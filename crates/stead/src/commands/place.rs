@@ -8,7 +8,11 @@ use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use stead_api::file::Blob;
+use stead_api::{AgentType, Session};
+use stead_core::{Resource, Status};
 use stead_fs::archive;
 use stead_fs::{DiskFs, WorkspacePath};
 
@@ -62,7 +66,7 @@ pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result
 
 impl Place {
     /// A session of its own.
-    pub(super) fn open(&self, out: &Output, client: &Client) -> Result<Value, Failure> {
+    pub(super) fn open(&self, out: &Output, client: &Client) -> Result<Session, Failure> {
         let policy = self.policy(out, client)?;
         let task = json!({"workspace_policy": policy});
         if let Some(agent_type) = &self.agent_type {
@@ -74,7 +78,7 @@ impl Place {
             let body = json!({"agent_type": self.ensure_agent_type(client)?, "task": task});
             let made = create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
             match made {
-                Err(failure) if failure.sentence.starts_with("there is no agent type") => {}
+                Err(failure) if failure.parameters().resource == Some(Resource::AgentType) => {}
                 made => return made,
             }
         }
@@ -83,9 +87,9 @@ impl Place {
 
     /// Closes the session, and removes the agent type that was made for it unless another session uses it.
     pub(super) fn close(&self, client: &Client, session: &str) -> Result<(), Failure> {
-        client.delete(&format!("/sessions/{}", segment(session)))?;
+        client.delete::<Session>(&format!("/sessions/{}", segment(session)))?;
         if self.agent_type.is_none() {
-            match client.delete(&format!("/agent-types/{}", segment(&self.own_agent_type()))) {
+            match client.delete::<IgnoredAny>(&format!("/agent-types/{}", segment(&self.own_agent_type()))) {
                 // Another session uses it, or another command removed it first.
                 Err(ClientError::Refused(problem)) if matches!(problem.status, 404 | 409) => {}
                 removed => drop(removed?),
@@ -128,10 +132,10 @@ impl Place {
                 "repo_source": {"type": "none"},
             },
         });
-        match client.get(&format!("/agent-types/{}", segment(&id))) {
+        match client.get::<AgentType>(&format!("/agent-types/{}", segment(&id))) {
             Ok(_) => Ok(id),
             Err(ClientError::Refused(problem)) if problem.status == 404 => {
-                match client.post("/agent-types", &declaration) {
+                match client.post::<AgentType>("/agent-types", &declaration) {
                     // Another command was quicker.
                     Err(ClientError::Refused(problem)) if problem.status == 409 => {}
                     made => drop(made?),
@@ -144,16 +148,16 @@ impl Place {
 }
 
 /// Whether there is something to work in; if not, why.
-pub(super) fn ready(session: &Value) -> Result<(), Failure> {
-    if session["status"] == "active" && session["degraded"] != true {
+pub(super) fn ready(session: &Session) -> Result<(), Failure> {
+    if session.status == Status::Active && !session.degraded {
         return Ok(());
     }
-    let why = [&session["failure"]["message"], &session["warnings"][0]["message"]];
-    let why = why.iter().find_map(|text| text.as_str()).unwrap_or("it did not become ready in time");
+    let why = session.failure.as_ref().or(session.warnings.first());
+    let why = why.map_or("it did not become ready in time", |notice| &notice.message);
     let failure = Failure::new(format!("the workspace could not be made: {why}"));
-    let steps = session["provisioning"]["steps"].as_array().into_iter().flatten();
-    let mut codes = steps.filter_map(|step| step["failure"]["code"].as_str());
-    Err(if codes.any(|code| OF_THIS_MACHINE.contains(&code)) {
+    let steps = session.provisioning.iter().flat_map(|provisioning| &provisioning.steps);
+    let mut failures = steps.filter_map(|step| step.failure.as_ref());
+    Err(if failures.any(|failure| OF_THIS_MACHINE.contains(&failure.code.as_str())) {
         failure.hint("`stead doctor` reports what works on this machine and how to fix the rest")
     } else {
         failure
@@ -173,8 +177,8 @@ const OF_THIS_MACHINE: [&str; 6] = [
 fn bundle(out: &Output, client: &Client, archive: File, of: &Path) -> Result<Value, Failure> {
     let length = archive.metadata().ok().map(|metadata| metadata.len());
     let sending = Progress::bytes(out, &format!("sending {}", of.display()), length);
-    let stored = client.upload("POST", "/blobs", &mut sending.of(archive))?;
-    Ok(json!({"type": "bundle", "source": {"blob": stored["digest"]}}))
+    let stored: Blob = client.upload("POST", "/blobs", &mut sending.of(archive))?;
+    Ok(json!({"type": "bundle", "source": {"blob": stored.digest}}))
 }
 
 /// A tar of the directory.

@@ -1,5 +1,7 @@
 //! `stead plan`
 
+use stead_api::session::plan::SessionPlan;
+
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::render;
@@ -13,7 +15,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let plan = context.client()?.post("/sessions:plan", &self.request.body()?)?;
+        let plan: SessionPlan = context.client()?.post("/sessions:plan", &self.request.body()?)?;
         context.out.either(&plan, || render::plan(&context.out, &plan))
     }
 }

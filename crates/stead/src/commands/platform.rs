@@ -1,5 +1,7 @@
 //! `stead platform get|set`
 
+use stead_core::registry::Platform;
+
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::json_input::JsonInput;
@@ -16,9 +18,10 @@ impl PlatformCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let client = context.client()?;
         // A document people edit and give back: the same JSON for everybody.
-        context.out.json(&match self {
+        let platform: Platform = match self {
             Self::Get => client.get("/platform")?,
             Self::Set(input) => client.put("/platform", &input.read()?)?,
-        })
+        };
+        context.out.json(&platform)
     }
 }

@@ -1,5 +1,7 @@
 //! `stead project get|set`
 
+use stead_core::registry::Project;
+
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -26,9 +28,10 @@ impl ProjectCommand {
         let client = context.client()?;
         let path = |id: &str| format!("/projects/{}", segment(id));
         // A document people edit and give back: the same JSON for everybody.
-        context.out.json(&match self {
+        let project: Project = match self {
             Self::Get { id } => client.get(&path(id))?,
             Self::Set { id, input } => client.put(&path(id), &input.read()?)?,
-        })
+        };
+        context.out.json(&project)
     }
 }

@@ -39,12 +39,13 @@ impl Prompt {
         };
         let (part, budget) = (if self.digest_body { "body" } else { "summary" }, self.budget.to_string());
         let asked = query(&[("flavor", flavor), ("digest", part), ("budget", &budget)]);
-        let prompt = context.client()?.get(&format!("/sessions/{}/prompt{asked}", segment(&self.session)))?;
+        let prompt: stead_api::digest::Prompt =
+            context.client()?.get(&format!("/sessions/{}/prompt{asked}", segment(&self.session)))?;
         context.out.either(&prompt, || {
-            if prompt["truncated"] == true {
+            if prompt.truncated {
                 context.out.note("something was left out to stay in the budget; --budget gives it more room");
             }
-            context.out.content(prompt["text"].as_str().unwrap_or_default())
+            context.out.content(&prompt.text)
         })
     }
 }

@@ -1,5 +1,8 @@
 //! `stead providers`
 
+use stead_api::List;
+use stead_api::provider::Provider;
+
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Table;
@@ -10,20 +13,14 @@ pub(crate) struct Providers {}
 
 impl Providers {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let answer = context.client()?.get("/providers")?;
+        let answer: List<Provider> = context.client()?.get("/providers")?;
         context.out.either(&answer, || {
             let mut table = Table::new(&["provider", "health", "policies", "tools", "enforced limits"]);
-            for provider in answer["items"].as_array().into_iter().flatten() {
-                let healthy = provider["healthy"] == true;
-                let health = if healthy { "healthy".to_owned() } else { cell(&provider["detail"]) };
-                let can = &provider["capabilities"];
-                table.row(&[
-                    &cell(&provider["name"]),
-                    &health,
-                    &cell(&can["policies"]),
-                    &cell(&can["tools"]),
-                    &cell(&can["enforced_limits"]),
-                ]);
+            for provider in &answer.items {
+                let health = if provider.healthy { "healthy".to_owned() } else { cell(&provider.detail) };
+                let can = &provider.capabilities;
+                let limits = cell(&can.enforced_limits);
+                table.row(&[&cell(&provider.name), &health, &cell(&can.policies), &cell(&can.tools), &limits]);
             }
             context.out.table(&table)
         })

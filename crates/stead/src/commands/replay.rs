@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
+use stead_api::session::SessionFold;
+use stead_api::session::replay::{ChangedDecision, Replay as Report, ReplayAgainst};
 use stead_engine::exported;
 
 use crate::client::segment;
@@ -35,7 +37,7 @@ impl Replay {
         match (&self.against, self.at) {
             (Some(other), _) => against(context, &at, other),
             (None, Some(seq)) => {
-                let state = context.client()?.get(&format!("{at}/state?at={seq}"))?;
+                let state: SessionFold = context.client()?.get(&format!("{at}/state?at={seq}"))?;
                 context.out.json(&state)
             }
             (None, None) => {
@@ -58,10 +60,10 @@ impl Replay {
         let reader = BufReader::new(File::open(file).map_err(unreadable)?);
         let state = exported::fold(reader, self.at);
         let state = state.map_err(|error| Failure::from_error(&error).hint("export it again where the session is"))?;
-        let hash = state.hash();
         if self.at.is_some() {
-            return context.out.json(&json!({"seq": state.seq, "state": state.session, "state_hash": hash}));
+            return context.out.json(&SessionFold::from(state));
         }
+        let hash = state.hash();
         let report = json!({"session": state.session.map(|session| session.id), "seq": state.seq, "state_hash": hash, "identical": true});
         context.out.either(&report, || {
             let text =
@@ -78,47 +80,38 @@ fn against(context: &Context, at: &str, other: &[String]) -> Result<(), Failure>
         _ => return Err(Failure::usage("--against wants `content NAME@VERSION` or `agent-type NAME`")),
     };
     let name = other.get(1).map(String::as_str).unwrap_or_default();
-    let report = context.client()?.get(&format!("{at}/replay/against?{key}={}", segment(name)))?;
+    let report: ReplayAgainst = context.client()?.get(&format!("{at}/replay/against?{key}={}", segment(name)))?;
     let out = &context.out;
     if out.is_json() {
         out.json(&report)?;
     } else {
-        let compared = cell(&report["compared"]);
-        match report["identical"] == true {
+        let compared = report.compared;
+        match report.identical {
             true => out.marked(Mark::Good, &format!("{compared} decisions, all the same under {name}"))?,
             false => out.marked(
                 Mark::Warned,
-                &format!("{compared} decisions, the first that differs is event {}", cell(&report["first_divergence"])),
+                &format!("{compared} decisions, the first that differs is event {}", cell(&report.first_divergence)),
             )?,
         }
-        for changed in report["changed"].as_array().into_iter().flatten() {
-            out.line(&format!(
-                "{:>6}  {}  {}  →  {}",
-                cell(&changed["seq"]),
-                cell(&changed["what"]),
-                cell(&changed["recorded"]),
-                cell(&changed["now"])
-            ))?;
+        for ChangedDecision { seq, what, recorded, now } in &report.changed {
+            out.line(&format!("{seq:>6}  {what}  {}  →  {}", cell(recorded), cell(now)))?;
         }
     }
     Ok(())
 }
 
 /// Says that it is the same, or fails with the first difference.
-pub(super) fn judge(out: &Output, report: &Value) -> Result<(), Failure> {
-    if report["identical"] == true {
+pub(super) fn judge(out: &Output, report: &Report) -> Result<(), Failure> {
+    let Some(difference) = &report.difference else {
         if out.is_json() {
             return Ok(());
         }
-        let (seq, hash) = (cell(&report["seq"]), cell(&report["state_hash"]));
+        let (seq, hash) = (report.seq, &report.state_hash);
         return out.marked(Mark::Good, &format!("{seq} events replayed to the live state, byte for byte: {hash}"));
-    }
-    let difference = &report["difference"];
+    };
     Err(Failure::new(format!(
         "the replay of {} differs at sequence number {}: {}",
-        cell(&report["session"]),
-        cell(&difference["seq"]),
-        cell(&difference["what"])
+        report.session, difference.seq, difference.what
     ))
     .hint("`stead verify` checks the journals in the database"))
 }

@@ -1,5 +1,7 @@
 //! `stead restore SESSION SNAPSHOT`
 
+use stead_api::session::snapshot::Restored;
+
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -16,7 +18,8 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let (session, snapshot) = (segment(&self.session), segment(&self.snapshot));
-        let restored = context.client()?.post_empty(&format!("/sessions/{session}/snapshots/{snapshot}/restore"))?;
+        let restored: Restored =
+            context.client()?.post_empty(&format!("/sessions/{session}/snapshots/{snapshot}/restore"))?;
         let out = &context.out;
         out.either(&restored, || out.line(&format!("the files are as {} kept them", self.snapshot)))
     }

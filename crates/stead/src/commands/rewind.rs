@@ -1,6 +1,7 @@
 //! `stead rewind SESSION --to SEQ`
 
 use serde_json::json;
+use stead_api::session::rewind::{Moments, Rewound};
 
 use crate::client::segment;
 use crate::context::Context;
@@ -23,24 +24,25 @@ impl Rewind {
         let path = format!("/sessions/{}/rewind", segment(&self.session));
         let (client, out) = (context.client()?, &context.out);
         let Some(to) = self.to else {
-            let moments = client.get(&path)?;
+            let moments: Moments = client.get(&path)?;
             return out.either(&moments, || {
                 let mut table = Table::new(&["from event", "files", "after", "what"]);
-                for moment in moments["items"].as_array().into_iter().flatten() {
-                    let files = match moment["snapshot"].is_string() {
-                        true => "kept".to_owned(),
-                        false => format!("not kept: {}", cell(&moment["reason"])),
+                for moment in &moments.items {
+                    let files = match moment.snapshot {
+                        Some(_) => "kept".to_owned(),
+                        None => format!("not kept: {}", cell(&moment.reason)),
                     };
-                    let by = &moment["by"];
-                    table.row(&[&cell(&moment["seq"]), &files, &cell(&by["kind"]), &cell(&by["name"])]);
+                    let by = moment.by.as_ref();
+                    let (kind, name) = (cell(&by.map(|by| by.kind)), cell(&by.map(|by| &by.name)));
+                    table.row(&[&moment.seq.to_string(), &files, &kind, &name]);
                 }
                 out.table(&table)
             });
         };
-        let rewound = client.post(&path, &json!({"to": to}))?;
+        let rewound: Rewound = client.post(&path, &json!({"to": to}))?;
         out.either(&rewound, || {
             out.line(&format!("the files are as they were at event {to}"))?;
-            out.note(&format!("`stead rewind {} --to {}` undoes it", self.session, cell(&rewound["undo"])));
+            out.note(&format!("`stead rewind {} --to {}` undoes it", self.session, rewound.undo));
             Ok(())
         })
     }

@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
+use stead_api::Session;
+use stead_api::file::Diff;
+use stead_core::exec::ExecStatus;
 
 use super::apply;
 use super::place::{self, Place};
@@ -12,7 +15,7 @@ use crate::attach::{self, Ended, Mode, Show};
 use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::render::{self, cell, counted};
+use crate::render::{self, counted};
 
 /// Runs one command in a workspace of its own, and shows what it changed.
 #[derive(Debug, clap::Args)]
@@ -41,7 +44,7 @@ impl Run {
     fn with(&self, context: &Context, client: Client) -> Result<(), Failure> {
         let client = Arc::new(client);
         let session = self.place.open(&context.out, &client)?;
-        let id = cell(&session["id"]);
+        let id = session.id.to_string();
         let done = self.in_session(context, &client, &session);
         if self.keep {
             context.out.note(&format!("the session stays: stead shell {id}"));
@@ -51,8 +54,8 @@ impl Run {
         done
     }
 
-    fn in_session(&self, context: &Context, client: &Arc<Client>, session: &Value) -> Result<(), Failure> {
-        let id = cell(&session["id"]);
+    fn in_session(&self, context: &Context, client: &Arc<Client>, session: &Session) -> Result<(), Failure> {
+        let id = session.id.to_string();
         place::ready(session)?;
         render::warn(&context.out, session);
         let mode = if self.tty { Mode::Terminal } else { Mode::Pipes };
@@ -61,8 +64,8 @@ impl Run {
             Ended::Finished(exec) => exec,
             Ended::Detached => return Ok(()),
         };
-        let diff = client.get(&format!("/sessions/{}/diff", segment(&id)))?;
-        let succeeded = exec["status"] == "finished" && exec["exit_code"] == 0;
+        let diff: Diff = client.get(&format!("/sessions/{}/diff", segment(&id)))?;
+        let succeeded = exec.status == ExecStatus::Finished && exec.exit_code == Some(0);
         let applied = match &self.place.dir {
             Some(dir) if self.apply && succeeded => {
                 apply::take(client, &id, &diff, dir, apply::Way::Apply)?;
@@ -70,11 +73,11 @@ impl Run {
             }
             _ => false,
         };
-        let warnings = &session["warnings"];
+        let warnings = &session.warnings;
         let told = json!({"session": id, "exec": exec, "diff": diff, "applied": applied, "warnings": warnings});
         context.out.either(&told, || {
             tell(context, &diff);
-            let count = diff["changed"].as_array().map_or(0, Vec::len);
+            let count = diff.changed.len();
             if applied && count > 0 {
                 let changes = counted(count, "change is", "changes are");
                 context.out.note(&format!("{changes} in the directory now"));
@@ -88,12 +91,11 @@ impl Run {
 }
 
 /// What changed, beside the command's own output.
-fn tell(context: &Context, diff: &Value) {
-    for path in diff["unshown"].as_array().into_iter().flatten() {
-        context.out.note(&format!("{} changed; it is binary or very large", cell(path)));
+fn tell(context: &Context, diff: &Diff) {
+    for path in &diff.unshown {
+        context.out.note(&format!("{path} changed; it is binary or very large"));
     }
-    let patch = diff["patch"].as_str().unwrap_or_default();
-    if !patch.is_empty() {
-        context.out.patch_aside(patch);
+    if !diff.patch.is_empty() {
+        context.out.patch_aside(&diff.patch);
     }
 }

@@ -1,6 +1,8 @@
 //! `stead runs …`: runs and steps of a session, and tool calls on a run's behalf.
 
 use serde_json::{Map, Value, json};
+use stead_api::List;
+use stead_api::run::{self as api, BoundAnswer, Run};
 
 use super::tool::arguments;
 use crate::client::segment;
@@ -101,20 +103,24 @@ impl RunsCommand {
         let (client, out) = (context.client()?, &context.out);
         match self {
             Self::Start(start) => {
-                let run = client.post(&format!("/sessions/{}/runs", segment(&start.session)), &start.body())?;
-                out.either(&run, || out.line(&cell(&run["id"])))
+                let run: Run = client.post(&format!("/sessions/{}/runs", segment(&start.session)), &start.body())?;
+                out.either(&run, || out.line(&cell(&run.id)))
             }
             Self::Step(step) => step.run(context),
             Self::Call(call) => call.run(context),
             Self::Ls { session } => {
-                let runs = client.get(&format!("/sessions/{}/runs", segment(session)))?;
+                let runs: List<Run> = client.get(&format!("/sessions/{}/runs", segment(session)))?;
                 out.either(&runs, || {
                     let mut table = Table::new(&["run", "status", "steps", "provider", "model", "started"]);
-                    for run in runs["items"].as_array().into_iter().flatten() {
-                        let shown = ["id", "status", "steps", "provider", "model"].map(|key| cell(&run[key]));
-                        let started = render::moment(&run["started_at"]);
-                        let cells: Vec<&str> = shown.iter().chain([&started]).map(String::as_str).collect();
-                        table.row(&cells);
+                    for run in &runs.items {
+                        table.row(&[
+                            &cell(&run.id),
+                            &cell(&run.status),
+                            &run.steps.to_string(),
+                            &cell(&run.provider),
+                            &cell(&run.model),
+                            &render::moment(&run.started_at),
+                        ]);
                     }
                     out.table(&table)
                 })
@@ -126,8 +132,8 @@ impl RunsCommand {
 }
 
 fn end(context: &Context, path: &str) -> Result<(), Failure> {
-    let run = context.client()?.post(path, &json!({}))?;
-    context.out.either(&run, || context.out.line(&format!("{} is {}", cell(&run["id"]), cell(&run["status"]))))
+    let run: Run = context.client()?.post(path, &json!({}))?;
+    context.out.either(&run, || context.out.line(&format!("{} is {}", run.id, run.status)))
 }
 
 impl Start {
@@ -156,19 +162,19 @@ impl Step {
             None => json!([]),
         };
         let path = at(&self.session, &self.run, &format!("/steps?format={}", self.format));
-        let step = context.client()?.post(&path, &json!({"messages": messages}))?;
+        let step: api::Step = context.client()?.post(&path, &json!({"messages": messages}))?;
         // A request is for a program to send: it is JSON either way.
-        context.out.json(if context.out.is_json() { &step } else { &step["request"] })
+        if context.out.is_json() { context.out.json(&step) } else { context.out.json(&step.request) }
     }
 }
 
 impl Call {
     fn run(&self, context: &Context) -> Result<(), Failure> {
         let body = json!({"name": self.tool, "arguments": arguments(self.args.as_deref(), &self.arg)?});
-        let answer = context.client()?.post(&at(&self.session, &self.run, "/tool-calls"), &body)?;
+        let answer: BoundAnswer = context.client()?.post(&at(&self.session, &self.run, "/tool-calls"), &body)?;
         if context.out.is_json() {
             context.out.json(&answer)?;
-            if answer["ok"] == true {
+            if answer.ok {
                 return Ok(());
             }
         }

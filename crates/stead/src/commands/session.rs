@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
+use stead_api::Session;
+use stead_api::usage::WorkspaceUsage;
+use stead_core::Status;
 
 use super::clone::Clone;
 use super::events::Events;
@@ -84,16 +87,16 @@ impl SessionCommand {
             Self::Create(create) => create.run(context),
             Self::Ls(ls) => ls.run(context),
             Self::Show { id } => {
-                let session = client.get(&format!("/sessions/{}", segment(id)))?;
+                let session: Session = client.get(&format!("/sessions/{}", segment(id)))?;
                 out.either(&session, || {
                     render::session(out, &session)?;
-                    let usage = client.get(&format!("/sessions/{}/usage", segment(id)))?;
-                    render::session_usage(out, &usage)
+                    let usage: Option<WorkspaceUsage> = client.get(&format!("/sessions/{}/usage", segment(id)))?;
+                    render::session_usage(out, usage.as_ref())
                 })
             }
             Self::Close { id } => {
-                let answer = client.delete(&format!("/sessions/{}", segment(id)))?;
-                let status = answer["status"].as_str().unwrap_or("closed").to_owned();
+                let closing = client.delete::<Session>(&format!("/sessions/{}", segment(id)))?;
+                let status = closing.map_or(Status::Closed, |session| session.status);
                 out.either(&json!({"id": id, "status": status}), || out.line(&format!("{id} is {status}")))
             }
             Self::Clone(clone) => clone.run(context),
@@ -126,29 +129,31 @@ impl Create {
             true => render::session(&context.out, &session),
             false => {
                 render::warn(&context.out, &session);
-                context.out.line(&render::cell(&session["id"]))
+                context.out.line(&render::cell(&session.id))
             }
         })?;
-        match session["status"].as_str() {
-            Some("failed") => Err(failed(&session)),
-            _ if session["degraded"] == true => Err(degraded(&session)),
+        match session.status {
+            Status::Failed => Err(failed(&session)),
+            _ if session.degraded => Err(degraded(&session)),
             _ => Ok(()),
         }
     }
 }
 
-fn failed(session: &Value) -> Failure {
-    Failure::new(format!("the session failed: {}", render::cell(&session["failure"]["message"])))
-        .hint(format!("`stead events {}` tells the whole story", render::cell(&session["id"])))
+fn failed(session: &Session) -> Failure {
+    Failure::new(format!(
+        "the session failed: {}",
+        render::cell(&session.failure.as_ref().map(|failure| &failure.message))
+    ))
+    .hint(format!("`stead events {}` tells the whole story", session.id))
 }
 
 /// The failure of a command whose session exists and has no workspace: the id is printed, and the exit code is 3.
-fn degraded(session: &Value) -> Failure {
-    let id = render::cell(&session["id"]);
-    let warnings = session["warnings"].as_array().into_iter().flatten();
-    let reasons = warnings.filter(|warning| warning["code"] == render::UNAVAILABLE);
+fn degraded(session: &Session) -> Failure {
+    let id = session.id;
+    let reasons = session.warnings.iter().filter(|warning| warning.code == render::UNAVAILABLE);
     let failure = Failure::degraded(format!("session {id} started degraded, without a workspace"));
-    let failure = reasons.fold(failure, |failure, warning| failure.cause(render::cell(&warning["message"])));
+    let failure = reasons.fold(failure, |failure, warning| failure.cause(&warning.message));
     failure.hint(format!(
         "`stead session show {id}` shows every step; require_workspace in the agent type makes this a failure"
     ))
@@ -163,7 +168,7 @@ impl Ls {
             .collect();
         let path = if given.is_empty() { "/sessions".to_owned() } else { format!("/sessions?{}", given.join("&")) };
         let listing = context.client()?.list(&path, self.limit)?;
-        context.out.either(&listing.to_json(), || {
+        context.out.either(&listing, || {
             render::sessions(&context.out, &listing.items)?;
             render::note_more(&context.out, &listing);
             Ok(())

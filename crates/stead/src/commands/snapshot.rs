@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
+use stead_api::List;
+use stead_api::session::snapshot::Snapshot as Kept;
 
 use crate::client::segment;
 use crate::context::Context;
@@ -31,26 +33,22 @@ impl Snapshot {
         let path = format!("/sessions/{}/snapshots", segment(&self.session));
         let (client, out) = (context.client()?, &context.out);
         if self.list {
-            let listed = client.get(&path)?;
+            let listed: List<Kept> = client.get(&path)?;
             return out.either(&listed, || {
                 let mut table = Table::new(&["id", "name", "at event", "made"]);
-                for kept in listed["items"].as_array().into_iter().flatten() {
-                    table.row(&[
-                        &cell(&kept["id"]),
-                        &cell(&kept["name"]),
-                        &cell(&kept["seq"]),
-                        &moment(&kept["created_at"]),
-                    ]);
+                for kept in &listed.items {
+                    let (id, name, made) = (cell(&kept.id), cell(&kept.name), moment(&kept.created_at));
+                    table.row(&[&id, &name, &kept.seq.to_string(), &made]);
                 }
                 out.table(&table)
             });
         }
         let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let body = json!({"name": self.name});
-        let kept = client.create(&path, &body, &key, Duration::ZERO)?;
+        let kept: Kept = client.create(&path, &body, &key, Duration::ZERO)?;
         out.either(&kept, || {
-            out.line(&cell(&kept["id"]))?;
-            out.note(&format!("`stead restore {} {}` puts the files back", self.session, cell(&kept["id"])));
+            out.line(&cell(&kept.id))?;
+            out.note(&format!("`stead restore {} {}` puts the files back", self.session, kept.id));
             Ok(())
         })
     }

@@ -1,6 +1,10 @@
 //! `stead status`: which server this command line talks to, and how it is.
 
-use serde_json::{Value, json};
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+use stead_api::Session;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -21,54 +25,64 @@ pub(crate) struct Status {
     field: Option<Field>,
 }
 
+/// What is known of the server.
+#[derive(Serialize)]
+struct Known<'a> {
+    url: &'a str,
+    ready: bool,
+    /// This and the next two: only of a server of this home.
+    home: Option<&'a Path>,
+    pid: Option<u32>,
+    started_at: Option<String>,
+    /// A number, or words if there are very many.
+    active_sessions: Value,
+}
+
 impl Status {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let client = context.client()?;
         let (code, _) = client.ready()?;
-        // Only of a server of this home is more known than what it answers.
         let here = context.config.home.running()?.filter(|running| running.url == client.url());
-        let sessions = client.list("/sessions?status=active", 500);
-        let count = match &sessions {
-            Ok(listing) if listing.next_cursor.is_some() => "more than 500".into(),
-            Ok(listing) => listing.items.len().into(),
-            Err(_) => Value::Null,
+        let sessions = client.list::<Session>("/sessions?status=active", 500);
+        let known = Known {
+            url: client.url(),
+            ready: code.is_success(),
+            home: here.as_ref().map(|_| context.config.home.path()),
+            pid: here.as_ref().map(|server| server.pid),
+            started_at: here.map(|server| server.started_at),
+            active_sessions: match &sessions {
+                Ok(listing) if listing.next_cursor.is_some() => "more than 500".into(),
+                Ok(listing) => listing.items.len().into(),
+                Err(_) => Value::Null,
+            },
         };
-        let told = json!({
-            "url": client.url(), "ready": code.is_success(), "home": here.as_ref().map(|_| context.config.home.path()),
-            "pid": here.as_ref().map(|server| server.pid), "started_at": here.as_ref().map(|server| &server.started_at),
-            "active_sessions": count,
-        });
         match self.field {
-            Some(field) => one(context, &told, field)?,
-            None => context.out.either(&told, || table(context, &told))?,
+            Some(Field::Url) => one(context, &known, "url", Some(known.url))?,
+            Some(Field::Pid) => one(context, &known, "pid", known.pid)?,
+            Some(Field::Home) => one(context, &known, "home", known.home)?,
+            None => context.out.either(&known, || table(context, &known))?,
         }
         sessions.map(drop).map_err(Failure::from)
     }
 }
 
-fn one(context: &Context, told: &Value, field: Field) -> Result<(), Failure> {
-    let name = match field {
-        Field::Url => "url",
-        Field::Pid => "pid",
-        Field::Home => "home",
-    };
-    let value = &told[name];
-    if value.is_null() {
-        return Err(Failure::new(format!("the {name} of {} is not known here", cell(&told["url"])))
+fn one(context: &Context, known: &Known<'_>, name: &str, value: Option<impl Serialize>) -> Result<(), Failure> {
+    let Some(value) = value else {
+        return Err(Failure::new(format!("the {name} of {} is not known here", known.url))
             .hint("only a server of this home (STEAD_HOME) tells it"));
-    }
-    context.out.either(value, || context.out.line(&cell(value)))
+    };
+    context.out.either(&value, || context.out.line(&cell(&value)))
 }
 
-fn table(context: &Context, told: &Value) -> Result<(), Failure> {
+fn table(context: &Context, known: &Known<'_>) -> Result<(), Failure> {
     let mut table = Table::of_fields();
-    table.row(&["server", &cell(&told["url"])]);
-    table.row(&["ready", if told["ready"] == true { "yes" } else { "no: its log says why" }]);
-    for (label, name) in [("home", "home"), ("process", "pid"), ("since", "started_at")] {
-        if !told[name].is_null() {
-            table.row(&[label, &cell(&told[name])]);
-        }
+    table.row(&["server", known.url]);
+    table.row(&["ready", if known.ready { "yes" } else { "no: its log says why" }]);
+    if let (Some(home), Some(pid)) = (known.home, known.pid) {
+        table.row(&["home", &cell(&home)]);
+        table.row(&["process", &pid.to_string()]);
+        table.row(&["since", &cell(&known.started_at)]);
     }
-    table.row(&["active sessions", &cell(&told["active_sessions"])]);
+    table.row(&["active sessions", &cell(&known.active_sessions)]);
     context.out.table(&table)
 }

@@ -1,12 +1,14 @@
 //! `stead sync SESSION NAME[@VERSION]`
 
 use serde_json::json;
+use stead_api::Session;
+use stead_api::content::ContentSnapshot;
+use stead_api::event::Accepted;
 
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Mark;
-use crate::render::cell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sync {
@@ -41,24 +43,20 @@ impl Sync {
         });
         let client = context.client()?;
         let at = format!("/sessions/{}", segment(&self.session));
-        let accepted = client.post(&format!("{at}/events"), &event)?;
-        let session = client.get(&at)?;
-        let content = &session["content"];
-        let failed = content["sync_failure"]["seq"].as_u64() > accepted["seq"].as_u64();
+        let accepted: Accepted = client.post(&format!("{at}/events"), &event)?;
+        let content = client.get::<Session>(&at)?.content;
         if context.out.is_json() {
-            context.out.json(&json!({"seq": accepted["seq"], "content": content}))?;
+            context.out.json(&json!({"seq": accepted.seq, "content": content}))?;
         }
-        if failed {
-            let failure = &content["sync_failure"];
-            let (stage, detail) = (cell(&failure["stage"]), cell(&failure["detail"]));
-            return Err(Failure::new(format!("the sync failed at {stage}: {detail}"))
+        if let Some(failure) = content.sync_failure.filter(|failure| failure.seq > accepted.seq) {
+            return Err(Failure::new(format!("the sync failed at {}: {}", failure.stage, failure.detail))
                 .hint("what is active and what was staged are as before"));
         }
         if context.out.is_json() {
             return Ok(());
         }
-        match content["pending"]["version"].as_u64() {
-            Some(staged) => {
+        match content.pending {
+            Some(ContentSnapshot { version: staged, .. }) => {
                 context.out.marked(Mark::Good, &format!("{workspace} version {staged} is staged"))?;
                 context.out.note("`stead apply-content SESSION` adopts it");
                 Ok(())

@@ -1,11 +1,11 @@
 //! `stead token show|new|session`
 
 use serde_json::json;
+use stead_api::session::SessionToken;
 
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::render::cell;
 use crate::secret::Secret;
 
 #[derive(Debug, clap::Subcommand)]
@@ -60,6 +60,6 @@ fn new(context: &Context, name: &str) -> Result<(), Failure> {
 }
 
 pub(super) fn print_session_token(context: &Context, id: &str) -> Result<(), Failure> {
-    let answer = context.client()?.post_empty(&format!("/sessions/{}/token", segment(id)))?;
-    context.out.either(&answer, || context.out.line(&cell(&answer["token"])))
+    let answer: SessionToken = context.client()?.post_empty(&format!("/sessions/{}/token", segment(id)))?;
+    context.out.either(&answer, || context.out.line(&answer.token))
 }

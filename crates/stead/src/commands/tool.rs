@@ -1,6 +1,7 @@
 //! `stead tool call SESSION TOOL`
 
 use serde_json::{Map, Value};
+use stead_api::tool::ToolAnswer;
 
 use crate::client::segment;
 use crate::context::Context;
@@ -31,10 +32,10 @@ impl ToolCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let Self::Call(call) = self;
         let path = format!("/sessions/{}/tools/{}", segment(&call.session), segment(&call.tool));
-        let answer = context.client()?.post(&path, &arguments(call.args.as_deref(), &call.arg)?)?;
+        let answer: ToolAnswer = context.client()?.post(&path, &arguments(call.args.as_deref(), &call.arg)?)?;
         if context.out.is_json() {
             context.out.json(&answer)?;
-            if answer["ok"] == true {
+            if answer.ok {
                 return Ok(());
             }
         }

@@ -1,6 +1,8 @@
 //! `stead tools`
 
 use serde_json::Value;
+use stead_api::List;
+use stead_api::tool::Tool;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -12,11 +14,11 @@ pub(crate) struct Tools {}
 
 impl Tools {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let answer = context.client()?.get("/tools")?;
+        let answer: List<Tool> = context.client()?.get("/tools")?;
         context.out.either(&answer, || {
             let mut table = Table::new(&["tool", "parameters", "what it does"]);
-            for tool in answer["items"].as_array().into_iter().flatten() {
-                table.row(&[&cell(&tool["name"]), &parameters(&tool["parameters"]), &cell(&tool["description"])]);
+            for tool in &answer.items {
+                table.row(&[&cell(&tool.name), &parameters(&tool.parameters), &cell(&tool.description)]);
             }
             context.out.table(&table)
         })
@@ -25,8 +27,9 @@ impl Tools {
 
 /// The names, with a star on those that must be given.
 fn parameters(schema: &Value) -> String {
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let names = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name);
-    let names = names.map(|name| if required.contains(&name.as_str()) { format!("{name}*") } else { name.clone() });
-    names.collect::<Vec<_>>().join(" ")
+    let part = |name| schema.get(name);
+    let required = part("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let names = part("properties").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name);
+    let star = |name: &String| if required.iter().any(|one| one == name) { "*" } else { "" };
+    names.map(|name| format!("{name}{}", star(name))).collect::<Vec<_>>().join(" ")
 }

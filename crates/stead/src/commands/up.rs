@@ -3,6 +3,7 @@
 mod demo;
 
 use serde_json::{Value, json};
+use stead_api::AgentType;
 use stead_core::config::ProviderName;
 
 use super::doctor;
@@ -71,7 +72,7 @@ impl Up {
 
 /// Declares the example agent type, unless it is there: whatever somebody made of it stays.
 fn ensure_example(context: &Context, client: &Client) -> Result<(), Failure> {
-    match client.get(&format!("/agent-types/{EXAMPLE}")) {
+    match client.get::<AgentType>(&format!("/agent-types/{EXAMPLE}")) {
         Ok(_) => say(context, Mark::Known, "the agent type `example` is there"),
         Err(ClientError::Refused(problem)) if problem.status == 404 => {
             let (declaration, mark, said) = match example_provider(context) {
@@ -81,7 +82,7 @@ fn ensure_example(context: &Context, client: &Client) -> Result<(), Failure> {
                     (declaration(ProviderName::Memory), Mark::Warned, said)
                 }
             };
-            client.post("/agent-types", &declaration)?;
+            client.post::<AgentType>("/agent-types", &declaration)?;
             say(context, mark, &format!("declared the agent type `example`: {said}"))
         }
         Err(error) => Err(error.into()),

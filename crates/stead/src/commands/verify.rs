@@ -18,6 +18,7 @@ pub(super) use check::{Blobs, Scope, Verdict};
 
 use crate::config::Config;
 use crate::context::Context;
+use crate::continuity::RecordedCut;
 use crate::failure::Failure;
 use crate::output::Mark;
 use check::Broken;
@@ -87,11 +88,13 @@ fn told(LedgerBreak { table, id, number, reason }: &LedgerBreak) -> String {
 }
 
 fn told_cut(AcceptedCut { at, body }: &AcceptedCut) -> String {
-    let body: Value = serde_json::from_str(body).unwrap_or_default();
-    let (noted, last) = (&body["noted_seal"], &body["last_seal"]);
-    format!(
-        "at {at} the operator accepted an older copy: the records after seal {last}, up to seal {noted} or later, are lost"
-    )
+    let lost = match serde_json::from_str::<RecordedCut>(body) {
+        Ok(RecordedCut { noted_seal, last_seal, .. }) => {
+            format!("the records after seal {last_seal}, up to seal {noted_seal} or later, are lost")
+        }
+        Err(_) => "the record does not name the seals between which records are lost".to_owned(),
+    };
+    format!("at {at} the operator accepted an older copy: {lost}")
 }
 
 fn report(context: &Context, verdict: &Verdict) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! `stead` alone: where one is, and what to do next.
 
+use stead_api::AgentType;
+
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -46,7 +48,7 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
 
 /// An agent type of the running server: `example` if it is declared, else the first one.
 fn agent_type(context: &Context) -> Option<String> {
-    let listing = context.client().ok()?.list("/agent-types", MOST).ok()?;
-    let ids: Vec<&str> = listing.items.iter().filter_map(|declared| declared["id"].as_str()).collect();
-    ids.iter().find(|id| **id == "example").or(ids.first()).map(|id| (*id).to_owned())
+    let listing = context.client().ok()?.list::<AgentType>("/agent-types", MOST).ok()?;
+    let ids: Vec<String> = listing.items.iter().map(|declared| declared.id.to_string()).collect();
+    ids.iter().find(|id| *id == "example").or(ids.first()).cloned()
 }

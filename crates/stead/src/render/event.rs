@@ -1,6 +1,9 @@
 //! Events: what happened, one line each.
 
-use serde_json::Value;
+use stead_api::Event;
+use stead_core::Actor;
+use stead_core::Event as Known;
+use stead_core::event::{Failure as Reason, FileOperation};
 
 use super::{cell, shortened};
 use crate::failure::Failure;
@@ -8,113 +11,112 @@ use crate::output::{Output, Table};
 
 const WIDTH: usize = 160;
 
-pub(crate) fn events(out: &Output, items: &[Value]) -> Result<(), Failure> {
+pub(crate) fn events(out: &Output, items: &[Event]) -> Result<(), Failure> {
     out.table(&event_table(items))
 }
 
-pub(crate) fn event_table(items: &[Value]) -> Table {
+pub(crate) fn event_table(items: &[Event]) -> Table {
     let mut table = Table::new(&["seq", "time", "event", "what"]);
     for event in items {
-        table.row(&[&cell(&event["seq"]), &clock(&event["at"]), &cell(&event["type"]), &what(event)]);
+        table.row(&[&event.seq.to_string(), &clock(event), &event.kind, &what(event)]);
     }
     table
 }
 
 /// An event on its own line, in the columns a table would have.
-pub(crate) fn event_row(event: &Value) -> String {
-    let (seq, kind) = (cell(&event["seq"]), cell(&event["type"]));
-    format!("{seq:>5}  {}  {kind:<20}  {}", clock(&event["at"]), what(event)).trim_end().to_owned()
+pub(crate) fn event_row(event: &Event) -> String {
+    let (seq, kind) = (event.seq, &event.kind);
+    format!("{seq:>5}  {}  {kind:<20}  {}", clock(event), what(event)).trim_end().to_owned()
 }
 
 /// The time of day with milliseconds: events are close together.
-fn clock(at: &Value) -> String {
-    let text = cell(at);
+fn clock(event: &Event) -> String {
+    let text = event.at.to_string();
     let time = text.split_once('T').map(|(_, time)| time.trim_end_matches('Z').to_owned());
     time.unwrap_or(text)
 }
 
 /// The part of an event worth a line.
-fn what(event: &Value) -> String {
-    let text = match event["type"].as_str().unwrap_or_default() {
-        "SessionCreated" => {
-            format!("agent type {}, by {}", cell(&event["spec"]["agent_type"]), actor(&event["actor"]))
-        }
-        "ProvisionStarted" => format!("{}, attempt {}", cell(&event["provider"]), cell(&event["attempt"])),
-        "WorkspaceReady" | "RemovalStarted" => cell(&event["provider"]),
-        "InitStepStarted" => format!("step {}: {}", cell(&event["step"]), cell(&event["action"])),
-        "InitStepFinished" => match event["failure"].is_null() {
-            true => format!("step {} in {} ms", cell(&event["step"]), cell(&event["duration_ms"])),
-            false => format!("step {} failed: {}", cell(&event["step"]), cell(&event["failure"]["message"])),
-        },
-        "ProvisionFailed" => format!("{}: {}", cell(&event["provider"]), cell(&event["failure"]["message"])),
-        "SessionFailed" => cell(&event["failure"]["message"]),
-        "SessionActivated" if event["degraded"] == true => "degraded: without its workspace".to_owned(),
-        "WarningRaised" => format!("{}: {}", cell(&event["code"]), cell(&event["message"])),
-        "ToolCallStarted" => format!("{} {}", cell(&event["tool"]), cell(&event["arguments"])),
-        "ToolCallFinished" => cell(&event["answer"]["message"]),
-        "ToolCallRefused" | "DigestRefused" => cell(&event["message"]),
-        "InitStepProgress" | "ProvisionProgress" => {
-            let (percent, detail) = (cell(&event["percent"]), event["detail"].as_str().unwrap_or_default());
-            format!("{} {percent} % {detail}", cell(&event["stage"]))
-        }
-        "CredentialUsed" => {
-            format!("{} for {}, to {}", cell(&event["kind"]), cell(&event["host"]), cell(&event["purpose"]))
-        }
-        "FileOperationStarted" => format!("{}, by {}", operation(&event["operation"]), actor(&event["actor"])),
-        "FileOperationFinished" => ended(event),
-        "ExecStarted" => format!("{}, by {}", command(&event["spec"]), actor(&event["actor"])),
-        "ExecFinished" => format!("exit code {}", cell(&event["exit"]["exit_code"])),
-        "ExecFailed" => cell(&event["failure"]["message"]),
-        "ExecInterrupted" | "FileOperationInterrupted" => cell(&event["reason"]),
-        "WorkspaceShared" => format!("with {}", cell(&event["with"])),
-        "DigestSet" | "DigestCleared" => format!("{}, by {}", cell(&event["section_key"]), actor(&event["actor"])),
-        "CloseRequested" => format!("{}, by {}", cell(&event["reason"]), actor(&event["actor"])),
-        "ProvisionInterrupted" | "ToolCallInterrupted" | "RemovalFailed" | "WorkspaceLost" => cell(&event["reason"]),
-        "WorkspaceCreated" | "SessionActivated" | "WorkspaceRemoved" | "WorkspaceAdopted" | "SessionClosed" => {
-            String::new()
-        }
-        _ => rest(event),
-    };
+fn what(event: &Event) -> String {
+    let text = event.known().and_then(known).unwrap_or_else(|| rest(event));
     shortened(&text, WIDTH)
 }
 
-/// How a change of files ended.
-fn ended(event: &Value) -> String {
-    match event["failure"]["message"].as_str() {
-        Some(message) => format!("failed: {message}"),
-        None => format!("in {} ms", cell(&event["duration_ms"])),
-    }
+/// `None` for an event without words of its own.
+fn known(event: Known) -> Option<String> {
+    Some(match event {
+        Known::SessionCreated { spec, actor, .. } => format!("agent type {}, by {}", spec.agent_type, name(&actor)),
+        Known::ProvisionStarted { provider, attempt } => format!("{provider}, attempt {attempt}"),
+        Known::WorkspaceReady { provider, .. } | Known::RemovalStarted { provider } => provider.to_string(),
+        Known::InitStepStarted { step, action, .. } => format!("step {step}: {action}"),
+        Known::InitStepFinished { step, duration_ms, failure: None, .. } => format!("step {step} in {duration_ms} ms"),
+        Known::InitStepFinished { step, failure: Some(failure), .. } => {
+            format!("step {step} failed: {}", failure.message)
+        }
+        Known::ProvisionFailed { provider, failure, .. } => format!("{provider}: {}", failure.message),
+        Known::SessionActivated { degraded: true } => "degraded: without its workspace".to_owned(),
+        Known::WarningRaised { code, message } => format!("{code}: {message}"),
+        Known::ToolCallStarted { tool, arguments, .. } => format!("{tool} {}", cell(&arguments)),
+        Known::ToolCallFinished { answer, .. } => cell(&answer.message),
+        Known::ToolCallRefused { message, .. } | Known::DigestRefused { message, .. } => message,
+        Known::InitStepProgress { stage, percent, detail, .. }
+        | Known::ProvisionProgress { stage, percent, detail, .. } => format!("{} {percent} % {detail}", cell(&stage)),
+        Known::CredentialUsed { kind, host, purpose, .. } => format!("{kind} for {host}, to {purpose}"),
+        Known::FileOperationStarted { operation, actor, .. } => {
+            format!("{}, by {}", of_files(&operation), name(&actor))
+        }
+        Known::FileOperationFinished { failure: Some(failure), .. } => format!("failed: {}", failure.message),
+        Known::FileOperationFinished { duration_ms, failure: None, .. } => format!("in {duration_ms} ms"),
+        Known::ExecStarted { spec, actor, .. } => format!("{}, by {}", spec.argv.join(" "), name(&actor)),
+        Known::ExecFinished { exit, .. } => format!("exit code {}", exit.exit_code),
+        Known::SessionFailed { failure: Reason { message, .. } }
+        | Known::ExecFailed { failure: Reason { message, .. }, .. } => message,
+        Known::WorkspaceShared { with } => format!("with {with}"),
+        Known::DigestSet { section_key, actor, .. } | Known::DigestCleared { section_key, actor } => {
+            format!("{section_key}, by {}", name(&actor))
+        }
+        Known::CloseRequested { reason, actor } => format!("{}, by {}", cell(&reason), name(&actor)),
+        Known::ExecInterrupted { reason, .. }
+        | Known::FileOperationInterrupted { reason, .. }
+        | Known::ProvisionInterrupted { reason, .. }
+        | Known::ToolCallInterrupted { reason, .. }
+        | Known::RemovalFailed { reason }
+        | Known::WorkspaceLost { reason } => reason,
+        Known::WorkspaceCreated { .. }
+        | Known::SessionActivated { .. }
+        | Known::WorkspaceRemoved
+        | Known::WorkspaceAdopted
+        | Known::SessionClosed => String::new(),
+        _ => return None,
+    })
 }
 
 /// A change of files: its name and what it is about.
-fn operation(operation: &Value) -> String {
-    let about = ["path", "name", "snapshot"].into_iter().find(|name| operation[*name].is_string());
-    let about = about.map(|name| format!(" {}", cell(&operation[name]))).unwrap_or_default();
-    format!("{}{about}", cell(&operation["operation"]))
+fn of_files(operation: &FileOperation) -> String {
+    let about = match operation {
+        FileOperation::Put { path, .. }
+        | FileOperation::Unpack { path, .. }
+        | FileOperation::MakeDirectory { path }
+        | FileOperation::Delete { path, .. } => path.clone(),
+        FileOperation::Snapshot { name: Some(name), .. } => name.clone(),
+        FileOperation::Snapshot { snapshot, .. }
+        | FileOperation::Restore { snapshot }
+        | FileOperation::Rewind { snapshot, .. } => snapshot.to_string(),
+    };
+    format!("{} {}", operation.name(), cell(&about))
 }
 
-/// What was run, as somebody would have typed it.
-fn command(spec: &Value) -> String {
-    match spec["argv"].as_array() {
-        Some(words) => words.iter().map(cell).collect::<Vec<_>>().join(" "),
-        None => cell(&spec["command"]),
-    }
+/// The fields of an event as they are. An event may be newer than this program.
+fn rest(event: &Event) -> String {
+    event.fields.iter().map(|(name, value)| format!("{name}={}", cell(value))).collect::<Vec<_>>().join(" ")
 }
 
-/// An event newer than this program: its own fields as they are.
-fn rest(event: &Value) -> String {
-    let fields = event.as_object().into_iter().flatten();
-    let own = fields.filter(|(name, _)| !matches!(name.as_str(), "seq" | "at" | "type" | "hash"));
-    own.map(|(name, value)| format!("{name}={}", cell(value))).collect::<Vec<_>>().join(" ")
-}
-
-fn actor(actor: &Value) -> String {
+/// Who did it, without the kind.
+fn name(actor: &Actor) -> String {
     match actor {
-        Value::String(text) => text.clone(),
-        _ => [&actor["name"], &actor["session"], &actor["type"]]
-            .into_iter()
-            .find(|value| value.is_string())
-            .map_or_else(|| cell(actor), cell),
+        Actor::Admin { name } => name.clone(),
+        Actor::Session { session } => session.to_string(),
+        Actor::System => actor.to_string(),
     }
 }
 
@@ -123,12 +125,17 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn row(event: serde_json::Value) -> String {
+        event_row(&serde_json::from_value(event).unwrap())
+    }
+
     #[test]
     fn an_event_is_one_line_whatever_it_holds() {
         let event = json!({"seq": 7, "at": "2026-11-15T09:30:00.120Z", "type": "ToolCallStarted", "tool": "write",
-            "arguments": {"path": "a.txt"}, "hash": "blake3:00"});
-        assert_eq!(event_row(&event), "    7  09:30:00.120  ToolCallStarted       write {\"path\":\"a.txt\"}");
+            "call": "call_01jz0000000000000000000000", "actor": {"kind": "system"}, "arguments": {"path": "a.txt"},
+            "hash": "blake3:00"});
+        assert_eq!(row(event), "    7  09:30:00.120  ToolCallStarted       write {\"path\":\"a.txt\"}");
         let newer = json!({"seq": 8, "at": "2026-11-15T09:30:00.120Z", "type": "Danced", "with": "you", "hash": "x"});
-        assert_eq!(event_row(&newer), "    8  09:30:00.120  Danced                with=you");
+        assert_eq!(row(newer), "    8  09:30:00.120  Danced                with=you");
     }
 }

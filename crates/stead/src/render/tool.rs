@@ -1,93 +1,111 @@
 //! What a tool answered.
 
 use serde_json::Value;
+use stead_api::run::BoundAnswer;
+use stead_api::tool::result::{CommandResult, ListedEntry, Page, ToolOutput};
+use stead_api::tool::{ToolAnswer, ToolError};
+use stead_core::tool::ToolName;
 
 use super::cell;
 use crate::failure::Failure;
 use crate::output::{Output, Table};
 
-/// Prints a tool's result. A tool that ran and failed is a failure.
-pub(crate) fn tool_answer(out: &Output, answer: &Value) -> Result<(), Failure> {
-    if answer["ok"] != true {
-        let error = &answer["error"];
-        // An evaluation that failed says where.
-        if let Some(said) = answer["result"]["stderr"].as_str().filter(|said| !said.is_empty()) {
-            out.content(answer["result"]["stdout"].as_str().unwrap_or_default())?;
-            out.note(said.trim_end());
-        }
-        let message = if error["message"].is_string() { &error["message"] } else { &answer["message"] };
-        // Which has just been shown: a person sees no payload.
-        let failure = Failure::new(cell(message).replace(stead_eval::REVIEW, ""));
-        return Err(match error["hint"].as_str() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        });
+/// The parts of an answer that a person sees.
+pub(crate) struct Shown<'a> {
+    /// `None` for a tool of a catalog that is none of Stead's own.
+    pub(crate) tool: Option<ToolName>,
+    pub(crate) ok: bool,
+    pub(crate) result: Option<&'a Value>,
+    pub(crate) error: Option<&'a ToolError>,
+    pub(crate) message: &'a str,
+}
+
+impl<'a> From<&'a ToolAnswer> for Shown<'a> {
+    fn from(answer: &'a ToolAnswer) -> Self {
+        let ToolAnswer { tool, ok, result, error, message, .. } = answer;
+        Self { tool: Some(*tool), ok: *ok, result: result.as_ref(), error: error.as_ref(), message }
     }
-    let result = &answer["result"];
-    match answer["tool"].as_str().unwrap_or_default() {
-        "read" if result["content"].is_string() => {
-            out.content(result["content"].as_str().unwrap_or_default())?;
-            if result["truncated"] == true {
-                let (offset, lines) = (result["offset"].as_u64().unwrap_or(0), result["lines"].as_u64().unwrap_or(0));
-                out.note(&format!(
-                    "{} of {} lines; --arg offset:={} goes on",
-                    lines,
-                    cell(&result["total_lines"]),
-                    offset + lines
-                ));
+}
+
+impl<'a> From<&'a BoundAnswer> for Shown<'a> {
+    fn from(answer: &'a BoundAnswer) -> Self {
+        let BoundAnswer { tool, ok, result, error, message, .. } = answer;
+        Self { tool: tool.parse().ok(), ok: *ok, result: result.as_ref(), error: error.as_ref(), message }
+    }
+}
+
+/// Prints a tool's result. A tool that ran and failed is a failure.
+pub(crate) fn tool_answer<'a>(out: &Output, answer: impl Into<Shown<'a>>) -> Result<(), Failure> {
+    let answer = answer.into();
+    let result =
+        answer.tool.zip(answer.result).map_or(ToolOutput::Other, |(tool, result)| ToolOutput::of(tool, result));
+    if !answer.ok {
+        // An evaluation that failed says where.
+        if let ToolOutput::Evaluation(evaluation) = &result
+            && !evaluation.stderr.is_empty()
+        {
+            out.content(&evaluation.stdout)?;
+            out.note(evaluation.stderr.trim_end());
+        }
+        return Err(failed(answer.error, answer.message));
+    }
+    match result {
+        ToolOutput::Page(Page { content: Some(content), offset, lines, total_lines, truncated, .. }) => {
+            out.content(&content)?;
+            if truncated {
+                let next = offset + lines;
+                out.note(&format!("{lines} of {total_lines} lines; --arg offset:={next} goes on"));
             }
             Ok(())
         }
-        "bash" | "python" if result["exit_code"].is_number() => command(out, answer),
-        "git" if result["output"].is_string() => {
-            out.content(result["output"].as_str().unwrap_or_default())?;
-            if result["exit_code"] != 0 || result["truncated"] == true {
-                out.note(&cell(&answer["message"]));
+        ToolOutput::Command(ended) => command(out, &ended, answer.message),
+        ToolOutput::Git(ended) => {
+            out.content(&ended.output)?;
+            if ended.exit_code != 0 || ended.truncated {
+                out.note(answer.message);
             }
             Ok(())
         }
-        "eval" if result["stdout"].is_string() => evaluation(out, result),
-        "ls" if result["entries"].is_array() => listing(out, &result["entries"]),
-        "glob" if result["paths"].is_array() => each(out, &result["paths"], cell),
-        "grep" if result["matches"].is_array() => each(out, &result["matches"], |found| {
-            format!("{}:{}: {}", cell(&found["path"]), cell(&found["line"]), cell(&found["text"]))
-        }),
-        _ => out.line(&cell(&answer["message"])),
+        ToolOutput::Evaluation(evaluation) => {
+            out.content(&evaluation.stdout)?;
+            evaluation.value_repr.map_or(Ok(()), |value| out.line(&value))
+        }
+        ToolOutput::Listing(listing) => entries(out, &listing.entries),
+        ToolOutput::Paths(found) => found.paths.iter().try_for_each(|path| out.line(path)),
+        ToolOutput::Matches(found) => {
+            found.matches.iter().try_for_each(|one| out.line(&format!("{}:{}: {}", one.path, one.line, one.text)))
+        }
+        ToolOutput::Page(_) | ToolOutput::Other => out.line(&cell(&answer.message)),
+    }
+}
+
+/// The failure of a tool, without the advice to a model to review the payload, which a person does not see.
+fn failed(error: Option<&ToolError>, message: &str) -> Failure {
+    let message = error.map_or(message, |error| &error.message);
+    let failure = Failure::new(message.replace(stead_eval::REVIEW, ""));
+    match error.and_then(|error| error.hint.as_ref()) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 
 /// What a command said, as it said it; how it ended only if that is worth a word.
-fn command(out: &Output, answer: &Value) -> Result<(), Failure> {
-    let result = &answer["result"];
-    out.content(result["stdout"].as_str().unwrap_or_default())?;
-    let said = result["stderr"].as_str().unwrap_or_default().trim_end();
+fn command(out: &Output, ended: &CommandResult, message: &str) -> Result<(), Failure> {
+    out.content(&ended.stdout)?;
+    let said = ended.stderr.trim_end();
     if !said.is_empty() {
         out.note(said);
     }
-    let plain = result["exit_code"] == 0 && result["truncated"] != true;
-    if !plain {
-        out.note(&cell(&answer["message"]));
+    if ended.exit_code != 0 || ended.truncated {
+        out.note(message);
     }
     Ok(())
 }
 
-/// What was printed, then the value.
-fn evaluation(out: &Output, result: &Value) -> Result<(), Failure> {
-    out.content(result["stdout"].as_str().unwrap_or_default())?;
-    match result["value_repr"].as_str() {
-        Some(value) => out.line(value),
-        None => Ok(()),
-    }
-}
-
-fn listing(out: &Output, entries: &Value) -> Result<(), Failure> {
+fn entries(out: &Output, entries: &[ListedEntry]) -> Result<(), Failure> {
     let mut table = Table::new(&["path", "kind", "size"]);
-    for entry in entries.as_array().into_iter().flatten() {
-        table.row(&[&cell(&entry["path"]), &cell(&entry["kind"]), &cell(&entry["size"])]);
+    for entry in entries {
+        table.row(&[&cell(&entry.path), &cell(&entry.kind), &entry.size.to_string()]);
     }
     out.table(&table)
-}
-
-fn each(out: &Output, items: &Value, show: impl Fn(&Value) -> String) -> Result<(), Failure> {
-    items.as_array().into_iter().flatten().try_for_each(|item| out.line(&show(item)))
 }

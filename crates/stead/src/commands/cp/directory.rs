@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use serde_json::Value;
+use stead_api::file::Placed;
 use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits, LinkTargets};
 use stead_fs::{DiskFs, WorkspacePath};
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 
-pub(super) fn send(out: &Output, client: &Client, local: &Path, session: &str, path: &str) -> Result<Value, Failure> {
+pub(super) fn send(out: &Output, client: &Client, local: &Path, session: &str, path: &str) -> Result<Placed, Failure> {
     let unreadable =
         |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", local.display())).because(error);
     let tree = DiskFs::open(local).map_err(|error| unreadable(&error))?;

@@ -117,7 +117,7 @@ fn server(context: &Context) -> Vec<Finding> {
     if !status.is_success() {
         return vec![Finding::bad("server", format!("{url} is not ready (status {status})"), "its log says why")];
     }
-    let mut findings = vec![match client.get("/providers") {
+    let mut findings = vec![match client.get::<stead_api::List<stead_api::provider::Provider>>("/providers") {
         Ok(_) => Finding::good("server", format!("{url} is ready and takes our token")),
         Err(error) => Finding::from_failure("server", error.into()),
     }];

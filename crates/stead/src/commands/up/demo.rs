@@ -3,6 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use stead_api::session::replay::Replay;
+use stead_api::session::workspace::Workspace;
+use stead_api::tool::ToolAnswer;
+use stead_api::{Code, Session};
+use stead_core::Status;
 
 use super::{EXAMPLE, say};
 use crate::client::{Client, ClientError, segment};
@@ -61,18 +66,18 @@ fn begin<'a>(context: &'a Context, client: &'a Client) -> Result<Tour<'a>, Failu
     let started = Instant::now();
     let key = uuid::Uuid::now_v7().to_string();
     let body = SessionRequest::plain(EXAMPLE);
-    let session = client.create(&format!("/sessions?wait={WAIT}"), &body, &key, Duration::from_secs(WAIT))?;
-    if session["status"] != "active" {
-        let why = [&session["failure"]["message"], &session["status"]].into_iter().find(|value| value.is_string());
-        return Err(Failure::new(format!("the session did not become active: {}", cell(why.unwrap_or(&Value::Null)))));
+    let session: Session = client.create(&format!("/sessions?wait={WAIT}"), &body, &key, Duration::from_secs(WAIT))?;
+    if session.status != Status::Active {
+        let why = session.failure.map_or_else(|| session.status.to_string(), |failure| failure.message);
+        return Err(Failure::new(format!("the session did not become active: {why}")));
     }
-    tour.session = cell(&session["id"]);
-    let workspace = &session["workspace"];
-    let policy =
-        format!("{} (from the {} layer)", cell(&workspace["policy"]["policy"]), cell(&workspace["policy"]["source"]));
-    let provider = cell(&workspace["provider"]);
+    tour.session = session.id.to_string();
     let took = started.elapsed().as_millis();
-    tour.good(&format!("{} is active after {took} ms: policy {policy}, provider {provider}", tour.session))?;
+    let made = session.workspace.map(|Workspace { policy, provider, .. }| {
+        let provider = cell(&provider);
+        format!(": policy {} (from the {} layer), provider {provider}", policy.policy, policy.source)
+    });
+    tour.good(&format!("{} is active after {took} ms{}", tour.session, made.unwrap_or_default()))?;
     Ok(tour)
 }
 
@@ -101,8 +106,8 @@ impl Tour<'_> {
             .map(|(name, value)| format!("--arg {name}={}", quoted(&cell(value))))
             .collect();
         self.command(&format!("tool call {} {tool} {}", self.session, shown.join(" ")))?;
-        let answer = self.client.post(&self.path(&format!("/tools/{tool}")), arguments)?;
-        if self.context.out.is_json() && answer["ok"] == true {
+        let answer: ToolAnswer = self.client.post(&self.path(&format!("/tools/{tool}")), arguments)?;
+        if self.context.out.is_json() && answer.ok {
             return Ok(());
         }
         render::tool_answer(&self.context.out, &answer)
@@ -110,9 +115,9 @@ impl Tour<'_> {
 
     fn call_refused(&self) -> Result<(), Failure> {
         self.command(&format!("tool call {} git --arg command=push", self.session))?;
-        match self.client.post(&self.path("/tools/git"), &json!({"command": "push"})) {
-            Err(ClientError::Refused(problem)) if problem.code == "tool_not_enabled" => {
-                say(self.context, Mark::Bad, &format!("refused with {}: {problem}", problem.status))
+        match self.client.post::<ToolAnswer>(&self.path("/tools/git"), &json!({"command": "push"})) {
+            Err(ClientError::Refused(problem)) if problem.code == Code::ToolNotEnabled => {
+                say(self.context, Mark::Bad, &format!("refused with {}: {}", problem.status, problem.detail))
             }
             Err(error) => Err(error.into()),
             Ok(_) => Err(Failure::new("git was not refused: somebody has given it to the agent type `example`")
@@ -122,8 +127,7 @@ impl Tour<'_> {
 
     fn events(&self) -> Result<(), Failure> {
         self.command(&format!("events {}", self.session))?;
-        let seq = self.client.get(&self.path(""))?["seq"].as_u64().unwrap_or(0);
-        let after = seq.saturating_sub(SHOWN_EVENTS);
+        let after = self.client.get::<Session>(&self.path(""))?.seq.saturating_sub(SHOWN_EVENTS);
         let listing = self.client.list(&self.path(&format!("/events?after={after}")), 500)?;
         if self.context.out.is_json() {
             return Ok(());
@@ -131,7 +135,7 @@ impl Tour<'_> {
         self.context.out.table(&render::event_table(&listing.items))
     }
 
-    fn replay(&self) -> Result<Value, Failure> {
+    fn replay(&self) -> Result<Replay, Failure> {
         self.command(&format!("replay {}", self.session))?;
         let report = self.client.get(&self.path("/replay"))?;
         replay::judge(&self.context.out, &report)?;
@@ -140,7 +144,7 @@ impl Tour<'_> {
 
     fn close(&self) -> Result<(), Failure> {
         self.command(&format!("session close {}", self.session))?;
-        self.client.delete(&self.path(""))?;
+        self.client.delete::<Session>(&self.path(""))?;
         self.good(&format!("{} is closed; its journal stays", self.session))
     }
 }

@@ -188,8 +188,11 @@ fn a_bundle_that_is_not_in_the_store() {
         let policy = json!({"type": "bundle", "source": {"blob": blob}});
         json!({"agent_type": "m", "task": {"workspace_policy": policy}})
     };
-    let detail = refused(&server, start(&format!("sha256:{}", "0".repeat(64))), "bundle_refused");
+    let absent = format!("sha256:{}", "0".repeat(64));
+    let detail = refused(&server, start(&absent), "bundle_refused");
     assert!(detail.contains("not in the blob store"), "{detail}");
+    let told = server.client().post("/sessions:plan", start(&absent)).expect(422);
+    assert_eq!(told["parameters"], json!({"resource": "blob", "id": absent}));
     // Control: one that was uploaded is unpacked.
     let stored = server.client().bytes("POST", "/blobs", &[], &[0; 1024]).reply().expect(201);
     server.client().post("/sessions:plan", start(stored["digest"].as_str().unwrap())).expect(200);

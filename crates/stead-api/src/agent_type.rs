@@ -1,6 +1,6 @@
 //! An agent type. Its workspace config and the other declared things are sent as they are kept: every field, absent ones with their default.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stead_core::config::WorkspaceConfig;
 use stead_core::content::ContentConfig;
 use stead_core::env::Env;
@@ -10,36 +10,36 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct AgentType {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentType {
     #[schema(value_type = schema::Name)]
-    pub(crate) id: Name,
+    pub id: Name,
     #[schema(required = true)]
-    name: Option<String>,
+    pub name: Option<String>,
     #[schema(required = true)]
-    description: Option<String>,
+    pub description: Option<String>,
     #[schema(value_type = schema::WorkspaceConfig)]
-    pub(crate) workspace: WorkspaceConfig,
+    pub workspace: WorkspaceConfig,
     #[schema(value_type = schema::AgentCapabilities)]
-    capabilities: Capabilities,
+    pub capabilities: Capabilities,
     #[schema(value_type = Option<schema::ContentConfig>, required = true)]
-    content: Option<ContentConfig>,
+    pub content: Option<ContentConfig>,
     #[schema(value_type = schema::Env)]
-    env: Env,
+    pub env: Env,
     #[schema(value_type = schema::Timestamp)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     #[schema(value_type = schema::Timestamp)]
-    updated_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
-#[derive(Serialize)]
-struct Capabilities {
-    sandbox: Sandbox,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Capabilities {
+    pub sandbox: Sandbox,
 }
 
-#[derive(Serialize)]
-struct Sandbox {
-    workspace_provider: Option<Vec<Side>>,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sandbox {
+    pub workspace_provider: Option<Vec<Side>>,
 }
 
 impl From<registry::AgentType> for AgentType {

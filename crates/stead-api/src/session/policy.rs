@@ -1,41 +1,42 @@
 //! A resolved policy: the word, who said it, what everyone said.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stead_core::policy::{Layer, PolicyKind, ResolvedPolicy, WorkspacePolicy};
 use utoipa::ToSchema;
 
 use crate::schema;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Policy {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Policy {
     #[schema(value_type = String)]
-    policy: PolicyKind,
+    pub policy: PolicyKind,
     #[schema(value_type = String)]
-    source: Layer,
-    chain: Chain,
+    pub source: Layer,
+    pub chain: PolicyChain,
     /// The policy as it was given, if it was more than a word.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::WorkspacePolicy, required = false)]
-    detail: Option<WorkspacePolicy>,
+    pub detail: Option<WorkspacePolicy>,
 }
 
 /// What each layer said, strongest first; `null` for a layer that said nothing.
-#[derive(Serialize, ToSchema)]
-struct Chain {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyChain {
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
-    task: Option<WorkspacePolicy>,
+    pub task: Option<WorkspacePolicy>,
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
-    role: Option<WorkspacePolicy>,
+    pub role: Option<WorkspacePolicy>,
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
-    project: Option<WorkspacePolicy>,
+    pub project: Option<WorkspacePolicy>,
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
-    platform: Option<WorkspacePolicy>,
+    pub platform: Option<WorkspacePolicy>,
 }
 
 impl From<ResolvedPolicy> for Policy {
     fn from(resolved: ResolvedPolicy) -> Self {
         let ResolvedPolicy { policy, source, chain } = resolved;
-        let chain = Chain { task: chain.task, role: chain.role, project: chain.project, platform: chain.platform };
+        let chain =
+            PolicyChain { task: chain.task, role: chain.role, project: chain.project, platform: chain.platform };
         let kind = policy.kind();
         let detail = Some(policy).filter(|policy| !matches!(policy, WorkspacePolicy::Kind(_)));
         Self { policy: kind, source, chain, detail }

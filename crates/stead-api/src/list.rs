@@ -1,24 +1,19 @@
 //! A page of a list.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct List<T: ToSchema> {
-    pub(crate) items: Vec<T>,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct List<T> {
+    pub items: Vec<T>,
     /// Give it as `cursor` to get the next page; `null` on the last.
     #[schema(required = true)]
-    pub(crate) next_cursor: Option<String>,
+    pub next_cursor: Option<String>,
 }
 
-impl<T: ToSchema> List<T> {
+impl<T> List<T> {
     /// From one item more than the page holds: the extra one only shows that there are more.
-    pub(crate) fn page<S>(
-        mut found: Vec<S>,
-        limit: u32,
-        cursor: impl Fn(&S) -> String,
-        to_wire: impl Fn(S) -> T,
-    ) -> Self {
+    pub fn page<S>(mut found: Vec<S>, limit: u32, cursor: impl Fn(&S) -> String, to_wire: impl Fn(S) -> T) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let more = found.len() > limit;
         found.truncate(limit);
@@ -27,7 +22,7 @@ impl<T: ToSchema> List<T> {
     }
 
     /// Everything there is.
-    pub(crate) fn whole(items: Vec<T>) -> Self {
+    pub fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None }
     }
 }

@@ -1,9 +1,9 @@
-//! What `crate::wire::exec` accepts.
+//! What the requests of `crate::exec` accept.
 
 use serde_json::{Value, json};
 
 use super::{BASE64, flag, free_text, list, named, object, or_null, whole, words};
-use crate::wire::exec::{MOST_CELLS, MOST_SECONDS, MOST_STDIN, MOST_WORDS, SIGNALS};
+use crate::exec::{MOST_CELLS, MOST_SECONDS, MOST_STDIN, MOST_WORDS, SIGNALS};
 
 pub(super) fn exec_request() -> Value {
     let pty = json!({"anyOf": [flag(), named("TerminalSize"), {"type": "null"}], "description": "A terminal; `true` has 24 rows and 80 columns."});

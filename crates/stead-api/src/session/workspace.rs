@@ -1,6 +1,6 @@
 //! The workspace of a session.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stead_core::box_facts::{Allowances, Trees};
 use stead_core::capability::LimitKind;
 use stead_core::config::{ProviderName, ResourceLimits};
@@ -11,77 +11,77 @@ use stead_core::session::{FailedAttempt, Session, WorkspaceStatus};
 use stead_core::tool::ToolName;
 use utoipa::ToSchema;
 
+use super::policy::Policy;
 use crate::schema;
-use crate::wire::policy::Policy;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Workspace {
-    id: String,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Workspace {
+    pub id: String,
     /// Who made it, or was asked last; `null` before anyone was.
     #[schema(value_type = Option<schema::ProviderName>, required = true)]
-    provider: Option<ProviderName>,
+    pub provider: Option<ProviderName>,
     #[schema(value_type = String)]
-    status: WorkspaceStatus,
-    root: &'static str,
-    policy: Policy,
-    limits: Limits,
-    base: Base,
-    metadata: Metadata,
+    pub status: WorkspaceStatus,
+    pub root: String,
+    pub policy: Policy,
+    pub limits: Limits,
+    pub base: WorkspaceBase,
+    pub metadata: WorkspaceMetadata,
     /// Of how it was provisioned: every field that shapes it, and what its mounts and bundle brought. Equal for equal.
-    fingerprint: String,
+    pub fingerprint: String,
     /// What each host mount brought.
-    mounts: Vec<Mount>,
+    pub mounts: Vec<WorkspaceMount>,
     /// Over the mounts' configuration and the content they brought; `null` without mounts.
     #[schema(required = true)]
-    mount_fingerprint: Option<String>,
+    pub mount_fingerprint: Option<String>,
     /// Of all files, as the journal last recorded it.
     #[schema(required = true)]
-    tree_hash: Option<String>,
+    pub tree_hash: Option<String>,
     /// How many there are.
-    snapshots: u64,
+    pub snapshots: u64,
     #[schema(value_type = Vec<schema::ToolName>)]
-    tools: Vec<ToolName>,
-    failures: Vec<ProviderFailure>,
+    pub tools: Vec<ToolName>,
+    pub failures: Vec<ProviderFailure>,
     /// The image its box was made from; `null` where there is none.
     #[schema(required = true)]
-    image: Option<Image>,
+    pub image: Option<BoxImage>,
     /// Which program runs its box, where the provider has a choice.
     #[schema(required = true)]
-    runtime: Option<String>,
+    pub runtime: Option<String>,
     /// How its files are kept, where that depends on the host: `shared` layers, or `copied` into it alone.
     #[schema(value_type = Option<String>, required = true)]
-    trees: Option<Trees>,
+    pub trees: Option<Trees>,
     /// The user that the kernel charges for what it counts per user, such as inotify instances: the
     /// box's `own` user, or one that is `shared` with other boxes.
     #[schema(value_type = Option<String>, required = true)]
-    allowances: Option<Allowances>,
+    pub allowances: Option<Allowances>,
     /// Its box was kept ready before the session asked for one.
-    warm: bool,
+    pub warm: bool,
 }
 
 /// An image by name, and what the name meant when the box was made.
-#[derive(Serialize, ToSchema)]
-struct Image {
-    reference: String,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BoxImage {
+    pub reference: String,
     #[schema(required = true)]
-    digest: Option<String>,
+    pub digest: Option<String>,
 }
 
 /// A host mount, with the first entries of its top level, sorted, and true counts.
-#[derive(Serialize, ToSchema)]
-struct Mount {
-    host_path: String,
-    mount_path: String,
-    entries: Vec<String>,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkspaceMount {
+    pub host_path: String,
+    pub mount_path: String,
+    pub entries: Vec<String>,
     /// How many entries the top level has; those beyond `entries` are not shown.
-    total_entries: u64,
-    files: u64,
-    bytes_copied: u64,
+    pub total_entries: u64,
+    pub files: u64,
+    pub bytes_copied: u64,
     /// Links and special files that were left out.
-    skipped: u64,
+    pub skipped: u64,
 }
 
-impl From<&MountReport> for Mount {
+impl From<&MountReport> for WorkspaceMount {
     fn from(report: &MountReport) -> Self {
         let MountReport { host_path, mount_path, entries, total_entries, files, bytes_copied, skipped } =
             report.clone();
@@ -90,22 +90,22 @@ impl From<&MountReport> for Mount {
 }
 
 /// What applies, and which of it the provider enforces.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Limits {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Limits {
     #[schema(required = true)]
-    cpu: Option<String>,
+    pub cpu: Option<String>,
     #[schema(required = true)]
-    memory: Option<String>,
+    pub memory: Option<String>,
     #[schema(required = true)]
-    disk: Option<String>,
+    pub disk: Option<String>,
     #[schema(required = true, minimum = 1)]
-    pids: Option<u64>,
+    pub pids: Option<u64>,
     #[schema(value_type = Vec<String>)]
-    enforced: Vec<LimitKind>,
+    pub enforced: Vec<LimitKind>,
 }
 
 impl Limits {
-    pub(crate) fn new(limits: &ResourceLimits, enforced: &[LimitKind]) -> Self {
+    pub fn new(limits: &ResourceLimits, enforced: &[LimitKind]) -> Self {
         Self {
             cpu: limits.cpu.as_ref().map(ToString::to_string),
             memory: limits.memory.as_ref().map(ToString::to_string),
@@ -117,34 +117,34 @@ impl Limits {
 }
 
 /// What the files started from.
-#[derive(Serialize, ToSchema)]
-struct Base {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkspaceBase {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    commit: Option<String>,
+    pub commit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    digest: Option<String>,
+    pub digest: Option<String>,
 }
 
 /// What the task said about its repository.
-#[derive(Serialize, ToSchema)]
-struct Metadata {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkspaceMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    repository_url: Option<String>,
+    pub repository_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    branch: Option<String>,
+    pub branch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pull_request_number: Option<u64>,
+    pub pull_request_number: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    base_branch: Option<String>,
+    pub base_branch: Option<String>,
 }
 
-impl Metadata {
+impl WorkspaceMetadata {
     fn new(context: &TaskContext) -> Self {
         Self {
             repository_url: context.repository_url.as_ref().map(ToString::to_string),
@@ -155,12 +155,12 @@ impl Metadata {
     }
 }
 
-#[derive(Serialize, ToSchema)]
-struct ProviderFailure {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ProviderFailure {
     #[schema(value_type = schema::ProviderName)]
-    provider: ProviderName,
-    code: String,
-    message: String,
+    pub provider: ProviderName,
+    pub code: String,
+    pub message: String,
 }
 
 impl From<&FailedAttempt> for ProviderFailure {
@@ -172,7 +172,7 @@ impl From<&FailedAttempt> for ProviderFailure {
 
 impl Workspace {
     /// None for an agent type without workspaces, and none when no provider could make one: the warnings say why.
-    pub(crate) fn of(session: &Session) -> Option<Self> {
+    pub fn of(session: &Session) -> Option<Self> {
         let (spec, workspace) = (session.workspace_spec()?, session.workspace.as_ref()?);
         if session.degraded {
             return None;
@@ -184,22 +184,22 @@ impl Workspace {
             id: spec.id.to_string(),
             provider: workspace.provider,
             status: workspace.status,
-            root: WORKSPACE_ROOT,
+            root: WORKSPACE_ROOT.to_owned(),
             limits: Limits::new(&spec.limits, &workspace.enforced_limits),
-            base: Base {
+            base: WorkspaceBase {
                 commit: report.checkout.as_ref().map(|checkout| checkout.commit.clone()),
                 digest: report.bundle.as_ref().map(|bundle| bundle.digest.clone()),
             },
-            metadata: Metadata::new(&context),
+            metadata: WorkspaceMetadata::new(&context),
             policy: spec.policy.clone().into(),
             fingerprint: session.fingerprint()?,
-            mounts: report.mounts.iter().map(Mount::from).collect(),
+            mounts: report.mounts.iter().map(WorkspaceMount::from).collect(),
             mount_fingerprint: report.mount_fingerprint.clone(),
             tree_hash: workspace.tree_hash.clone(),
             snapshots: session.snapshots.len() as u64,
             tools: spec.tools.iter().collect(),
             failures: workspace.failures.iter().map(ProviderFailure::from).collect(),
-            image: made.image.clone().map(|reference| Image { reference, digest: made.image_digest.clone() }),
+            image: made.image.clone().map(|reference| BoxImage { reference, digest: made.image_digest.clone() }),
             runtime: made.runtime.clone(),
             trees: made.trees,
             allowances: made.allowances,

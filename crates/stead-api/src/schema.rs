@@ -1,8 +1,8 @@
-//! The JSON Schemas of what clients send and of the domain values they get back.
+//! The JSON Schemas of the types of `stead-core` that requests and responses contain.
 //!
-//! They are written by hand, next to nothing but themselves: the domain types know no schema language, and derived ones would be vaguer than the parsers. Each says what
-//! its parser in `stead-core` accepts, no more and no less, as far as JSON Schema can; the tests below hold the two together. [`all`] is laid over the generated document,
-//! because utoipa's own schema type cannot say `const` or `propertyNames`.
+//! The core knows no schema language. Each schema accepts what its parser in `stead-core` accepts,
+//! as far as JSON Schema can express it, and the tests below compare the two. [`all`] is laid over
+//! the generated document, because utoipa's own schema type has no `const` and no `propertyNames`.
 
 mod config;
 mod content;
@@ -10,7 +10,6 @@ mod digest;
 mod exec;
 mod file;
 mod policy;
-mod problem;
 mod registry;
 mod request;
 mod state;
@@ -28,7 +27,7 @@ use utoipa::{PartialSchema, ToSchema};
 macro_rules! schemas {
     ($($name:ident = $json:expr;)+) => {
         $(
-            pub(crate) enum $name {}
+            pub enum $name {}
 
             impl PartialSchema for $name {
                 fn schema() -> RefOr<Schema> {
@@ -44,16 +43,18 @@ macro_rules! schemas {
             }
         )+
 
-        pub(crate) fn all() -> Vec<(Cow<'static, str>, Value)> {
+        pub fn all() -> Vec<(Cow<'static, str>, Value)> {
             vec![$((<$name as ToSchema>::name(), $json)),+]
         }
     };
 }
 
 schemas! {
-    Problem = problem::problem();
     Name = text("A chosen id: it is safe in a URL, a file name and a metric label.", stead_core::Name::PATTERN, 64);
     ImageName = text("What an image is called, as registries do: `tools`, `team/tools:2`.", stead_core::image::ImageName::PATTERN, stead_core::image::ImageName::MAX_LENGTH as u64);
+    ProblemCode = words(crate::problem::Code::ALL.iter().map(|code| code.as_str()));
+    Resource = words(stead_core::Resource::ALL.iter().map(|word| word.as_str()));
+    SessionStatus = words(stead_core::Status::ALL.iter().map(|word| word.as_str()));
     SessionId = json!({"type": "string", "pattern": "^ses_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
     SnapshotId = json!({"type": "string", "pattern": "^snap_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
     ExecId = json!({"type": "string", "pattern": "^exec_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
@@ -85,7 +86,6 @@ schemas! {
     CallRequest = content::call_request();
     SnapshotRef = content::snapshot_ref();
     Sizes = content::sizes();
-    RequestFormat = words(["neutral", "anthropic", "openai"]);
     Count = whole(1, MAX_WHOLE);
     Flag = words(["0", "1"]);
     SchemaName = words(stead_core::content::schema::SCHEMAS.iter().map(|(name, _)| *name));
@@ -101,8 +101,6 @@ schemas! {
     CloneRequest = file::clone_request();
     RewindRequest = file::rewind_request();
     Points = words(stead_core::rewind::Points::ALL.iter().map(|word| word.as_str()));
-    DeedKind = words(["start", "tool", "exec", "operation"]);
-    Wrote = words(["wrote", "removed"]);
     ExecRequest = exec::exec_request();
     ExecStatus = words(stead_core::exec::ExecStatus::ALL.iter().map(|word| word.as_str()));
     TerminalSize = exec::terminal_size();
@@ -113,10 +111,8 @@ schemas! {
     GenerateRequest = digest::generate_request();
     DigestScope = words(["session", "global"]);
     DigestPart = words(["summary", "body"]);
-    Flavor = words(["stead", "claude", "codex"]);
     PromptForm = words(["json", "markdown"]);
     FilePath = file::path();
-    FileKind = words(["file", "directory", "symlink", "special"]);
     Bytes = json!({"type": "string", "format": "binary"});
     EntityTag = json!({"type": "string", "pattern": "^[!-+\\--~]{1,200}$", "description": "A content hash in quotes, or *."});
     AnyTag = words(["*"]);
@@ -125,7 +121,6 @@ schemas! {
     DiffForm = words(["json", "patch"]);
     ExportForm = words(["tar", "patch"]);
     AuditType = words(stead_core::AuditKind::ALL.iter().map(|word| word.as_str()));
-    Event = state::event();
     StreamedEvent = state::streamed_event();
     SessionState = state::session_state();
     ToolResult = json!({"description": "What the tool found or did; each tool has its own form."});

@@ -1,59 +1,59 @@
 //! Where a session's time went until it was ready.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stead_core::Timestamp;
 use stead_core::config::ProviderName;
 use stead_core::event::SetupReport;
 use stead_core::timeline::{StepProgress, TimedStep, Timeline};
 use utoipa::ToSchema;
 
+use super::Notice;
 use crate::schema;
-use crate::wire::session::Notice;
 
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Provisioning {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Provisioning {
     /// From the first step's start to the end of the last that has ended.
-    duration_ms: u64,
-    steps: Vec<ProvisioningStep>,
+    pub duration_ms: u64,
+    pub steps: Vec<ProvisioningStep>,
 }
 
 /// One step of an attempt to make the workspace.
-#[derive(Serialize, ToSchema)]
-struct ProvisioningStep {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ProvisioningStep {
     #[schema(minimum = 1)]
-    attempt: u64,
+    pub attempt: u64,
     #[schema(value_type = schema::ProviderName)]
-    provider: ProviderName,
+    pub provider: ProviderName,
     /// `create_box`, the name of an action of the init plan, or `begin_work`.
-    name: String,
+    pub name: String,
     #[schema(value_type = schema::Timestamp)]
-    started_at: Timestamp,
+    pub started_at: Timestamp,
     /// `null` while it runs.
     #[schema(required = true)]
-    duration_ms: Option<u64>,
+    pub duration_ms: Option<u64>,
     #[schema(required = true)]
-    failure: Option<Notice>,
+    pub failure: Option<Notice>,
     /// The latest that was told of a long step; `null` if nothing was.
     #[schema(required = true)]
-    progress: Option<Progress>,
+    pub progress: Option<Progress>,
     /// Result of a setup command with the tail of its output; `null` for every other step.
     #[schema(required = true)]
-    setup: Option<SetupOutput>,
+    pub setup: Option<SetupOutput>,
 }
 
 /// Result of a setup command. The last 4096 bytes of each output stream are kept.
-#[derive(Serialize, ToSchema)]
-struct SetupOutput {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SetupOutput {
     #[schema(minimum = 1)]
-    number: u64,
-    command: String,
-    exit_code: i32,
-    timed_out: bool,
-    stdout: String,
-    stderr: String,
+    pub number: u64,
+    pub command: String,
+    pub exit_code: i32,
+    pub timed_out: bool,
+    pub stdout: String,
+    pub stderr: String,
     /// Number of bytes the command wrote.
-    stdout_total: u64,
-    stderr_total: u64,
+    pub stdout_total: u64,
+    pub stderr_total: u64,
 }
 
 impl From<&SetupReport> for SetupOutput {
@@ -65,16 +65,16 @@ impl From<&SetupReport> for SetupOutput {
 }
 
 /// How far a long step is.
-#[derive(Serialize, ToSchema)]
-struct Progress {
-    stage: String,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    pub stage: String,
     #[schema(maximum = 100)]
-    percent: u64,
-    detail: String,
+    pub percent: u64,
+    pub detail: String,
 }
 
 impl Provisioning {
-    pub(crate) fn of(timeline: &Timeline) -> Self {
+    pub fn of(timeline: &Timeline) -> Self {
         let steps = timeline.steps.iter().cloned().map(ProvisioningStep::from).collect();
         Self { duration_ms: timeline.duration_ms(), steps }
     }

@@ -1,9 +1,9 @@
-//! What `crate::wire::snapshot` and `stead_fs::WorkspacePath` accept.
+//! What `crate::session::snapshot` and `stead_fs::WorkspacePath` accept.
 
 use serde_json::{Value, json};
 
 use super::{MAX_WHOLE, free_text, object, or_null, whole, words};
-use crate::wire::snapshot::MAX_CLONES;
+use crate::session::snapshot::MAX_CLONES;
 
 /// No NUL, and no segment that is `.` or `..`.
 const PATH: &str = r"^(?!([\s\S]*/)?\.{1,2}(/|$))[^\u0000]+$";

@@ -1,29 +1,28 @@
 //! Snapshots and clones: what is asked for, and what is told of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stead_core::config::Bounded;
 use stead_core::parse::{Fields, Place, Read};
 use stead_core::{SnapshotId, Timestamp};
-use stead_engine::ops::{Isolation, Operated};
 use utoipa::ToSchema;
 
 use crate::schema;
 
 /// The files of a workspace at one moment.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Snapshot {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Snapshot {
     #[schema(value_type = schema::SnapshotId)]
-    id: SnapshotId,
+    pub id: SnapshotId,
     #[schema(required = true)]
-    name: Option<String>,
+    pub name: Option<String>,
     /// The event that made it.
     #[schema(minimum = 1)]
-    seq: u64,
+    pub seq: u64,
     #[schema(required = true)]
-    tree_hash: Option<String>,
+    pub tree_hash: Option<String>,
     #[schema(value_type = schema::Timestamp)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
 }
 
 impl From<(SnapshotId, stead_core::session::Snapshot)> for Snapshot {
@@ -34,24 +33,18 @@ impl From<(SnapshotId, stead_core::session::Snapshot)> for Snapshot {
 }
 
 /// The files are again as they were kept.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Restored {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Restored {
     #[schema(value_type = schema::SnapshotId)]
-    id: SnapshotId,
+    pub id: SnapshotId,
     #[schema(minimum = 1)]
-    seq: u64,
+    pub seq: u64,
     #[schema(required = true)]
-    tree_hash: Option<String>,
+    pub tree_hash: Option<String>,
 }
 
-impl Restored {
-    pub(crate) fn new(id: SnapshotId, operated: Operated) -> Self {
-        Self { id, seq: operated.seq, tree_hash: operated.tree_hash }
-    }
-}
-
-pub(crate) struct SnapshotRequest {
-    pub(crate) name: Option<String>,
+pub struct SnapshotRequest {
+    pub name: Option<String>,
 }
 
 impl Read for SnapshotRequest {
@@ -63,13 +56,21 @@ impl Read for SnapshotRequest {
     }
 }
 
-/// The most clones one request may ask for.
-pub(crate) const MAX_CLONES: u64 = 64;
+/// Whether a clone shares its source's workspace or has its own copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    None,
+    Full,
+}
 
-pub(crate) struct CloneRequest {
-    pub(crate) isolation: Isolation,
-    pub(crate) count: u32,
-    pub(crate) at: Option<u64>,
+/// The most clones one request may ask for.
+pub const MAX_CLONES: u64 = 64;
+
+pub struct CloneRequest {
+    pub isolation: Isolation,
+    pub count: u32,
+    pub at: Option<u64>,
 }
 
 impl Read for CloneRequest {

@@ -4,20 +4,6 @@ use serde_json::{Value, json};
 
 use super::named;
 
-pub(super) fn event() -> Value {
-    json!({
-        "type": "object",
-        "description": "An event with the fields of its type.",
-        "required": ["seq", "at", "type", "hash"],
-        "properties": {
-            "seq": {"type": "integer", "minimum": 1},
-            "at": named("Timestamp"),
-            "type": {"type": "string"},
-            "hash": {"type": "string", "pattern": "^blake3:[0-9a-f]{64}$"},
-        },
-    })
-}
-
 /// The fields of a server-sent event; `data` is an `Event` as JSON text.
 pub(super) fn streamed_event() -> Value {
     json!({

@@ -9,8 +9,8 @@ use stead_core::parse::{self, Read};
 use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
 use stead_core::request::SessionRequest;
 
-use crate::wire::exec::{ExecRequest, Resize, SignalRequest, StdinRequest};
-use crate::wire::snapshot::{CloneRequest, SnapshotRequest};
+use crate::exec::{ExecRequest, Resize, SignalRequest, StdinRequest};
+use crate::session::snapshot::{CloneRequest, SnapshotRequest};
 
 use fits::fits;
 

@@ -1,0 +1,237 @@
+//! RFC 9457 problems: every refusal and failure of the server as one type.
+//!
+//! A client acts on [`Problem::code`] and [`Problem::parameters`]. `title`, `detail` and `hint` are
+//! for people and may change.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stead_core::tool::ToolName;
+use stead_core::{Resource, Status, parse};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// The media type of a problem.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+macro_rules! codes {
+    ($($variant:ident = $code:literal, $status:literal, $title:literal;)+) => {
+        /// The reason of a refusal or failure.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Code { $(#[serde(rename = $code)] $variant),+ }
+
+        impl Code {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code),+ }
+            }
+
+            /// The HTTP status of an answer with this code.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$variant => $status),+ }
+            }
+
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidRequest = "invalid_request", 400, "The request is not valid";
+    Unauthorized = "unauthorized", 401, "A valid token is needed";
+    Forbidden = "forbidden", 403, "Not allowed";
+    ToolNotEnabled = "tool_not_enabled", 403, "The tool is not enabled";
+    NotFound = "not_found", 404, "Not found";
+    NoWorkspace = "no_workspace", 404, "The session has no workspace";
+    MethodNotAllowed = "method_not_allowed", 405, "The method is not allowed here";
+    BodyTimeout = "body_timeout", 408, "The body did not arrive in time";
+    SessionNotActive = "session_not_active", 409, "The session is not active";
+    Conflict = "conflict", 409, "Conflict with the current state";
+    ReadOnly = "read_only", 409, "The workspace is read-only";
+    PermissionDenied = "permission_denied", 409, "The file's mode forbids it";
+    Changed = "changed", 409, "The files changed while they were read";
+    NoPoint = "no_point", 409, "No checkpoint for this event";
+    Untracked = "untracked", 409, "Writes are not recorded in this session";
+    IdempotencyInProgress = "idempotency_in_progress", 409, "The first request is still being answered";
+    TooLarge = "too_large", 413, "The body is too large";
+    NotAcceptable = "not_acceptable", 406, "No media type that the client accepts";
+    UnsupportedMediaType = "unsupported_media_type", 415, "Unsupported media type";
+    IdempotencyMismatch = "idempotency_mismatch", 422, "The key was used for another request";
+    PolicyIncompatible = "policy_incompatible", 422, "No provider supports this workspace policy";
+    PolicyIncomplete = "policy_incomplete", 422, "The workspace policy is incomplete";
+    SemanticMismatch = "semantic_mismatch", 422, "The parts of the request do not fit together";
+    ContentInvalid = "content_invalid", 422, "The content is not valid";
+    ContentNotAllowed = "content_not_allowed", 403, "The session may not use this content";
+    NoContent = "no_content", 409, "The session has no content";
+    SyncUnderWay = "sync_under_way", 409, "A sync is under way";
+    NothingPending = "nothing_pending", 409, "No content is staged";
+    RunActive = "run_active", 409, "A run is active";
+    RunNotActive = "run_not_active", 409, "The run is not active";
+    CallsUnderWay = "calls_under_way", 409, "Tool calls are under way";
+    MissingProvider = "missing_provider", 422, "No provider is named";
+    MissingModel = "missing_model", 422, "No model is named";
+    EmptyMessages = "empty_messages", 422, "No messages";
+    UnknownPromptPack = "unknown_prompt_pack", 422, "Unknown prompt pack";
+    UnknownToolCatalog = "unknown_tool_catalog", 422, "Unknown tool catalog";
+    ToolNotVisible = "tool_not_visible", 403, "The tool is not in the active catalog";
+    ToolNotBound = "tool_not_bound", 403, "The tool is bound to nothing";
+    ToolNotAllowed = "tool_not_allowed", 403, "The tool may not run here";
+    InvalidArguments = "invalid_arguments", 422, "The arguments do not fit the tool's schema";
+    RepositoryRefused = "repository_refused", 422, "The repository may not be used";
+    NetworkNotAvailable = "network_not_available", 422, "Network access is not available";
+    ProviderNotConfigured = "provider_not_configured", 422, "The provider is not configured";
+    MountRefused = "mount_refused", 422, "The mount is not allowed";
+    BundleRefused = "bundle_refused", 422, "The bundle is not allowed";
+    BaseImageRefused = "base_image_refused", 422, "The base image may not be used";
+    ArchiveRefused = "archive_refused", 422, "The archive cannot be unpacked";
+    ImageRefused = "image_refused", 422, "The image cannot be imported";
+    ImageInUse = "image_in_use", 409, "Boxes use the image";
+    ExecEnded = "exec_ended", 409, "The command has ended";
+    NoTerminal = "no_terminal", 409, "The exec has no terminal";
+    ExecUnsupported = "exec_unsupported", 422, "The provider has no boxes";
+    Stale = "stale", 412, "The file has changed";
+    Present = "present", 412, "The file exists";
+    RangeNotSatisfiable = "range_not_satisfiable", 416, "The range lies outside the file";
+    Capacity = "capacity", 429, "The server is full";
+    HostDirectory = "host_directory", 409, "The workspace is a directory of the host";
+    DiskLimit = "disk_limit", 409, "The session's disk limit is reached";
+    JournalFull = "journal_full", 409, "The session's journal is full";
+    TooManyRequests = "too_many_requests", 429, "Too many requests";
+    InsufficientStorage = "insufficient_storage", 507, "The server's disk is full";
+    Internal = "internal", 500, "The server failed";
+    Unavailable = "unavailable", 503, "Temporarily unavailable";
+}
+
+/// RFC 9457.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// `urn:stead:problem:` and the code.
+    #[serde(rename = "type")]
+    #[schema(format = "uri")]
+    pub kind: String,
+    /// The code in words.
+    pub title: String,
+    #[schema(minimum = 400, maximum = 599)]
+    pub status: u16,
+    /// What failed and why, in one sentence for a person.
+    pub detail: String,
+    #[schema(value_type = schema::ProblemCode)]
+    pub code: Code,
+    /// What to do about it, for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub hint: Option<String>,
+    /// Every part of the request that is not valid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// What the problem is about, for a program.
+    #[serde(default, skip_serializing_if = "Parameters::is_empty")]
+    #[schema(required = false)]
+    pub parameters: Parameters,
+    /// The content hash of the file as it is, with `stale` and `present`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub current: Option<String>,
+    /// The refusal of a call of a run, in the form in which models receive results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, nullable = false, required = false)]
+    pub tool_result: Option<Box<Value>>,
+}
+
+/// One invalid part of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// Its path, such as `repo_source.url` or `mounts[0].host_path`.
+    pub field: String,
+    /// The reason, with the valid values where they are a closed set.
+    pub message: String,
+}
+
+/// What a problem is about. Which fields are present depends on the code.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = ProblemParameters)]
+pub struct Parameters {
+    /// The kind of thing that does not exist (`not_found`, `bundle_refused`) or exists already
+    /// (`conflict`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::Resource, nullable = false, required = false)]
+    pub resource: Option<Resource>,
+    /// The id, name or path of that thing as the request gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub id: Option<String>,
+    /// The status of the session, with `session_not_active`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::SessionStatus, nullable = false, required = false)]
+    pub session_status: Option<Status>,
+    /// The tool that was refused, with `tool_not_enabled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::ToolName, nullable = false, required = false)]
+    pub tool: Option<ToolName>,
+    /// The limit that was reached, with `capacity`, `journal_full` and `too_large`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub limit: Option<u64>,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:stead:problem:{}", code.as_str()),
+            title: code.title().to_owned(),
+            status: code.status(),
+            detail: detail.into(),
+            code,
+            hint: None,
+            errors: Vec::new(),
+            parameters: Parameters::default(),
+            current: None,
+            tool_result: None,
+        }
+    }
+}
+
+impl Parameters {
+    /// Names one thing.
+    pub fn of(resource: Resource, id: impl Into<String>) -> Self {
+        Self { resource: Some(resource), id: Some(id.into()), ..Self::default() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<parse::FieldError> for FieldError {
+    fn from(error: parse::FieldError) -> Self {
+        Self { field: error.field, message: error.message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_code_is_sent_as_the_document_names_it() {
+        let schemas = schema::all();
+        let (_, listed) = schemas.iter().find(|(name, _)| name == "ProblemCode").unwrap();
+        assert_eq!(listed["enum"], json!(Code::ALL));
+        for code in Code::ALL {
+            assert_eq!(json!(code), code.as_str());
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_absent_are_none() {
+        let problem = json!(Problem::new(Code::NotFound, "x"));
+        assert_eq!(problem.get("parameters"), None);
+        let some: Parameters = serde_json::from_value(json!({"resource": "event", "id": "7"})).unwrap();
+        assert_eq!(some, Parameters::of(Resource::Event, "7"));
+    }
+}
