@@ -1,4 +1,4 @@
-//! The load: the same client for the server and for its peer.
+//! The HTTP load: the same client for the server and for its peer.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ pub(crate) struct Caller {
     authorization: String,
 }
 
-/// What a load gave.
+/// Result of a load.
 pub(crate) struct Load {
     pub(crate) per_second: f64,
     pub(crate) p50_ms: f64,

@@ -1,11 +1,13 @@
-//! Every performance claim, measured beside its peer or its floor in one run.
+//! Measures every performance claim together with its peer or its floor in one run.
 //!
-//! `cargo xtask bench` builds everything in release mode and runs this; `--quick` takes a tenth of the samples, and naming rows
-//! (`cargo xtask bench search memory`) runs those only. Results go to the terminal and to `target/bench/results.json`. Nothing here asserts: a bench tells, a person judges.
+//! `cargo xtask bench` builds everything in release mode and runs this program. `--quick` takes a
+//! tenth of the samples. Row names select rows (`cargo xtask bench search memory`). The results go
+//! to the terminal and to `target/bench/results.json`. The program asserts nothing: a person judges
+//! the results.
 
 #![expect(clippy::print_stdout, reason = "telling is what a bench is for")]
 
-// By its file: as a dependency the kit would put its failpoints into the binary that is measured.
+// Included by path: as a dependency, the test kit would enable failpoints in the measured binary.
 #[path = "../../crates/stead-testkit/src/git_server.rs"]
 #[expect(
     dead_code,
@@ -71,7 +73,7 @@ fn main() -> Result<()> {
     table.save()
 }
 
-/// How many samples a row takes.
+/// Number of samples per row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Quick,

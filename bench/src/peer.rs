@@ -1,4 +1,5 @@
-//! The floor of every HTTP row: a bare axum that says hello, in a process of its own as the server is.
+//! The floor of every HTTP row: a minimal axum server in its own process, like the server under
+//! test.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

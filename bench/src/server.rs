@@ -1,4 +1,4 @@
-//! The server under test: the release binary, in a fresh home.
+//! The server under test: the release binary with a new home.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ pub(crate) struct Server {
     pub(crate) token: String,
 }
 
-/// The release binary beside this one.
+/// Returns the release binary next to this one.
 fn binary() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("stead");
     if !path.exists() {
@@ -62,7 +62,7 @@ impl Server {
 }
 
 impl Server {
-    /// Boxes outlive a server by design: here they end with it.
+    /// Closes all sessions, because boxes outlive a server by design.
     fn close_all(&self) -> Result<()> {
         let caller = Caller::new(&self.url, &self.token);
         for status in ["provisioning", "active", "closing"] {

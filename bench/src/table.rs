@@ -1,4 +1,4 @@
-//! The results, for people and for machines.
+//! The results as a table and as JSON.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ impl Table {
     }
 }
 
-/// The value below which this share of the sorted samples lies.
+/// Returns the value below which this share of the sorted samples lies.
 pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = ((sorted.len().saturating_sub(1)) as f64 * share).round() as usize;
     sorted.get(place).copied().unwrap_or(0.0)

@@ -1,10 +1,11 @@
-//! A real tree of source files: what this machine's cargo has unpacked, copied until there are enough.
+//! A real tree of source files: a copy of cargo's unpacked sources on this machine, repeated until
+//! there are enough.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Larger files are left out: a few generated bindings would outweigh everything else.
+/// Larger files are skipped, because a few generated bindings would outweigh everything else.
 const MAX_FILE: u64 = 64 * 1024;
 
 pub(crate) struct SourceTree {
@@ -14,7 +15,7 @@ pub(crate) struct SourceTree {
 }
 
 impl SourceTree {
-    /// At least so many files. The same sources are copied again where one copy is not enough.
+    /// Copies at least this many files. It copies the same sources again if one copy is not enough.
     pub(crate) fn copy(wanted: usize) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let mut tree = Self { directory, files: 0, bytes: 0 };
@@ -35,7 +36,7 @@ impl SourceTree {
         self.directory.path()
     }
 
-    /// How the rows call it.
+    /// Returns a description for the rows.
     pub(crate) fn described(&self) -> String {
         format!("{} source files, {} MB", self.files, self.bytes / 1_000_000)
     }

@@ -1,14 +1,17 @@
-//! Links `stead-init`, and the probe that goes where it goes, statically, so that the one program runs in any root: with glibc, with musl, with no library at all.
+//! Links `stead-init`, and the probe that goes where it goes, statically, so that the one program
+//! runs in any root: with glibc, with musl, with no library at all.
 //!
-//! Done by linker arguments of that program alone and not by `+crt-static`, which would have to hold for the whole build: every
-//! `cargo build` then gives the same `stead-init`, with no second target directory.
+//! Done by linker arguments of that program alone and not by `+crt-static`, which would have to
+//! hold for the whole build: every `cargo build` then gives the same `stead-init`, with no second
+//! target directory.
 
 use std::path::PathBuf;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
-    // The standard library's own arguments ask for shared libraries by name. Found first, these two stand for their static halves.
+    // The standard library's own arguments ask for shared libraries by name. Found first, these two
+    // stand for their static halves.
     let (libc, unwinder) = (library("libc.a"), library("libgcc_eh.a"));
     let scripts = [
         ("libc.so", format!("GROUP ( {libc} {unwinder} )\n")),
@@ -19,7 +22,8 @@ fn main() {
             println!("cargo::error=cannot write {name}: {error}");
         }
     }
-    // Whatever is not there is zero, and not looked up when the program starts: there is nobody to look it up.
+    // Whatever is not there is zero, and not looked up when the program starts: there is nobody to
+    // look it up.
     let arguments = ["-static-pie", "-Wl,-z,nodynamic-undefined-weak", &format!("-L{}", out.display())];
     for program in ["stead-init", "wsprobe"] {
         for argument in arguments {

@@ -1,4 +1,5 @@
-//! `sqlx::migrate!` reads directories; on stable Rust only a build script can say when to read them again.
+//! `sqlx::migrate!` reads directories; on stable Rust only a build script can say when to read them
+//! again.
 
 fn main() {
     println!("cargo:rerun-if-changed=migrations");

@@ -1,5 +1,5 @@
 #!/bin/sh
-# External update -> sync -> apply at a step boundary -> the next step differs -> replay proves it.
+# Push a new version, sync it, apply it at a step boundary, and verify the session by replay.
 set -eu
 stead=${STEAD:-stead}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +21,7 @@ run=$("$stead" runs start "$session" --input "What is on the list today?")
 "$stead" runs step "$session" "$run" --json > "$work/step1.json"
 "$stead" runs call "$session" "$run" write_file --arg file_path=2026-01-01.md --arg content="- water the plants"
 
-# Somebody pushes another version: nothing changes by that.
+# A push alone does not change the session.
 cp -R "$here/content" "$work/content"
 echo "Answer in one short sentence." > "$work/content/prompts/templates/response.style.md"
 second=$("$stead" content push "$work/content" --name notes --expected-head "$first")

@@ -1,4 +1,4 @@
-//! All or nothing, inside, and the same again.
+//! Checks of unpacked archives: all or nothing, inside the workspace, and reproducible.
 
 use std::io::Cursor;
 
@@ -13,7 +13,7 @@ fn open(fs: &mut dyn Filesystem, format: ArchiveFormat, bytes: &[u8], below: &st
     unpack(&mut Cursor::new(bytes), format, None, &LIMITS, fs, &path(below), 0)
 }
 
-/// Unpacks into an empty tree, into one where things are in the way, and onto a disk.
+/// Unpacks into an empty tree, into one with conflicting entries, and onto a disk.
 pub fn check_unpack(format: ArchiveFormat, bytes: &[u8], on_disk: bool) {
     let mut fs = MemoryFs::new();
     let empty = hash(&fs);
@@ -60,14 +60,14 @@ fn check_whole(fs: &MemoryFs, unpacked: &Unpacked) {
     assert_eq!(hash(&again), hash(fs), "exported and unpacked again, it is another tree");
 }
 
-/// The disk takes what memory takes, except names it has no room for.
+/// The disk must accept what memory accepts, except names that are too long for it.
 fn check_disk(format: ArchiveFormat, bytes: &[u8], in_memory: Option<&MemoryFs>) {
     let scratch = Scratch::new();
     let mut fs = DiskFs::open(&scratch.0).expect("the scratch directory opens");
     let empty = hash(&fs);
     match (open(&mut fs, format, bytes, "/"), in_memory) {
         (Ok(_), Some(memory)) => assert_eq!(hash(&fs), hash(memory), "memory and disk hold different trees"),
-        // Deeper than memory goes.
+        // The tree is deeper than the memory backend allows.
         (Ok(_), None) => assert!(contents(&fs).keys().any(|path| path.depth() > MemoryFs::MAX_DEPTH)),
         (Err(error), _) => assert_eq!(hash(&fs), empty, "{error}, and something was left on disk"),
     }

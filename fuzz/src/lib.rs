@@ -1,6 +1,8 @@
-//! What the targets share: reading an input as fields, and what must be true after an archive was unpacked, or was not.
+//! Shared by the targets: splitting an input into fields, and checks after an archive was unpacked
+//! or refused.
 //!
-//! An input is split at the byte `0xff`, which no UTF-8 text holds, so that seeds are files one can read and write by hand.
+//! An input is split at the byte `0xff`, which never occurs in UTF-8, so that seeds can be read and
+//! written by hand.
 
 mod archive;
 mod tree;
@@ -8,7 +10,7 @@ mod tree;
 pub use archive::check_unpack;
 pub use tree::{contents, hash, path, taken};
 
-/// The first fields of an input; what is missing is empty, and the last field is all the rest.
+/// Splits an input into `N` fields. Missing fields are empty, and the last one is the rest.
 pub fn fields<const N: usize>(input: &[u8]) -> [&[u8]; N] {
     let mut parts = input.splitn(N, |byte| *byte == 0xff);
     std::array::from_fn(|_| parts.next().unwrap_or_default())

@@ -1,16 +1,16 @@
-//! Looking at a filesystem from outside.
+//! Helpers to inspect a filesystem.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use stead_fs::{Digest, Filesystem, Kind, MemoryFs, Walk, WorkspacePath, WriteMode};
 
-/// A path that is written here and therefore good.
+/// Parses a path literal, which must be valid.
 pub fn path(text: &str) -> WorkspacePath {
     text.parse().expect("a path in a fuzz target is a path")
 }
 
-/// A workspace that is not empty: things can be in the way.
+/// A workspace that already has entries, which may conflict.
 pub fn taken() -> MemoryFs {
     let mut fs = MemoryFs::new();
     fs.write(&path("taken/file"), "old", WriteMode::Create, 0).expect("an empty tree takes a file");
@@ -22,7 +22,8 @@ pub fn hash(fs: &dyn Filesystem) -> Digest {
     fs.tree_hash().expect("a tree has a hash")
 }
 
-/// Every entry, as a walk has it: sorted, and each once. A directory sorts as if its name ended in `/`.
+/// Every entry in walk order: sorted and without duplicates. A directory sorts as if its name ended
+/// in `/`.
 pub fn contents(fs: &dyn Filesystem) -> BTreeMap<WorkspacePath, Kind> {
     let mut found = BTreeMap::new();
     let mut last = Vec::new();

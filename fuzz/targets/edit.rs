@@ -1,4 +1,5 @@
-//! `edit` against the standard library's `replace`. Input: old string, new string, content; the first byte says whether all.
+//! Compares `edit` with the standard library's `replace`. Input: old string, new string, content;
+//! the first byte selects "replace all".
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -45,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// The same, as short as it can be said.
+/// A minimal reference implementation.
 fn expected(content: &[u8], old: &str, new: &str, all: bool, limits: &Limits) -> Result<(String, usize), &'static str> {
     let long = |text: &str| text.chars().count() > limits.write_chars;
     match () {

@@ -1,7 +1,9 @@
-//! `glob` and `grep` over a tree made of the input. Fields: flags, pattern, regular expression, then one file per line.
+//! `glob` and `grep` over a tree built from the input. Fields: flags, pattern, regular expression,
+//! then one file per line.
 //!
-//! For any pattern: answers are sorted, real, inside, and a capped answer is the start of the whole one. For patterns of plain
-//! segments, `*`, `?` and `**`: exactly what a matcher of twenty lines finds.
+//! For any pattern, answers are sorted, exist and are inside, and a limited answer is a prefix of
+//! the whole one. For patterns of plain segments, `*`, `?` and `**`, the answer equals that of a
+//! simple reference matcher.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
     let found = contents(&fs);
     let hidden = if flags & 1 == 1 { Hidden::Included } else { Hidden::Skipped };
     let below = if flags & 2 == 2 { path("a") } else { path("/") };
-    // Compiling a pattern under coverage is slow: one kind of search at a time.
+    // Compiling a pattern under coverage is slow, so each input runs only one kind of search.
     if flags & 4 == 0 {
         check_glob(&fs, &found, pattern, &below, hidden);
     } else {
@@ -34,7 +36,8 @@ fn tree(files: &[u8]) -> MemoryFs {
     fs.mkdir(&path("a"), 0).expect("an empty tree takes a directory");
     for line in files.split(|byte| *byte == b'\n').take(32) {
         if let Ok(file) = WorkspacePath::from_segments(line.split(|byte| *byte == b'/')) {
-            // A file may be in the way of another, or too deep; what is there is looked at below.
+            // A file may conflict with another or be too deep; the checks below use the files that
+            // exist.
             let content: Vec<u8> = line.iter().map(|byte| if *byte == b'/' { b'\n' } else { *byte }).collect();
             let _ = fs.write_bytes(&file, content.into(), WriteMode::Overwrite, 0);
         }
@@ -71,7 +74,7 @@ fn check_glob(
     assert_eq!(capped.truncated, whole.paths.len() > 2);
     let git = tree.keys().any(|path| path.segments().any(|name| name.starts_with(b".git")));
     if !git {
-        // This way takes no shortcut to the directory that a pattern spells out.
+        // This variant does not jump to the directory that a pattern spells out.
         assert_eq!(ask(usize::MAX, Ignoring::GitIgnore).expect("the same"), whole, "{pattern:?}");
     }
     if let Some(simple) = simple(pattern) {
@@ -88,7 +91,8 @@ fn check_glob(
     }
 }
 
-/// The segments of a pattern this target can match by itself: without classes, choices and escapes, `**` alone in its segment.
+/// Returns the segments if the reference matcher supports the pattern: no classes, alternatives or
+/// escapes, and `**` only as a whole segment.
 fn simple(pattern: &str) -> Option<Vec<&[u8]>> {
     let pattern = pattern.trim_start_matches('/');
     if !pattern.is_ascii() || pattern.is_empty() || pattern.contains(['[', ']', '{', '}', '\\', '!', ',']) {
@@ -108,7 +112,7 @@ fn matches(pattern: &[&[u8]], path: &WorkspacePath) -> bool {
 fn segments_match(pattern: &[&[u8]], names: &[&[u8]]) -> bool {
     match (pattern, names) {
         ([], []) => true,
-        // At the end it stands for everything inside, and there must be something.
+        // At the end, `**` matches everything inside, but at least one name.
         ([b"**"], _) => !names.is_empty(),
         ([b"**", rest @ ..], _) => (0..=names.len()).any(|skipped| segments_match(rest, &names[skipped..])),
         ([first, rest @ ..], [name, names @ ..]) => name_matches(first, name) && segments_match(rest, names),
@@ -126,7 +130,7 @@ fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// What is left of a name after its first character.
+/// Returns the rest of a name after its first character.
 fn one_character(name: &[u8]) -> Option<&[u8]> {
     (1..=name.len().min(4)).find(|length| std::str::from_utf8(&name[..*length]).is_ok()).map(|length| &name[length..])
 }
@@ -152,13 +156,14 @@ fn check_grep(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, glob: &str, r
     assert_eq!(capped.matches, whole.matches[..whole.matches.len().min(2)]);
     assert_eq!(capped.truncated, whole.matches.len() > 2);
     if let Ok(filtered) = ask(1_000, Some(glob)) {
-        // A pattern that names hidden files finds them too; nothing else is new.
+        // A pattern that names hidden files finds them too; there is no other new match.
         let new = filtered.matches.iter().find(|found| !whole.matches.contains(found));
         assert!(new.is_none_or(|found| found.path.segments().any(|name| name.starts_with(b"."))), "{new:?}");
     }
 }
 
-/// What the same expression finds line by line. Carriage returns and the ends of the text are the searcher's own business.
+/// Compares the matches with those of the same expression line by line. Carriage returns and text
+/// anchors are excluded.
 fn check_lines(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, regex: &str, hidden: Hidden, found: &GrepFound) {
     let reference = RegexBuilder::new(regex).multi_line(true).crlf(true).build();
     let Ok(reference) = reference else { return };
@@ -168,7 +173,7 @@ fn check_lines(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, regex: &str,
     for (path, _) in tree.iter().filter(|(_, kind)| **kind == Kind::File) {
         let content = fs.read_bytes(path).expect("a walked file can be read");
         let skipped = hidden == Hidden::Skipped && path.segments().any(|name| name.starts_with(b"."));
-        // A byte order mark says how the rest is to be read, and the searcher does.
+        // A byte order mark selects the encoding, which the searcher respects.
         let marked = [&b"\xfe\xff"[..], b"\xff\xfe", b"\xef\xbb\xbf"].iter().any(|mark| content.starts_with(mark));
         if content.contains(&b'\r') || marked || skipped {
             continue;

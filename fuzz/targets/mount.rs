@@ -1,6 +1,8 @@
-//! Mount configurations, read as the API reads them and hydrated from a small host tree. `ROOT` in the text is the allowed root.
+//! Mount configurations, parsed like the API does and hydrated from a small host tree. `ROOT` in
+//! the text is the allowed root.
 //!
-//! Beside the root lies a file that no mount may bring in, and inside it are links to that file.
+//! Beside the root lies a file that no mount may import, and inside the root are links to that
+//! file.
 #![no_main]
 
 use std::os::unix::fs::symlink;
@@ -47,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
     let root = &*HOST;
     let text = text.replace("ROOT", &root.display().to_string());
     let Ok(value) = serde_json::from_str::<Value>(&text) else { return };
-    // The API's reader: whatever it is given, it answers.
+    // The API's parser must return for any input.
     let declared = json!({"id": "fuzz", "workspace": {"enabled": true, "mounts": value}});
     let _ = parse::read::<AgentTypeDeclaration>(declared);
     let Ok(mounts) = serde_json::from_value::<Vec<HostMount>>(value) else { return };
@@ -73,7 +75,7 @@ fn check(mounts: &[HostMount], root: &Path) {
     for (mount, preview) in mounts.iter().zip(&hydrated.previews) {
         assert!(mount.max_bytes.is_none_or(|limit| preview.bytes_copied <= limit), "{preview:?} is over its budget");
     }
-    // A link of the workspace may stand in a mount path.
+    // A mount path may contain a link of the workspace.
     let place = |mount_path| fs.resolve(mount_path).expect("what was mounted there is there");
     let places: Vec<_> = hydrated.previews.iter().map(|preview| place(&preview.mount_path)).collect();
     for (file, kind) in contents(&fs) {

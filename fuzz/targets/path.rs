@@ -1,4 +1,5 @@
-//! Paths as an agent writes them and as a disk has them: inside, and the same again after a round trip through text.
+//! Paths in the form an agent writes them and in the form of a disk: they stay inside and survive a
+//! round trip through text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

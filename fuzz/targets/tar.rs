@@ -1,4 +1,4 @@
-//! Tars, plain and compressed. The first byte says how the rest is read; see `FLAGS`.
+//! Plain and compressed tars. The first byte says how the rest is read; see `FLAGS`.
 #![no_main]
 
 use std::io::Write;
@@ -7,10 +7,11 @@ use libfuzzer_sys::fuzz_target;
 use stead_fs::archive::ArchiveFormat;
 use stead_fuzz::check_unpack;
 
-/// Of the first byte: also onto a disk, and give every header a good checksum, which no mutation would find.
+/// Bits of the first byte: unpack onto a disk too, and give every header a valid checksum, which
+/// mutations would hardly find.
 const DISK: u8 = 1;
 const CHECKSUMS: u8 = 2;
-/// The rest of it, divided by four: how the bytes are packed.
+/// The remaining bits of the first byte select the packing.
 const FLAGS: u8 = 4;
 
 fuzz_target!(|input: &[u8]| {

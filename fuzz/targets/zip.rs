@@ -1,7 +1,8 @@
-//! Zips: as they come, or built from fields and then damaged, because no mutation finds a good checksum.
+//! Zips: the raw input, or an archive built from fields and then damaged, because mutations hardly
+//! find a valid checksum.
 //!
-//! Built: flags, damage, then a name and a content for each entry. A name that starts with `@` is a link. Damage is triples of
-//! bytes: where, where, what.
+//! Fields: flags, damage, then a name and a content for each entry. A name that starts with `@` is
+//! a link. Damage consists of byte triples: two bytes of offset, one byte of value.
 #![no_main]
 
 use std::io::{Cursor, Write};
@@ -30,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Nothing when the writer itself refuses the entries.
+/// Returns `None` if the writer itself refuses the entries.
 fn build(entries: &[u8]) -> Option<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let mut parts = entries.split(|byte| *byte == 0xff);

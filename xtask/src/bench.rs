@@ -1,4 +1,5 @@
-//! `cargo xtask bench [ARGS…]`: the benchmarks, optimised; arguments go to the bench program.
+//! `cargo xtask bench [ARGS…]`: runs the benchmarks in release mode. The arguments go to the bench
+//! program.
 
 use anyhow::Result;
 
@@ -7,7 +8,7 @@ use crate::{eval_worker, python, setup};
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     setup::ensure_peers()?;
-    // asteval, beside which evaluation is measured, is in it.
+    // The environment contains asteval, the peer of the eval benchmark.
     python::ensure()?;
     eval_worker::ensure()?;
     run_command(cargo().args(["build", "--release", "--locked", "--package", "stead", "--package", "stead-box"]))?;

@@ -1,4 +1,4 @@
-//! The `compat` step: what others wrote to test sandboxes and servers like this one, against a real server.
+//! The `compat` step: runs third-party tests of sandboxes and servers against a real server.
 //!
 //! The clients are the official ones, pinned in `tests/compat`.
 
@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<()> {
     COMPAT.ensure()?;
     let node = node_modules()?;
     let folder = tempfile::tempdir()?;
-    // The proxy of the conformance runner listens on another port of this machine.
+    // The proxy of the conformance runner listens on another local port.
     let server = Server::ready_in(folder.path(), "allowed_hosts = [\"localhost\", \"127.0.0.1\"]\n")?;
     let tested = all(&server, &node);
     tested.inspect_err(|_| println!("{}", server.log_tail()))?;
@@ -52,7 +52,7 @@ fn all(server: &Server, node: &Path) -> Result<()> {
     close(server, &session)
 }
 
-/// A session in a box with some tools and not all.
+/// Creates a session with a box and a subset of the tools.
 fn session(server: &Server) -> Result<(String, String)> {
     let client = server.client()?;
     let tools = ["bash", "read", "write", "ls", "grep"];
@@ -61,7 +61,7 @@ fn session(server: &Server) -> Result<(String, String)> {
     begin(server, "agent")
 }
 
-/// The id and the token of a new session that is ready.
+/// Creates a session, waits until it is ready, and returns its id and token.
 fn begin(server: &Server, agent_type: &str) -> Result<(String, String)> {
     let session = made(server.client()?.post("/api/v1/sessions?wait=60", &json!({"agent_type": agent_type}))?)?;
     ensure!(session["status"] == "active" && session["degraded"] == false, "the session is not well: {session}");
@@ -75,14 +75,14 @@ fn made(response: Response) -> Result<Value> {
     response.json()
 }
 
-/// A box outlives its server; a session that is closed leaves nothing.
+/// Closes a session. A box outlives its server, but a closed session leaves nothing.
 fn close(server: &Server, session: &str) -> Result<()> {
     let closed = server.client()?.request("DELETE", &format!("/api/v1/sessions/{session}"), &[], None)?;
     ensure!(closed.status == 204, "{closed}");
     Ok(())
 }
 
-/// Installs the pinned packages, unless these very ones are there.
+/// Installs the pinned packages unless they are installed already.
 fn node_modules() -> Result<PathBuf> {
     let folder = cache().join("node-compat");
     let (stamp, modules) = (folder.join("stamp"), folder.join("node_modules"));
@@ -99,14 +99,14 @@ fn node_modules() -> Result<PathBuf> {
     Ok(modules)
 }
 
-/// A script where Node finds the packages it imports.
+/// Copies a script to where Node finds its packages.
 fn beside(modules: &Path, name: &str) -> Result<PathBuf> {
     let place = modules.with_file_name(name);
     std::fs::copy(root().join("tests/compat").join(name), &place)?;
     Ok(place)
 }
 
-/// LangChain's and Inspect's own tests of a sandbox, each against sessions of its own.
+/// Runs the sandbox tests of LangChain and Inspect, each with sessions of its own.
 fn sandboxes(server: &Server) -> Result<()> {
     let token = server.token()?;
     let mut pytest: Command = command(COMPAT.program("python"));

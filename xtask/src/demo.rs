@@ -1,4 +1,5 @@
-//! `cargo xtask demo [ARGS…]`: build `stead`, then become `stead up --demo`, so that Ctrl-C reaches it alone.
+//! `cargo xtask demo [ARGS…]`: builds `stead` and then replaces itself with `stead up --demo`, so
+//! that Ctrl-C only reaches that process.
 
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;

@@ -1,6 +1,6 @@
-//! `cargo xtask deny`: the rules of `deny.toml`, checked by cargo-deny itself.
+//! `cargo xtask deny`: checks the rules of `deny.toml` with cargo-deny.
 //!
-//! Advisories are left out here: their database is cloned from the network on every run.
+//! It does not check advisories, because their database is cloned from the network on every run.
 
 use anyhow::{Result, bail};
 
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 pub(crate) fn check() -> Result<()> {
     let tool = installed("cargo-deny", VERSION)?;
-    // The Python worker is a workspace of its own.
+    // The Python worker is a separate workspace.
     for manifest in ["Cargo.toml", "crates/stead-eval-worker/Cargo.toml"] {
         let files = ["--manifest-path", manifest, "--config", "deny.toml"];
         run_command(command(&tool).args(files).args(["--locked", "check", "bans", "licenses", "sources"]))?;

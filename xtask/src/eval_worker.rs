@@ -1,7 +1,8 @@
-//! `cargo xtask eval-worker`: build the Python worker and put it beside `stead`.
+//! `cargo xtask eval-worker`: builds the Python worker and copies it next to `stead`.
 //!
-//! It is a workspace of its own, always optimised and built once: one program serves debug and release builds alike. The interpreter
-//! declares a newer Rust than it needs, so the declared version is ignored; when the toolchain has moved on, the flag goes.
+//! It is a separate workspace, always built in release mode, and debug and release builds use the
+//! same program. The interpreter declares a newer Rust version than it needs, so the build ignores
+//! the declared version. Remove the flag after the toolchain has been updated.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ fn target_dir() -> PathBuf {
     target().join("eval-worker")
 }
 
-/// A cargo command about the worker's own workspace.
+/// Returns a cargo command for the worker's workspace.
 fn worker_cargo(words: &[&str]) -> std::process::Command {
     let mut command = cargo();
     command.args(words).args(["--manifest-path", MANIFEST, "--locked", "--ignore-rust-version", "--target-dir"]);
@@ -31,7 +32,8 @@ fn worker_cargo(words: &[&str]) -> std::process::Command {
     command
 }
 
-/// Builds it and puts it where debug and release builds of `stead`, and their tests, look for it.
+/// Builds the worker and copies it to where debug and release builds of `stead`, and their tests,
+/// look for it.
 pub(crate) fn ensure() -> Result<()> {
     run_command(&mut worker_cargo(&["build", "--release"]))?;
     let built = target_dir().join("release").join(NAME);
@@ -43,7 +45,7 @@ pub(crate) fn ensure() -> Result<()> {
     Ok(())
 }
 
-/// Under another name first: a running worker is never written over.
+/// Copies under a temporary name first, so that a running worker is never overwritten.
 fn place(built: &Path, wanted: &Path) -> Result<()> {
     let new = wanted.with_extension("new");
     std::fs::copy(built, &new)
@@ -51,7 +53,7 @@ fn place(built: &Path, wanted: &Path) -> Result<()> {
         .with_context(|| format!("cannot put the worker at {}", wanted.display()))
 }
 
-/// The worker's own lints and tests, with the profile it is built with: nothing is compiled twice.
+/// Runs the worker's lints with the profile of its build, so that nothing is compiled twice.
 pub(crate) fn clippy() -> Result<()> {
     let mut command = worker_cargo(&["clippy", "--release", "--all-targets"]);
     run_command(command.args(["--", "-D", "warnings"]))

@@ -1,4 +1,4 @@
-//! What failed in a long run of tests, said once more at its end, where people and machines look first.
+//! Repeats the failures of a long test run at its end.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::Stdio;
@@ -9,12 +9,13 @@ use anyhow::{Context as _, Result};
 
 use crate::process;
 
-/// How much is said again: the end of it, which is the latest.
+/// Maximum number of lines to repeat. The last ones are kept.
 const MOST_LINES: usize = 600;
-/// After the run has ended, for what is still in the pipe; somebody who was left behind may hold its other end.
+/// Time to wait for remaining output after the run has ended. An orphaned process may still hold
+/// the pipe.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// Runs tests with their output streamed through, and repeats what the failing ones said.
+/// Runs tests, passes their output through, and repeats the output of failed tests.
 pub(crate) fn run(command: &mut std::process::Command) -> Result<()> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start the tests")?;
     let (send, lines) = mpsc::channel();
@@ -42,7 +43,7 @@ pub(crate) fn run(command: &mut std::process::Command) -> Result<()> {
     process::check(command, status)
 }
 
-/// Prints every line as it comes, and hands it on.
+/// Prints every line and sends it to the channel.
 fn read(output: impl Read, send: &mpsc::Sender<String>) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
@@ -53,7 +54,7 @@ fn read(output: impl Read, send: &mpsc::Sender<String>) {
     }
 }
 
-/// The parts of a test run's output that are about failures.
+/// The parts of the output that belong to failures.
 #[derive(Default)]
 struct Failures {
     lines: Vec<String>,

@@ -1,8 +1,9 @@
-//! `cargo xtask fuzz [--seconds N] [TARGET]…`: the fuzz targets, a minute each unless told.
+//! `cargo xtask fuzz [--seconds N] [TARGET]…`: runs the fuzz targets, each for a minute by default.
 //!
-//! libFuzzer through cargo-fuzz, without a sanitizer: the code under test has no `unsafe`, and so it runs on the stable toolchain.
-//! Each run starts from `fuzz/seeds` and from what earlier runs on this machine found; what breaks a target is kept in
-//! `fuzz/artifacts`. A run is bounded in time, memory and the time of one input.
+//! It uses libFuzzer through cargo-fuzz, without a sanitizer: the code under test has no `unsafe`,
+//! so it runs on the stable toolchain. Each run starts from `fuzz/seeds` and from the findings of
+//! earlier runs on this machine. Inputs that break a target are kept in `fuzz/artifacts`. A run is
+//! limited in time, memory and the time of one input.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::process::{cache, command, output, root, run as run_command, run_withi
 
 const VERSION: &str = "0.13.2";
 const SECONDS: u64 = 60;
-/// For starting, reading the corpus and the last input.
+/// Extra time for the start, the corpus and the last input.
 const GRACE: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     fuzz(if wanted.is_empty() { &targets } else { &wanted }, seconds)
 }
 
-/// Every target; `STEAD_FUZZ_SECONDS` is how long each runs.
+/// Runs every target, each for `STEAD_FUZZ_SECONDS`.
 pub(crate) fn check() -> Result<()> {
     let seconds = match std::env::var("STEAD_FUZZ_SECONDS") {
         Ok(text) => text.parse().context("STEAD_FUZZ_SECONDS is no number")?,
@@ -48,7 +49,7 @@ fn parse(args: &[String]) -> Result<(u64, Vec<String>)> {
     Ok((seconds, wanted))
 }
 
-/// One per file, sorted.
+/// Returns the names of the targets, one per file, sorted.
 fn targets() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(root().join("fuzz/targets"))? {
@@ -61,7 +62,7 @@ fn targets() -> Result<Vec<String>> {
 
 fn fuzz(targets: &[String], seconds: u64) -> Result<()> {
     let programs = build()?;
-    // What targets put on disk goes with this, also when one of them dies.
+    // Temporary directory of the targets. It is removed even if a target dies.
     let scratch = tempfile::tempdir()?;
     for name in targets {
         println!("\nfuzzing {name} for {seconds} s");
@@ -89,7 +90,7 @@ fn fuzz(targets: &[String], seconds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Builds the targets and says where they are.
+/// Builds the targets and returns their directory.
 fn build() -> Result<PathBuf> {
     let tool = installed("cargo-fuzz", VERSION)?;
     let target = target().join("fuzz");

@@ -1,17 +1,18 @@
-//! The processes that were started with one `STEAD_HOME`.
+//! Finds the processes that were started with one `STEAD_HOME`.
 
 use std::path::Path;
 
 use anyhow::Result;
 
-/// The ids of processes with `STEAD_HOME` set to this home: the server and all its descendants, adopted ones too.
+/// Returns the ids of processes with this `STEAD_HOME`: the server and all its descendants,
+/// including orphans.
 pub(crate) fn processes_of(home: &Path) -> Result<Vec<String>> {
     let wanted = format!("STEAD_HOME={}", home.display());
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Unreadable means ended meanwhile, or another user's.
+        // An unreadable file belongs to a process that has ended, or to another user.
         let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
         if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) {
             found.push(name);

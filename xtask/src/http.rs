@@ -1,5 +1,6 @@
-//! Just enough HTTP/1.1 to drive a server that may die at any moment: one connection per request, and an answer
-//! counts only when it arrived whole. What matters to the caller is which of three things is known.
+//! A minimal HTTP/1.1 client for a server that may die at any time. It uses one connection per
+//! request, and a response only counts if it is complete. The caller learns which of three failures
+//! happened ([`Lost`]).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,14 +29,14 @@ impl std::fmt::Display for Response {
     }
 }
 
-/// Why there is no answer.
+/// Reason for a missing response.
 #[derive(Debug)]
 pub(crate) enum Lost {
-    /// No connection: the request was never seen.
+    /// No connection, so the server never saw the request.
     NotSent(io::Error),
-    /// The connection broke: the request may have been done or not.
+    /// The connection broke, so the request may or may not have taken effect.
     Unanswered(io::Error),
-    /// The connection stands and is silent: the server hangs.
+    /// The connection is open but silent, so the server hangs.
     Silent,
 }
 
@@ -123,7 +124,7 @@ fn read_response(stream: &mut impl Read) -> Result<Response, Lost> {
     }
 }
 
-/// The response, once all of it is there.
+/// Parses the response; `None` while it is incomplete.
 fn parse(bytes: &[u8]) -> io::Result<Option<Response>> {
     let malformed = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("malformed response: {what}"));
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };

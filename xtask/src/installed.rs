@@ -1,4 +1,5 @@
-//! Tools from the crate registry, each built once, unoptimised, at one version, under `target/xtask/tools`.
+//! Tools from the crate registry. Each is built once, in debug mode, at a fixed version, under
+//! `target/xtask/tools`.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,7 @@ use anyhow::Result;
 
 use crate::process::{cache, cargo, command, output, run as run_command};
 
-/// The program of a crate that is called as its program is.
+/// Returns the program of a crate with the same name. Installs it if necessary.
 pub(crate) fn installed(name: &str, version: &str) -> Result<PathBuf> {
     let tools = cache().join("tools");
     let tool = tools.join("bin").join(name);

@@ -1,7 +1,8 @@
-//! `cargo xtask CHORE`: everything a contributor or a CI machine runs, one file per chore.
+//! `cargo xtask CHORE`: all commands for contributors and CI machines, one file per chore.
 //!
-//! Chores call programs and print what they do; they hold no product code and depend on no product crate, so
-//! that they build in seconds on a cold machine. `test.rs` is the list of what has to pass.
+//! Chores run programs and print what they do. They contain no product code and depend on no
+//! product crate, so they build in seconds on a cold machine. `test.rs` lists the checks that must
+//! pass.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;

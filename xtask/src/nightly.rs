@@ -1,4 +1,4 @@
-//! `cargo xtask nightly`: the tests that get better with time, given more of it.
+//! `cargo xtask nightly`: the longer versions of tests that find more with more time.
 
 use anyhow::Result;
 
@@ -42,7 +42,7 @@ fn cycles() -> Result<()> {
     )
 }
 
-/// One test of the binary, at another size.
+/// Runs one test of the binary with another size.
 fn large(test: &str, sizes: &[(&str, &str)]) -> Result<()> {
     let args = ["test", "--locked", "-p", "stead", "--test", "it", "--", "--nocapture", "--test-threads=1", test];
     run_command(cargo().args(args).envs(sizes.iter().copied()))
@@ -69,7 +69,8 @@ fn flood() -> Result<()> {
     large("rows::exec_streams::x3_a_gigabyte", &[("STEAD_FLOOD_GIB", "10")])
 }
 
-/// `PROPTEST_CASES` is proptest's own variable; `STEAD_FS_OPS` is how many operations the file layer's model test does.
+/// `PROPTEST_CASES` is proptest's own variable. `STEAD_FS_OPS` is the number of operations in the
+/// model test of the file layer.
 fn properties() -> Result<()> {
     run_command(
         cargo()
@@ -84,14 +85,14 @@ fn trees() -> Result<()> {
     run_command(cargo().args(test).env("STEAD_TREES", "2000"))
 }
 
-/// The test that `cargo xtask test` runs with a handful of sessions.
+/// The test that `cargo xtask test` runs with a few sessions.
 fn churn() -> Result<()> {
     run_command(
         cargo().args(["test", "--package", "stead", "--test", "it", "--locked", "s9_churn"]).env("STEAD_CHURN", "100"),
     )
 }
 
-/// The same test as in the test command, at its full size.
+/// The test that `cargo xtask test` runs with a smaller size.
 fn crowd() -> Result<()> {
     run_command(
         cargo()

@@ -1,5 +1,6 @@
-//! `cargo xtask openapi`: the API document is generated from the code and committed, so that a change of the outside
-//! is a change a reviewer sees; and with it the page people read. The `openapi` step of the tests only compares.
+//! `cargo xtask openapi`: generates the API document and the reference page from the code. Both are
+//! committed, so that reviewers see changes of the API. The `openapi` step of the tests only
+//! compares.
 
 mod reference;
 
@@ -15,7 +16,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if !args.is_empty() {
         bail!("usage: cargo xtask openapi");
     }
-    // As the tests build it: with the features of the whole workspace, so that nothing is compiled twice.
+    // Uses the features of the whole workspace, as the tests do, so that nothing is compiled twice.
     run_command(cargo().args(["build", "--workspace", "--bins"]))?;
     for (name, text) in generated()? {
         let file = root().join(name);
@@ -39,7 +40,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Each file and what belongs into it.
+/// Returns each file with its generated content.
 fn generated() -> Result<[(&'static str, String); 2]> {
     let text = output(command(server::binary()?).arg("openapi"))?;
     let document = serde_json::from_str(&text).context("`stead openapi` did not print JSON")?;

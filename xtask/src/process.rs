@@ -1,4 +1,5 @@
-//! Running other programs: from the workspace root, without stdin, with errors that name the command line.
+//! Runs other programs: from the workspace root, without stdin, and with errors that contain the
+//! command line.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// The workspace root: the directory above this crate.
+/// Returns the workspace root: the parent directory of this crate.
 pub(crate) fn root() -> &'static Path {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest)
@@ -16,12 +17,12 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Where chores keep what they install and cache; removed by `cargo clean` like everything built.
+/// Returns the directory for installed tools and caches. `cargo clean` removes it.
 pub(crate) fn cache() -> PathBuf {
     target().join("xtask")
 }
 
-/// A command in the workspace root with an empty stdin: nothing a chore starts may wait for a person.
+/// Returns a command in the workspace root with an empty stdin, so that no program waits for input.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).stdin(Stdio::null());
@@ -37,20 +38,21 @@ pub(crate) fn cargo() -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// `cargo run` describes *this* crate in the environment. Build scripts that watch those variables (ring's does)
-/// would be rebuilt whenever a plain `cargo` and a chore alternate, so children do not see them.
+/// Returns true for variables in which `cargo run` describes *this* crate. Children do not see
+/// them. Otherwise build scripts that watch them (such as ring's) would run again whenever a plain
+/// `cargo` and a chore alternate.
 fn set_by_cargo_run(name: &str) -> bool {
     ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"].iter().any(|prefix| name.starts_with(prefix))
         || matches!(name, "CARGO_PRIMARY_PACKAGE" | "OUT_DIR" | "LD_LIBRARY_PATH")
 }
 
-/// Runs to the end, output streamed through.
+/// Runs a program to its end and passes its output through.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
     check(command, status)
 }
 
-/// As [`run`], but the program is killed and the call fails once `limit` has passed.
+/// Like [`run`], but kills the program and fails after `limit`.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
     let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
     match wait_within(&mut child, limit)? {
@@ -63,7 +65,7 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
     }
 }
 
-/// Runs to the end and returns what it printed; stderr is streamed through.
+/// Runs a program to its end and returns its standard output. Passes stderr through.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {}", line(command)))?;
@@ -71,7 +73,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{} printed something that is not UTF-8", line(command)))
 }
 
-/// Whether a probe command exists and succeeds; its output is nobody's business.
+/// Returns true if a command exists and succeeds. Discards its output.
 pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
     command(program)
         .args(args)
@@ -98,7 +100,7 @@ pub(crate) fn check(command: &Command, status: ExitStatus) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("{} failed: {status}", line(command)) }
 }
 
-/// The command as one would type it from the workspace root.
+/// Returns the command line as typed from the workspace root.
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.strip_prefix(root()).unwrap_or(program).display().to_string();

@@ -1,4 +1,4 @@
-//! Virtual environments, each with the packages of one requirements file, every one pinned.
+//! Virtual environments. Each has the pinned packages of one requirements file.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,15 @@ use anyhow::{Context, Result};
 
 use crate::process::{cache, command, output, root, run};
 
-/// A virtual environment and the file that says what is in it.
+/// A virtual environment and its requirements file.
 pub(crate) struct Environment {
     folder: &'static str,
     requirements: &'static str,
 }
 
-/// For the `schemathesis` step.
+/// The environment of the `schemathesis` step.
 pub(crate) const API: Environment = Environment { folder: "venv", requirements: "tests/api/requirements.txt" };
-/// For the `compat` step.
+/// The environment of the `compat` step.
 pub(crate) const COMPAT: Environment =
     Environment { folder: "venv-compat", requirements: "tests/compat/requirements.txt" };
 
@@ -23,12 +23,12 @@ impl Environment {
         cache().join(self.folder)
     }
 
-    /// A program installed in the environment.
+    /// Returns the path of a program in the environment.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.path().join("bin").join(name)
     }
 
-    /// Makes the environment unless the stamp says this very one is there.
+    /// Makes the environment unless the stamp shows that it is up to date.
     pub(crate) fn ensure(&self) -> Result<()> {
         let file = root().join(self.requirements);
         let requirements = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;

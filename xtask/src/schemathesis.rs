@@ -1,5 +1,6 @@
-//! The `schemathesis` step: requests generated from the served API document, valid and invalid, alone and in sequences,
-//! against a real server. Which checks and phases run is in `tests/api/schemathesis.toml`.
+//! The `schemathesis` step: sends requests that are generated from the served API document to a
+//! real server, valid and invalid, alone and in sequences. `tests/api/schemathesis.toml` selects
+//! the checks and phases.
 
 use std::time::Duration;
 
@@ -26,13 +27,14 @@ fn fuzz(examples: u32, limit: Duration) -> Result<()> {
 
     let result = run_within(
         command(st)
-            // Where it would leave caches, if it left any.
+            // Any caches go to the temporary directory.
             .current_dir(folder.path())
             .arg("--config-file")
             .arg(root().join("tests/api/schemathesis.toml"))
             .args(["run", "--max-examples", &examples.to_string()])
             .arg(format!("http://{}/openapi.json", server.address()))
-            // Read by the configuration: a secret does not belong in an argument.
+            // The configuration reads the variable, because a secret does not belong in an
+            // argument.
             .env("STEAD_TOKEN", token),
         limit,
     );

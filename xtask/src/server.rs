@@ -1,4 +1,5 @@
-//! A real `stead serve` as a child process: started on a free loopback port, stopped or killed by its own id.
+//! A real `stead serve` as a child process, on a free loopback port. It is stopped or killed by its
+//! process id.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,7 +17,7 @@ use crate::process::{command, target, wait_within};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-/// The binary the `build` step (or `cargo build`) made.
+/// Returns the binary that the `build` step (or `cargo build`) made.
 pub(crate) fn binary() -> Result<PathBuf> {
     let path = target().join("debug/stead");
     if !path.exists() {
@@ -25,7 +26,7 @@ pub(crate) fn binary() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// `stead` with this home and no other setting from the caller's environment.
+/// Returns a `stead` command with this home and no other setting from the caller's environment.
 pub(crate) fn stead(home: &Path) -> Result<Command> {
     let mut stead = command(binary()?);
     for (name, _) in std::env::vars_os() {
@@ -46,13 +47,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the process and returns at once; its output goes to `log`, one file per start.
+    /// Starts the process and returns at once. Its output goes to `log`, one file per start.
     pub(crate) fn start(home: &Path, log: &Path) -> Result<Self> {
         let address = free_address()?;
         let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
         let child = stead(home)?
             .args(["serve", "--listen", &address.to_string()])
-            // Above what the chores ever keep open at once: they test crashes and inputs, not the capacity limit.
+            // Higher than any chore needs, because they test crashes and inputs, not the capacity
+            // limit.
             .env("WORKSPACE_MAX_CONCURRENT", "1000")
             .env("WORKSPACE_DEFAULT_PROVIDER", "memory")
             .stdout(output.try_clone()?)
@@ -62,7 +64,8 @@ impl Server {
         Ok(Self { child, address, home: home.to_owned(), log: log.to_owned(), started: Instant::now() })
     }
 
-    /// One that answers, with a home of its own below `folder`; `settings` is its `stead.toml`.
+    /// Starts a server with a home below `folder` and waits until it is ready. `settings` is its
+    /// `stead.toml`.
     pub(crate) fn ready_in(folder: &Path, settings: &str) -> Result<Self> {
         let home = folder.join("home");
         std::fs::create_dir(&home)?;
@@ -82,7 +85,7 @@ impl Server {
         self.child.id()
     }
 
-    /// The admin token that the first start wrote.
+    /// Returns the admin token that the first start wrote.
     pub(crate) fn token(&self) -> Result<String> {
         self.client()?.token.context("the server has no token")
     }
@@ -108,14 +111,14 @@ impl Server {
         self.address
     }
 
-    /// A client with the admin token that the first start wrote.
+    /// Returns a client with the admin token that the first start wrote.
     pub(crate) fn client(&self) -> Result<Client> {
         let file = self.home.join("token");
         let token = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         Ok(Client { address: self.address, token: Some(token.trim().to_owned()) })
     }
 
-    /// SIGKILL: the crash under test. The server ending by itself before that is a failure.
+    /// Sends SIGKILL. Fails if the server has exited by itself before.
     pub(crate) fn kill(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("`stead serve` ended by itself: {status}\n{}", self.log_tail());
@@ -125,7 +128,7 @@ impl Server {
         Ok(())
     }
 
-    /// SIGTERM, and a clean end within the limit.
+    /// Sends SIGTERM and waits for a clean exit within the limit.
     pub(crate) fn stop(mut self) -> Result<Duration> {
         let start = Instant::now();
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
@@ -141,7 +144,7 @@ impl Server {
         }
     }
 
-    /// The end of what the server printed, for the person who reads a failure.
+    /// Returns the end of the server's log, for error messages.
     pub(crate) fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -153,7 +156,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Only a server that nobody ended: a failed check must not leave one behind. Errors mean it is gone.
+        // Kills a server that still runs, because a failed check must not leave one behind. Errors
+        // mean that it is gone.
         if matches!(self.child.try_wait(), Ok(None)) {
             drop(self.child.kill());
             drop(self.child.wait());

@@ -1,4 +1,5 @@
-//! The `setup` step: what the tests and the benchmarks need from the system, found by trying it, installed only when missing.
+//! The `setup` step: checks the system packages that the tests and benchmarks need, and installs
+//! missing ones.
 
 use anyhow::{Result, bail};
 
@@ -34,7 +35,7 @@ const NEEDS: &[Need] = &[
     Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
 ];
 
-/// What the benchmarks compare with.
+/// Peers of the benchmarks.
 const PEERS: &[Need] = &[
     Need { what: "ripgrep", package: "ripgrep", present: || succeeds("rg", &["--version"]) },
     Need { what: "fd", package: "fd-find", present: || succeeds("fdfind", &["--version"]) },
@@ -45,7 +46,7 @@ const PEERS: &[Need] = &[
     Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
 ];
 
-/// Debian keeps `initdb` out of PATH, one directory per major version.
+/// Debian installs `initdb` outside of PATH, in one directory per major version.
 fn has_postgresql() -> bool {
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     debian.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.exists())
@@ -89,7 +90,7 @@ fn missing(needs: &'static [Need]) -> Vec<&'static Need> {
 
 fn apt() -> std::process::Command {
     let mut apt = command("apt-get");
-    // Another apt may be at work on a machine that has just started.
+    // Another apt may run on a machine that has just started.
     apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "-o", "DPkg::Lock::Timeout=120"]);
     apt
 }

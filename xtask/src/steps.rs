@@ -1,6 +1,6 @@
-//! Running a list of steps: numbered, timed, stopped at the first failure, summed up in a table.
+//! Runs a list of steps: numbered, timed, stopped at the first failure, and summarized in a table.
 //!
-//! A step is never skipped silently: what was not selected or not reached is a row of the table too.
+//! No step is skipped silently: the table also lists steps that were not selected or not reached.
 
 use std::time::{Duration, Instant};
 

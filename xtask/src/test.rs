@@ -1,7 +1,7 @@
-//! `cargo xtask test`: everything that has to pass, in the order in which a failure is cheapest to find.
+//! `cargo xtask test`: everything that has to pass, ordered so that cheap failures come first.
 //!
-//! One feature set: `build` and `test` both compile the whole workspace with its tests, so the binary that
-//! `openapi`, `schemathesis` and `crash` run is the one that was tested, and nothing is compiled twice.
+//! There is one feature set: `build` and `test` both compile the whole workspace with its tests. So
+//! `openapi`, `schemathesis` and `crash` run the tested binary, and nothing is compiled twice.
 
 use anyhow::Result;
 
@@ -40,7 +40,7 @@ fn clippy() -> Result<()> {
     run_command(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
 }
 
-/// Built first: the tests of everything else use it.
+/// This comes before the other tests, which use the worker.
 fn eval_worker_step() -> Result<()> {
     eval_worker::ensure()?;
     eval_worker::clippy()?;

@@ -1,4 +1,5 @@
-//! The files of the repository, as git sees them, in memory: what the tidy rules look at, and what their tests make up.
+//! The files of the repository in memory, as git lists them. The tidy rules read them, and their
+//! tests make up trees.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +7,14 @@ use anyhow::{Context, Result};
 
 use crate::process::{command, output, root};
 
-/// Path from the workspace root → text. Files that are not Rust, TOML or Markdown are there with empty text.
+/// Path from the workspace root → text. Files other than Rust, TOML or Markdown have an empty text.
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// Committed and new files, without ignored ones: a file counts before it is added.
+    /// Loads committed and new files, without ignored ones, so that a file counts before it is
+    /// added.
     pub(crate) fn load() -> Result<Self> {
         let list = output(command("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
         let mut files = BTreeMap::new();
@@ -43,7 +45,7 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// A file, or a directory with something in it.
+    /// Returns true for a file or a directory that contains files.
     pub(crate) fn exists(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let folder = format!("{path}/");
@@ -51,7 +53,7 @@ impl Tree {
             || self.files.range(folder.clone()..).next().is_some_and(|(next, _)| next.starts_with(&folder))
     }
 
-    /// The names of the crates under `crates/`.
+    /// Returns the names of the crates under `crates/`.
     pub(crate) fn crates(&self) -> impl Iterator<Item = &str> {
         self.files.keys().filter_map(|path| path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"))
     }

@@ -1,6 +1,8 @@
-//! The `trees` step: repositories others wrote, at pinned versions, for the digest's golden outputs.
+//! The `trees` step: downloads third-party repositories at pinned versions, for the golden outputs
+//! of the digest.
 //!
-//! The Rust ones come with the build. These are a Python package's sources and a TypeScript package's, kept packed as they came.
+//! The Rust ones come with the build. These are the sources of a Python package and of a TypeScript
+//! package, kept in their original archives.
 
 use std::path::PathBuf;
 
@@ -16,12 +18,12 @@ fn directory() -> PathBuf {
     cache().join("trees")
 }
 
-/// Downloads what is not there yet.
+/// Downloads missing archives.
 pub(crate) fn ensure() -> Result<()> {
     let directory = directory();
     std::fs::create_dir_all(&directory)?;
     if !directory.join(PYTHON.1).exists() {
-        // The sources and not the wheel: what people work on, with its manifests and tests.
+        // The source distribution instead of the wheel, because it has the manifests and tests.
         let mut pip = command(python::API.program("pip"));
         pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:", "--dest"]);
         run(pip.arg(&directory).arg(PYTHON.0))?;

@@ -1,4 +1,5 @@
-//! The `vendors` step: model requests made by a real server, judged by the types the model vendors publish.
+//! The `vendors` step: validates model requests of a real server with the types that the model
+//! vendors publish.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Boxes over HTTP, journalled: a cold one to its first command, a command in a live one, a fork, a burst; beside bubblewrap, a bare fork and exec, and Podman.
+//! Boxes over HTTP with a journal: a cold box up to its first command, a command in a live box, a
+//! fork, a burst. The peers are bubblewrap, a bare fork and exec, and Podman.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::server::Server;
 use crate::table::{Table, percentile};
 
 const BURST: usize = 100;
-/// The tree that is forked.
+/// Size of the forked tree.
 const LARGE_MIB: u64 = 1024;
 
 pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
@@ -30,18 +31,18 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     burst(table, &caller)
 }
 
-/// A program's whole life, without Stead.
+/// Runs a program without Stead.
 fn bare(program: &str, args: &[&str]) -> Result<()> {
     let status = Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { bail!("{program} failed: {status}") }
 }
 
 fn cold(effort: Effort, table: &mut Table, caller: &Caller, podman: Option<&Podman>) -> Result<()> {
-    // By turns, so that whatever else the machine does hits both.
+    // Alternates between the two, so that other load on the machine affects both.
     let (mut ours, mut bwrap) = (Vec::new(), Vec::new());
     for _ in 0..effort.samples(100) {
         let begun = Instant::now();
-        // The least that starts: bubblewrap alone has no root to find the program in.
+        // The minimal options that work: without a root, bubblewrap cannot find the program.
         bare("bwrap", &["--unshare-all", "--ro-bind", "/", "/", "true"])?;
         bwrap.push(millis(begun));
         let begun = Instant::now();
@@ -98,7 +99,8 @@ fn live(effort: Effort, table: &mut Table, caller: &Caller, podman: Option<&Podm
     Ok(())
 }
 
-/// Commands in one box while another does its worst, beside the same commands while it is idle.
+/// Measures commands in one box while another box runs fork bombs and busy loops, compared with an
+/// idle one.
 fn beside_a_bomb(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
     let workspace = json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "require_workspace": true,
         "resource_limits": {"cpu": "500m", "memory": "256M", "disk": "64M", "pids": 256}});
@@ -131,7 +133,7 @@ fn beside_a_bomb(effort: Effort, table: &mut Table, caller: &Caller) -> Result<(
     Ok(())
 }
 
-/// A fork of a workspace with a gibibyte in it, beside the creation of an empty one.
+/// Measures the fork of a workspace with one gibibyte, compared with the creation of an empty one.
 fn fork(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
     let source = start(caller, "box")?;
     let fill = format!("head -c {}M /dev/zero > large", LARGE_MIB);
@@ -164,7 +166,7 @@ fn fork(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// All at once.
+/// Creates all boxes at once.
 fn burst(table: &mut Table, caller: &Caller) -> Result<()> {
     let begun = Instant::now();
     let started: Vec<Result<(String, f64)>> = std::thread::scope(|scope| {

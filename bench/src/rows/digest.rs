@@ -1,4 +1,4 @@
-//! The digest of a large tree: when nothing of it is known, and when all of it is.
+//! The digest of a large tree, with a cold and a warm cache.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ const FILES: usize = 20_000;
 pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let tree = SourceTree::copy(FILES)?;
     for provider in ["memory", "native"] {
-        // A server of its own: what the other's learnt would be known here.
+        // Each provider has its own server, because the caches of the first would help the second.
         let server = Server::start()?;
         let caller = Caller::new(&server.url, &server.token);
         let session = with_mount(&tree, &caller, provider)?;

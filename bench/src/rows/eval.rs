@@ -1,4 +1,4 @@
-//! Python evaluation: to start and to loop, beside asteval and `python3 -c`.
+//! Python evaluation: start time and a loop, compared with asteval and `python3 -c`.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +12,10 @@ use crate::Effort;
 use crate::http::load;
 use crate::table::Table;
 
-/// The one `cargo xtask bench` makes, with asteval in it.
+/// The interpreter of the environment that `cargo xtask bench` makes, with asteval.
 const PYTHON: &str = "target/xtask/venv/bin/python";
 const LOOP: &str = "t = 0\nfor i in range(200000):\n    t = t + i * i % 7\nt";
-/// Its minimal interpreter knows no loops.
+/// Uses the full interpreter, because asteval's minimal one supports no loops.
 const ASTEVAL: &str = "from asteval import Interpreter\ni = Interpreter(use_numpy=False)\n";
 
 pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
@@ -31,7 +31,7 @@ fn evaluate(evaluator: &Evaluator, code: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// From nothing to the result of `1 + 1`, each time in a process nobody used before.
+/// Measures the time to the result of `1 + 1`, each time in a new process.
 fn start(effort: Effort, table: &mut Table, evaluator: &Evaluator) -> Result<()> {
     let ready = with_pauses(effort.samples(200), || evaluate(evaluator, "1 + 1", "2"))?;
     let in_a_row = load(1, effort.samples(200), |_| || evaluate(evaluator, "1 + 1", "2"))?;
@@ -39,7 +39,7 @@ fn start(effort: Effort, table: &mut Table, evaluator: &Evaluator) -> Result<()>
     let python = load(1, effort.samples(100), |_| || python(&["-c", "1 + 1"]))?;
     let asteval = load(1, effort.samples(50), |_| || python_code(&format!("{ASTEVAL}i('1 + 1')")))?;
     let (p50, p99) = (crate::table::percentile(&ready, 0.5), crate::table::percentile(&ready, 0.99));
-    // As the peers are: one after the other.
+    // Measured like the peers: one call after the other.
     let times = |peer: f64| peer / in_a_row.p50_ms;
     table.row(
         "eval: start to the result of 1 + 1, a fresh process each, one after the other",
@@ -60,7 +60,8 @@ fn start(effort: Effort, table: &mut Table, evaluator: &Evaluator) -> Result<()>
     Ok(())
 }
 
-/// Milliseconds of each call, sorted; before each the evaluator has had time to make a worker ready, as it has between the calls of an agent.
+/// Returns the milliseconds of each call, sorted. A pause before each call gives the evaluator time
+/// to prepare a worker, as between the calls of an agent.
 fn with_pauses(count: usize, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
     let mut samples = Vec::with_capacity(count);
     for _ in 0..count {
@@ -73,7 +74,7 @@ fn with_pauses(count: usize, mut call: impl FnMut() -> Result<()>) -> Result<Vec
     Ok(samples)
 }
 
-/// The loop alone: asteval's start is not counted, ours is.
+/// Measures a loop. This includes the start of our process, but not that of asteval.
 fn loops(effort: Effort, table: &mut Table, evaluator: &Evaluator) -> Result<()> {
     let rounds = effort.samples(50) / 5;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! grep over one file of a gibibyte: the memory it takes at most, in a process of its own.
+//! Peak memory of grep over a file of one gibibyte, in its own process.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::table::Table;
 
 const BYTES: u64 = 1 << 30;
 const PATTERN: &str = r"needle number \d+7$";
-/// Runs a command and prints the most memory it had, in KiB.
+/// Runs a command and prints its peak memory in KiB.
 const MEASURED: &str = "import resource, subprocess, sys
 subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
@@ -59,7 +59,8 @@ fn write_file(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs in the child process: one grep, then what the kernel says this process had at most.
+/// Runs in the child process: performs one grep, then reads this process's peak memory from the
+/// kernel.
 pub(crate) fn grep_here(directory: &Path) -> Result<()> {
     let mut fs = DiskFs::open(directory)?;
     let (arguments, limits) = (json!({"pattern": PATTERN}), Limits::default());

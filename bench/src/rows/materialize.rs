@@ -1,4 +1,5 @@
-//! What a step costs once its blobs are at hand: a prompt pack of 1 MiB and 200 messages of history, from stored bytes to the bytes of the request. One core.
+//! CPU cost of a step whose blobs are loaded: a prompt pack of 1 MiB and 200 messages of history,
+//! from stored bytes to request bytes, on one core.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! The memory backend beside a dict in Python: the same calls, the same answers, the time each took.
+//! The memory backend compared with a dict in Python: the same calls with the same results, and the
+//! time of each.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -12,7 +13,7 @@ use stead_fs::{Limits, MemoryFs};
 use crate::Effort;
 use crate::table::Table;
 
-/// 2026-11-15T09:30:00Z, as the peer has it.
+/// 2026-11-15T09:30:00Z, the same as in the peer.
 const NOW_MILLIS: i64 = 1_794_735_000_000;
 pub(super) const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/dictfs.py");
 const FILES: usize = 1_000;
@@ -43,7 +44,7 @@ pub(super) fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 
     (ratios.map(f64::ln).sum::<f64>() / count).exp()
 }
 
-/// What an agent does all day, the same every time.
+/// A typical mix of an agent's operations, the same in every run.
 fn operations(count: usize) -> Vec<(FileTool, Value)> {
     let path = |number: usize| format!("src/module{}/file{number}.rs", number % 40);
     let text = |number: usize| {

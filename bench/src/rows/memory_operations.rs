@@ -1,6 +1,8 @@
-//! Each operation of the memory backend by itself, as a library call, beside the same operation of a dict in Python.
+//! Each operation of the memory backend as a library call, compared with the same operation of a
+//! dict in Python.
 //!
-//! Both are given a path as text and check it, count versions, keep times and hash what they write; both answer the same.
+//! Both take a path as text and validate it, count versions, record times and hash the content that
+//! they write. Both return the same results.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -23,12 +25,12 @@ const AT: i64 = 1_794_735_000_000;
 const DIRECTORY: &str = "src/module3";
 const GLOB: &str = "**/file7*.rs";
 
-/// The operations, how often each is done, and how often in Python, where a second is long.
+/// The operations, the number of repetitions, and the lower number for Python, which is slower.
 const OPERATIONS: [(&str, usize, usize); 10] = [
     ("read", 1_000_000, 100_000),
     ("write", 200_000, 50_000),
     ("edit", 200_000, 40_000),
-    // What the journal records with every change.
+    // The journal records this with every change.
     ("write and tree hash", 100_000, 1_000),
     ("list", 100_000, 2_000),
     ("glob", 10_000, 500),
@@ -102,12 +104,12 @@ impl Subject {
         Ok(WorkspacePath::parse(&self.files[turn % FILES].0, &self.rules)?)
     }
 
-    /// Seconds for one call, and a fact about what the last one gave.
+    /// Returns the seconds per call, and a check value of the last result.
     fn measure(&mut self, name: &str, count: usize) -> Result<(f64, Value)> {
         let kept = self.fs.snapshot()?;
         let begun = Instant::now();
         let mut check = Value::Null;
-        // The fact is taken once, after the clock: only the last turn pays for it.
+        // Only the last turn computes the check value.
         for turn in 0..count {
             let last = turn + 1 == count;
             match name {
@@ -172,7 +174,8 @@ impl Subject {
         Ok(self.fs.write_bytes(&path, content, WriteMode::Overwrite, AT)?)
     }
 
-    /// What the tool does: find the one place, replace it, write the file.
+    /// Performs the edit like the tool: finds the only occurrence, replaces it, and writes the
+    /// file.
     fn edit(&mut self, turn: usize) -> Result<String> {
         let forth = (turn / FILES).is_multiple_of(2);
         let (old, new) = if forth { ("compute", "comxute") } else { ("comxute", "compute") };

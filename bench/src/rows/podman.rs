@@ -1,4 +1,5 @@
-//! Containers over HTTP, journalled, beside Podman's own command line on the same storage, image and runtime.
+//! Containers over HTTP with a journal, compared with Podman's command line on the same storage,
+//! image and runtime.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -42,12 +43,12 @@ impl Podman {
         Ok(Self { place: place.into(), _script: child })
     }
 
-    /// A container's whole life.
+    /// Runs and removes a container.
     pub(super) fn run_true(&self) -> Result<()> {
         self.run(&[&["run", "--rm"], LIMITS, &[IMAGE, "bash", "-c", "true"]].concat())
     }
 
-    /// Commands in a container that lives.
+    /// Measures commands in a running container.
     pub(super) fn exec_true(&self, samples: usize) -> Result<Load> {
         self.run(&[&["run", "--detach", "--name", "bench"], LIMITS, &[IMAGE, "sleep", "3600"]].concat())?;
         let load = load(1, samples, |_| || self.run(&["exec", "bench", "bash", "-c", "true"]));
@@ -118,7 +119,7 @@ fn cold(effort: Effort, table: &mut Table, podman: &Podman, caller: &Caller) -> 
     Ok(())
 }
 
-/// Claims at the pace of the refill, and then a burst twice the pool's size.
+/// Measures sessions that start whenever the warm pool is full, and then a burst of twice its size.
 fn claims(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..effort.samples(40) {

@@ -1,6 +1,8 @@
-//! From a repository to a workspace: cached and cold, beside git's own ways to a work tree; and `git status` in it.
+//! From a repository to a workspace, cached and cold, compared with git's own ways to get a work
+//! tree; and `git status` in it.
 //!
-//! Ours is a session over HTTP, journalled, from the request until it is active with its box running. A peer is one git command.
+//! Our time is that of a session over HTTP with a journal, from the request until it is active and
+//! its box runs. A peer is one git command.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -29,7 +31,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     caller.json("PUT", "/api/v1/platform", Some(platform))?;
     let workspace = json!({"enabled": true, "provider": "native", "require_workspace": true});
     caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "git", "workspace": workspace})))?;
-    // Kept to the end, as the peers' work trees are.
+    // Kept to the end, like the work trees of the peers.
     let tree = SourceTree::copy(SOURCES)?;
     remote.import("sources", sources(tree.path())?);
     let described = tree.described();
@@ -47,12 +49,13 @@ struct Bench {
     caller: Caller,
     remote: GitServer,
     place: tempfile::TempDir,
-    /// How many work trees of peers there are.
+    /// Number of work trees of the peers.
     kept: Cell<usize>,
 }
 
 impl Bench {
-    /// A session of a repository at a branch or commit, until it is active; closed again after its time was taken.
+    /// Creates a session of a repository at a branch or commit, waits until it is active, and
+    /// closes it after taking the time.
     fn provision(&self, url: &str, reference: &str) -> Result<f64> {
         let (id, ms) = self.start(url, reference)?;
         self.caller.send("DELETE", &format!("/api/v1/sessions/{id}"), None)?;
@@ -69,8 +72,9 @@ impl Bench {
         Ok((session["id"].as_str().context("no id")?.to_owned(), ms))
     }
 
-    /// A git command whose last word is a new directory. It stays until all is measured: a file system without a journal looks for
-    /// inodes that were not deleted just now, and whoever comes next would pay for that.
+    /// Runs a git command whose last argument is a new directory. The directory stays until the
+    /// end: a file system without a journal avoids recently deleted inodes, which would slow down
+    /// the next measurement.
     fn peer(&self, directory: &Path, args: &[&str]) -> Result<f64> {
         self.kept.set(self.kept.get() + 1);
         let target = self.place.path().join(format!("peer{}", self.kept.get()));
@@ -84,7 +88,7 @@ impl Bench {
         self.remote.alias(&format!("{alias}/{repository}"), repository)
     }
 
-    /// The name of the repository's only commit.
+    /// Returns the hash of the repository's only commit.
     fn commit(&self, repository: &str) -> Result<String> {
         git(&self.remote.path(repository), &["rev-parse", "main"])
     }
@@ -146,7 +150,7 @@ impl Bench {
         for (url, commit) in &trees {
             self.provision(url, commit)?;
         }
-        // In turn, so that what else the machine does is the same for both.
+        // Alternates between both, so that other load on the machine affects both.
         for _ in 0..samples {
             for ((url, commit), times) in trees.iter().zip(&mut times) {
                 times.push(self.provision(url, commit)?);
@@ -237,7 +241,8 @@ fn sources(tree: &Path) -> Result<Vec<(String, Vec<u8>)>> {
                 continue;
             }
             let name = path.strip_prefix(tree)?.to_str().context("a name that is no text")?.to_owned();
-            // Quoting and repositories within are not what is measured here.
+            // Skips names that need quoting, and nested repositories, because they are not measured
+            // here.
             if !name.contains(['"', '\\', '\n', ' ']) && !name.contains(".git") {
                 files.push((name, std::fs::read(&path)?));
             }

@@ -1,4 +1,4 @@
-//! Folding a journal, as `stead replay` does: read each event's text, apply it. One core.
+//! Folds a journal as `stead replay` does: parses each event and applies it, on one core.
 
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// A session that wrote, read and listed files, as its journal has it.
+/// Returns the journal of a session that wrote, read and listed files.
 fn journal(events: usize) -> Result<Vec<String>> {
     let declaration = parse::read::<AgentTypeDeclaration>(json!({"id": "bench", "workspace": {"enabled": true}}))?;
     let agent_type = declaration.at(Timestamp::from_millis(0));

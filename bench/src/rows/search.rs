@@ -1,6 +1,9 @@
-//! The grep and glob tools beside `rg` and `fd` as commands, on one tree: over HTTP in memory and in a box, and as a library on disk.
+//! The grep and glob tools compared with the commands `rg` and `fd` on one tree: over HTTP in
+//! memory and in a box, and as a library on disk.
 //!
-//! Over HTTP the tree is mounted into a session, so the call pays for the request, its journal entries and, on native, the way into the box. `rg` and `fd` read from the page cache and pay for their start. The disk rows are what runs in a box.
+//! Over HTTP the tree is mounted into a session, so the time includes the request, its journal
+//! entries and, for native, the connection to the box. `rg` and `fd` read from the page cache, and
+//! their time includes their start. The disk rows measure the code that runs in a box.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,12 +21,12 @@ use crate::tree::SourceTree;
 
 const FILES: usize = 20_000;
 
-/// One search, said in both languages.
+/// One search, for the tool and for its peer.
 struct Search {
     name: &'static str,
     tool: FileTool,
     arguments: Value,
-    /// Where in the result the findings are.
+    /// Field of the result that contains the findings.
     found: &'static str,
     peer: &'static [&'static str],
 }
@@ -107,7 +110,7 @@ fn over_http(tree: &SourceTree, caller: &Caller, provider: &str, samples: usize,
     Ok(())
 }
 
-/// A session whose workspace is a copy of the tree.
+/// Creates a session whose workspace is a copy of the tree.
 pub(super) fn with_mount(tree: &SourceTree, caller: &Caller, provider: &str) -> Result<String> {
     let host = tree.path().to_str().context("the temporary directory has no name in text")?;
     caller.json("PUT", "/api/v1/platform", Some(json!({"allowed_host_roots": [host]})))?;
@@ -119,7 +122,7 @@ pub(super) fn with_mount(tree: &SourceTree, caller: &Caller, provider: &str) -> 
     ready(caller, provider)
 }
 
-/// A session whose mount has been copied.
+/// Creates a session and waits until its mount has been copied.
 fn ready(caller: &Caller, agent_type: &str) -> Result<String> {
     let mut session = caller.json("POST", "/api/v1/sessions?wait=10", Some(json!({"agent_type": agent_type})))?;
     let id = session["id"].as_str().context("no id")?.to_owned();
@@ -143,7 +146,7 @@ fn compare(
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
     let (found, expected) = (ours()?, command(search, tree)?);
     ensure!(found == expected, "{}: found {found}, {} found {expected}", search.name, search.peer[0]);
-    // One after the other, so that whatever else the machine does hits both.
+    // Alternates between both, so that other load on the machine affects both.
     for _ in 0..samples {
         let begun = Instant::now();
         ours()?;

@@ -1,4 +1,4 @@
-//! A memory session from POST to closed, over HTTP, journalled.
+//! A memory session from its creation to its close, over HTTP with a journal.
 
 use anyhow::{Context, Result};
 use serde_json::json;

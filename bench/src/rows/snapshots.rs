@@ -1,4 +1,4 @@
-//! What a snapshot of memory costs, by the number of files, beside copying a map of them.
+//! Cost of a snapshot in memory by the number of files, compared with cloning a map of them.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

@@ -1,4 +1,5 @@
-//! Tool calls over HTTP, journalled twice each, beside a bare axum that reads the same body.
+//! Tool calls over HTTP with two journal entries each, compared with a minimal axum server that
+//! reads the same body.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A row of the audit log.
+//! Records of the audit log.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,16 +7,23 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// One record of the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditRecord {
+    /// Number of the record. Later records have larger numbers.
     pub id: i64,
+    /// Time of the record.
     #[schema(value_type = schema::Timestamp)]
     pub at: Timestamp,
+    /// Type of the record.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Caller whose request caused the record.
     pub actor: String,
+    /// Session that the record is about; `null` if it concerns no session.
     #[schema(value_type = Option<schema::SessionId>, required = true)]
     pub session: Option<SessionId>,
+    /// Further data. Its form depends on `type`.
     #[schema(value_type = schema::ToolResult)]
     pub detail: Value,
 }

@@ -1,4 +1,4 @@
-//! Content: versions, files, snapshots.
+//! Content: named, versioned trees of prompts, tool descriptors and context files.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,46 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// One version of content. It never changes.
+/// One version of content. A version never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentVersion {
+    /// Name of the content.
     #[schema(value_type = schema::Name)]
     pub name: Name,
+    /// Version number, counted from 1 for each name.
     #[schema(minimum = 1)]
     pub version: u64,
-    /// The digest of the whole tree.
+    /// Hash of the whole tree. Equal trees have equal hashes.
     #[schema(value_type = schema::Digest)]
     pub root_hash: String,
+    /// Number of files.
     pub files: u64,
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Whether a session can adopt it.
+    /// True if the version has no faults, so that sessions can adopt it.
     pub valid: bool,
+    /// Findings that do not make the version invalid.
     pub warnings: Vec<ContentFault>,
+    /// Findings that make the version invalid. Empty if `valid` is true.
     pub faults: Vec<ContentFault>,
+    /// Caller who pushed the version.
     pub pushed_by: String,
+    /// Time of the push.
     #[schema(value_type = schema::Timestamp)]
     pub created_at: Timestamp,
 }
 
-/// One thing worth telling about one place of one file; line 0 is the file as a whole.
+/// A finding at one position of one content file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentFault {
+    /// Path of the file in the tree.
     pub path: String,
+    /// Line number, counted from 1. 0 means the file as a whole.
     pub line: u32,
+    /// Column number in the line.
     pub column: u32,
+    /// Description of the finding. It starts with the field's name if the finding is about one
+    /// field.
     pub message: String,
 }
 
@@ -47,27 +60,29 @@ impl From<Fault> for ContentFault {
     }
 }
 
-/// A name with all its versions, oldest first.
+/// All versions of one name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentHistory {
+    /// Name of the content.
     #[schema(value_type = schema::Name)]
     pub name: Name,
-    /// The newest version.
+    /// Number of the newest version.
     #[schema(minimum = 1)]
     pub head: u64,
+    /// All versions, oldest first.
     pub versions: Vec<ContentVersion>,
 }
 
-/// A version with its files.
+/// A version together with the list of its files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentTree {
     #[serde(flatten)]
     pub version: ContentVersion,
-    /// Sorted by path.
+    /// Files of the version, sorted by path.
     pub tree: Vec<ContentFile>,
 }
 
-/// Whether a file of content can be executed.
+/// Mode of a content file: `plain`, or `executable` if its executable bit is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ContentFileMode)]
@@ -76,25 +91,35 @@ pub enum FileMode {
     Executable,
 }
 
+/// One file of a content version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentFile {
+    /// Path in the tree.
     pub path: String,
+    /// Hash of the file's bytes.
     #[schema(value_type = schema::Digest)]
     pub hash: String,
+    /// Size in bytes.
     pub size: u64,
+    /// Mode of the file: `plain` or `executable`.
     pub mode: FileMode,
 }
 
-/// What differs between two versions, sorted by path.
+/// The differences between two versions of one name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentDiff {
+    /// Name of the content.
     #[schema(value_type = schema::Name)]
     pub name: Name,
+    /// Version that the comparison starts from.
     pub from: u64,
+    /// Version that it is compared with.
     pub to: u64,
+    /// Files that differ, sorted by path. Empty if the versions have equal files.
     pub changes: Vec<ContentChange>,
 }
 
+/// Kind of a difference: the file was added, removed or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ContentChangeKind)]
@@ -104,31 +129,41 @@ pub enum ChangeKind {
     Changed,
 }
 
+/// One file that differs between two versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentChange {
+    /// Path in the tree.
     pub path: String,
+    /// Kind of the difference.
     pub kind: ChangeKind,
+    /// The file in the `from` version; `null` if it was added.
     #[schema(required = true)]
     pub before: Option<ContentFile>,
+    /// The file in the `to` version; `null` if it was removed.
     #[schema(required = true)]
     pub after: Option<ContentFile>,
 }
 
-/// A version as a session holds it.
+/// A content version that a session has loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentSnapshot {
+    /// Name of the content.
     #[schema(value_type = schema::Name)]
     pub workspace: Name,
+    /// Version number.
     pub version: u64,
+    /// Hash of the whole tree.
     #[schema(value_type = schema::Digest)]
     pub root_hash: String,
-    /// The one in use unless a run says otherwise.
+    /// Prompt pack that runs use unless they name another; `null` if there is none.
     #[schema(required = true)]
     pub prompt_pack: Option<String>,
+    /// Tool catalog that runs use unless they name another; `null` if there is none.
     #[schema(required = true)]
     pub tool_catalog: Option<String>,
+    /// Names of all prompt packs in this version.
     pub prompt_packs: Vec<String>,
-    /// Each with the tools it shows.
+    /// All tool catalogs by name, each with the names of its tools.
     pub tool_catalogs: BTreeMap<String, Vec<String>>,
 }
 
@@ -149,9 +184,11 @@ impl From<&Snapshot> for ContentSnapshot {
     }
 }
 
-/// A published JSON Schema.
+/// A published JSON Schema for one kind of content file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContentSchema {
+    /// Name of the schema.
     pub name: String,
+    /// URL path at which the server serves the schema.
     pub path: String,
 }

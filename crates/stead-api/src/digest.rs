@@ -1,4 +1,4 @@
-//! Digests and prompts: what is asked for, and what is told.
+//! Requests and responses for digests and prompts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,19 +9,21 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// Where a digest comes from.
+/// Source of a digest: the session's own (`session`), the one for all sessions (`global`), or
+/// `placeholder` if none is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DigestSource {
     /// The session's own digest.
     Session,
-    /// The digest for every session.
+    /// The digest that is set for all sessions.
     Global,
-    /// There is no digest.
+    /// No digest is set.
     Placeholder,
 }
 
-/// The wording of a prompt. The facts are the same in every flavor.
+/// Wording of a prompt. Every flavor states the same facts. `stead` (the default) suits an agent
+/// that calls Stead's tools, `claude` the Claude Agent SDK, `codex` the Codex app server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Flavor {
@@ -34,25 +36,32 @@ pub enum Flavor {
     Codex,
 }
 
-/// What is known of a workspace, under a key.
+/// A text about a workspace, written or generated for agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceDigest {
+    /// Key of the digest. The default key is `workspace-digest`.
     #[schema(value_type = schema::Name)]
     pub section_key: Name,
+    /// Short text that a prompt contains by default.
     pub summary: String,
-    /// Markdown; empty if there is no digest.
+    /// Full text as Markdown; empty if no digest is set.
     pub body: String,
+    /// Source of the digest.
     pub source: DigestSource,
-    /// `given` by somebody, or `generated` from the files.
+    /// `given` if a client wrote the text, `generated` if the server made it from the files; `null`
+    /// if no digest is set.
     #[schema(value_type = Option<String>, required = true)]
     pub origin: Option<DigestOrigin>,
-    /// Over what a generated one was made from: the same files, the same hash.
+    /// Hash of the files that a generated digest describes. The same files give the same hash.
+    /// `null` for a digest that a client wrote.
     #[schema(required = true)]
     pub tree: Option<String>,
+    /// Time at which the digest was set; `null` if no digest is set.
     #[schema(value_type = Option<schema::Timestamp>, required = true)]
     pub set_at: Option<Timestamp>,
 }
 
+/// Body of a request to generate a digest. `scope` defaults to `session`.
 pub struct GenerateRequest {
     pub scope: DigestScope,
 }
@@ -66,25 +75,31 @@ impl Read for GenerateRequest {
     }
 }
 
-/// What an agent is told of its workspace.
+/// A text for an agent about its workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Prompt {
-    /// The key under which a prompt keeps it.
+    /// Key under which a system prompt stores this text. Each flavor has its own key.
     pub key: String,
+    /// Flavor in which the text is written.
     pub flavor: Flavor,
+    /// The parts of the text, in order.
     pub sections: Vec<Section>,
     /// All sections as one Markdown text.
     pub text: String,
-    /// Whether something was left out of the text to stay in the budget.
+    /// True if `text` was shortened to fit the budget. The sections' `data` is always complete.
     pub truncated: bool,
 }
 
-/// One part of it, as Markdown and as data.
+/// One section of a prompt, as Markdown and as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Section {
+    /// Key of the section.
     pub key: String,
+    /// Heading of the section.
     pub title: String,
+    /// The section's text as Markdown.
     pub markdown: String,
+    /// The same facts as JSON. The form depends on the section.
     #[schema(value_type = Object)]
     pub data: Value,
 }

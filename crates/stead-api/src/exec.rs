@@ -1,4 +1,4 @@
-//! Execs: what is asked of one, and what is told of it.
+//! Requests and responses for execs: commands that clients run in a session's box.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,11 +13,12 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// A command that is waited for ends after this long, unless the request says otherwise: somebody holds a connection for it.
+/// Default time limit in seconds for a command in the foreground. The client holds a connection
+/// until such a command ends.
 pub const USUAL_SECONDS: u64 = 120;
 pub const MOST_SECONDS: u64 = 86_400;
 pub const MOST_WORDS: usize = 4_096;
-/// Of text that goes to standard input with one request.
+/// Maximum number of characters of standard input in one request.
 pub const MOST_STDIN: usize = 1 << 20;
 pub const MOST_CELLS: u64 = 4_096;
 
@@ -51,7 +52,7 @@ impl Read for ExecRequest {
         let env = fields.or("env", Env::default());
         let stdin = fields.optional::<Input>("stdin").unwrap_or(Input { bytes: Vec::new(), stdin: Stdin::Closed });
         let background = fields.or("background", false);
-        // 0 is no number that can be asked for: it stands for none.
+        // 0 is outside of the accepted range, so it can stand for "no timeout given".
         let timeout = Some(fields.number_or("timeout_seconds", 1..=MOST_SECONDS, 0)).filter(|seconds| *seconds > 0);
         let pty = fields.optional::<Pty>("pty").and_then(|pty| pty.0);
         let unread = fields.or("unread", Unread::Drop);
@@ -66,7 +67,7 @@ impl Read for ExecRequest {
             cwd,
             env: env.iter().map(|(name, _)| name.to_owned()).collect(),
             stdin_bytes: stdin.bytes.len() as u64,
-            // Whoever has a terminal types.
+            // A command with a terminal always has an open standard input.
             stdin: if pty.is_some() { Stdin::Open } else { stdin.stdin },
             timeout_seconds: timeout.or((!background).then_some(USUAL_SECONDS)),
             background,
@@ -77,7 +78,8 @@ impl Read for ExecRequest {
     }
 }
 
-/// Text to read and then its end, or `true`: more comes with `/stdin`.
+/// Initial standard input. A string is followed by end of file. `true` keeps the input open for
+/// `/stdin`.
 pub struct Input {
     pub bytes: Vec<u8>,
     pub stdin: Stdin,
@@ -88,7 +90,7 @@ impl Read for Input {
         match value {
             Value::Bool(true) => Some(Self { bytes: Vec::new(), stdin: Stdin::Open }),
             Value::Bool(false) => Some(Self { bytes: Vec::new(), stdin: Stdin::Closed }),
-            // Bytes as they are: unlike a name or a command, input may hold a NUL.
+            // Unlike a name or a command, standard input may contain NUL characters.
             Value::String(text) if text.chars().count() <= MOST_STDIN => {
                 Some(Self { bytes: text.into_bytes(), stdin: Stdin::Closed })
             }
@@ -98,7 +100,7 @@ impl Read for Input {
     }
 }
 
-/// `true`, or a size.
+/// A terminal request: `true` for 24 rows and 80 columns, or an explicit size.
 struct Pty(Option<TerminalSize>);
 
 impl Read for Pty {
@@ -131,7 +133,7 @@ impl Read for Resize {
     }
 }
 
-/// What goes to standard input.
+/// Bytes to append to the standard input of a running command, and whether to close it after them.
 pub struct StdinRequest {
     pub bytes: Vec<u8>,
     pub close: bool,
@@ -162,7 +164,7 @@ impl Read for StdinRequest {
     }
 }
 
-/// Text with any characters.
+/// A string that may contain any character, including NUL.
 struct AnyText(String);
 
 impl Read for AnyText {
@@ -174,7 +176,8 @@ impl Read for AnyText {
     }
 }
 
-/// Signals by name; these are all a client may need, and a number is taken as it is.
+/// Signals that a request may give by name, with or without `SIG`. Other signals are given by
+/// number.
 pub const SIGNALS: &[(&str, i32)] = &[
     ("HUP", 1),
     ("INT", 2),
@@ -222,72 +225,100 @@ impl Read for SignalName {
     }
 }
 
+/// Size of a terminal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Terminal {
+    /// Number of rows.
     pub rows: u16,
+    /// Number of columns.
     pub columns: u16,
 }
 
-/// Why an exec has no result.
+/// The reason why an exec has no result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExecFailure {
+    /// Stable code for programs.
     pub code: String,
+    /// Description for people.
     pub message: String,
 }
 
 /// A command in a session's box.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Exec {
+    /// Id of the exec.
     #[schema(value_type = schema::ExecId)]
     pub id: ExecId,
+    /// Session in whose box the command runs.
     #[schema(value_type = schema::SessionId)]
     pub session: SessionId,
+    /// `running`, `finished`, `failed` if the command could not be started, or `interrupted` if the
+    /// box or the session ended before the command did.
     #[schema(value_type = schema::ExecStatus)]
     pub status: ExecStatus,
-    /// As it was written, where a shell reads it.
+    /// Command line as the client wrote it; `null` if the client gave `argv`.
     #[schema(required = true)]
     pub command: Option<String>,
+    /// Program and arguments that run in the box.
     pub argv: Vec<String>,
+    /// Working directory.
     pub cwd: String,
-    /// The names of the variables that were given; their values are kept nowhere.
+    /// Names of the environment variables in the request. The server never stores their values.
     pub env: Vec<String>,
+    /// True if the request returned at once and the command runs in the background.
     pub background: bool,
+    /// Size of the command's terminal when it started; `null` without a terminal.
     #[schema(required = true)]
     pub pty: Option<Terminal>,
+    /// Time limit in seconds; `null` for none. The default is 120, or none in the background.
     #[schema(required = true)]
     pub timeout_seconds: Option<u64>,
+    /// Time of the start.
     #[schema(value_type = schema::Timestamp)]
     pub started_at: Timestamp,
+    /// Time of the end; `null` while the command runs.
     #[schema(value_type = Option<schema::Timestamp>, required = true)]
     pub ended_at: Option<Timestamp>,
-    /// 128 and the signal if one ended it; 124 on timeout.
+    /// Exit code: 128 plus the signal number if a signal ended the command, 124 after a timeout;
+    /// `null` without a result.
     #[schema(required = true)]
     pub exit_code: Option<i32>,
+    /// Number of the signal that ended the command; `null` if none did.
     #[schema(required = true)]
     pub signal: Option<i32>,
+    /// True if the command reached its time limit.
     pub timed_out: bool,
+    /// True if a client asked to kill the command.
     pub killed: bool,
+    /// True if the box ran out of memory during the command.
     pub oom: bool,
+    /// Duration in milliseconds; `null` before the end.
     #[schema(required = true)]
     pub duration_ms: Option<u64>,
-    /// Both ends of it; the middle of long output is left out. Not in lists, and not before the end.
+    /// Start and end of standard output; the middle of long output is omitted. `null` in lists and
+    /// before the end.
     #[schema(required = true)]
     pub stdout: Option<String>,
+    /// Start and end of standard error, in the same form as `stdout`.
     #[schema(required = true)]
     pub stderr: Option<String>,
+    /// Number of bytes written to standard output; `null` before the end.
     #[schema(required = true)]
     pub stdout_total: Option<u64>,
+    /// Number of bytes written to standard error; `null` before the end.
     #[schema(required = true)]
     pub stderr_total: Option<u64>,
+    /// True if part of the output is omitted from `stdout` or `stderr`.
     pub truncated: bool,
-    /// How many chunks of output there were.
+    /// Number of output chunks on the stream; `null` before the end.
     #[schema(required = true)]
     pub chunks: Option<u64>,
+    /// Reason why there is no result; `null` otherwise.
     #[schema(required = true)]
     pub error: Option<ExecFailure>,
 }
 
-/// Where a command wrote something.
+/// Output stream of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {
@@ -295,7 +326,7 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// How bytes are written as text.
+/// Encoding of a chunk's bytes in `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
@@ -310,7 +341,7 @@ pub struct Missed {
     pub to: u64,
 }
 
-/// A chunk of output on a stream.
+/// A chunk of output on a stream. Chunks are numbered from 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chunk {
     pub seq: u64,
@@ -319,13 +350,13 @@ pub struct Chunk {
     pub data: String,
 }
 
-/// An event of the stream of a command's output.
+/// An event on the output stream of a command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum StreamEvent {
     Output(Chunk),
     Missed(Missed),
-    /// The stream ends after this one.
+    /// The command ended. This is the last event of the stream.
     Finished(Box<Exec>),
 }
 
@@ -351,7 +382,8 @@ impl StreamEvent {
 }
 
 impl Chunk {
-    /// Encodes bytes as text where they are text. A chunk may end in the middle of a character.
+    /// Encodes bytes as UTF-8 if they are valid UTF-8, else as Base64. A chunk may end inside a
+    /// character.
     pub fn new(seq: u64, stream: OutputStream, bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             Ok(data) => Self { seq, stream, encoding: Encoding::Utf8, data },
@@ -359,7 +391,7 @@ impl Chunk {
         }
     }
 
-    /// The bytes; `None` if the text is not of its encoding.
+    /// Returns the decoded bytes, or `None` if the data does not match its encoding.
     pub fn bytes(self) -> Option<Vec<u8>> {
         match self.encoding {
             Encoding::Utf8 => Some(self.data.into_bytes()),

@@ -1,4 +1,4 @@
-//! Files as the raw interface shows them.
+//! Files of a workspace in the raw file API.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,16 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// A directory's own entries, sorted by name.
+/// The direct entries of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Directory {
+    /// Path of the directory.
     pub path: String,
+    /// Entries sorted by name.
     pub entries: Vec<FileEntry>,
 }
 
+/// Kind of a directory entry. `special` is a FIFO, a socket or a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
@@ -25,64 +28,74 @@ pub enum FileKind {
     Special,
 }
 
+/// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileEntry {
+    /// Path of the entry from the workspace root.
     pub path: String,
+    /// Kind of the entry.
     pub kind: FileKind,
+    /// Size in bytes.
     pub size: u64,
-    /// How often the file was written, where somebody counts.
+    /// Number of writes to the file. Absent if the provider does not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub version: Option<u64>,
+    /// Time of the last modification.
     #[schema(value_type = schema::Timestamp)]
     pub mtime: Timestamp,
 }
 
-/// What was put where.
+/// Result of writing a file, making a directory or unpacking an archive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Placed {
+    /// Path that was written.
     pub path: String,
-    /// Of a file.
+    /// Size of the written file in bytes. Absent for a directory or an archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub bytes: Option<u64>,
-    /// Of a file's bytes.
+    /// Hash of the written file. Absent for a directory or an archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Digest, required = false)]
     pub hash: Option<String>,
-    /// The number of the event that recorded it.
+    /// Sequence number of the event that recorded the change.
     #[schema(minimum = 1)]
     pub seq: u64,
 }
 
-/// Bytes that were stored under their digest.
+/// Stored bytes, addressed by their hash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Blob {
+    /// Hash of the bytes; also the id of the blob.
     #[schema(value_type = schema::Digest)]
     pub digest: String,
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// What changed since the session began.
+/// Changes to the workspace since the session started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Diff {
     /// Every path that was added, changed or removed.
     pub changed: Vec<String>,
-    /// Those whose content the patch does not hold: binary or very large files.
+    /// Changed paths whose content the patch omits: binary or very large files.
     pub unshown: Vec<String>,
-    /// What each of those was and is, by its content.
+    /// Hashes before and after the change for each path in `unshown`.
     pub contents: BTreeMap<String, Contents>,
-    /// What `git apply` takes.
+    /// The changes as a patch for `git apply`.
     pub patch: String,
 }
 
-/// A file before and after; null where there is none.
+/// Hashes of a file before and after a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Contents {
+    /// Hash before the change; `null` if the file did not exist.
     #[schema(value_type = Option<schema::Digest>)]
     pub before: Option<String>,
+    /// Hash after the change; `null` if the file was removed.
     #[schema(value_type = Option<schema::Digest>)]
     pub after: Option<String>,
-    /// As git writes it: `100644`, `100755` or `120000`.
+    /// Mode as git writes it: `100644`, `100755` or `120000`.
     pub mode: String,
 }

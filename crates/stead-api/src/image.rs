@@ -1,4 +1,4 @@
-//! An imported image.
+//! Imported images.
 
 use serde::{Deserialize, Serialize};
 use stead_core::Timestamp;
@@ -7,18 +7,24 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// An imported image: a root directory for boxes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Image {
+    /// Name of the image.
     #[schema(value_type = schema::ImageName)]
     pub name: ImageName,
-    /// Of an OCI image its manifest's, of any other archive that of its bytes.
+    /// Digest of the manifest for an OCI image, or hash of the archive's bytes for any other
+    /// archive.
     #[schema(value_type = schema::Digest)]
     pub digest: String,
-    /// Of all files together.
+    /// Total size of all files in bytes.
     pub bytes: u64,
+    /// Number of files.
     pub files: u64,
-    /// Devices and FIFOs that the archive has and the image does not: every box has its own.
+    /// Number of devices and FIFOs in the archive that the import skipped. Every box has its own
+    /// devices.
     pub left_out: u64,
+    /// Time of the import.
     #[schema(value_type = schema::Timestamp)]
     pub imported_at: Timestamp,
 }

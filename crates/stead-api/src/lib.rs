@@ -1,8 +1,8 @@
 //! Stead's HTTP API as types.
 //!
-//! Each type is the wire form and the JSON Schema of one thing that crosses the border. The server
+//! Each type defines both the JSON form and the JSON Schema of a request or a response. The server
 //! and every client use the same type, so that they cannot disagree. This crate performs no I/O and
-//! knows only `stead-core`.
+//! depends only on `stead-core`.
 
 pub mod agent_type;
 pub mod audit;

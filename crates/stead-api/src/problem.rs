@@ -1,6 +1,6 @@
-//! RFC 9457 problems: every refusal and failure of the server as one type.
+//! RFC 9457 problems: the form of every error response of the server.
 //!
-//! A client acts on [`Problem::code`] and [`Problem::parameters`]. `title`, `detail` and `hint` are
+//! Clients act on [`Problem::code`] and [`Problem::parameters`]. `title`, `detail` and `hint` are
 //! for people and may change.
 
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// The media type of a problem.
+/// Media type of a problem response.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 macro_rules! codes {
     ($($variant:ident = $code:literal, $status:literal, $title:literal;)+) => {
-        /// The reason of a refusal or failure.
+        /// Stable code of an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Code { $(#[serde(rename = $code)] $variant),+ }
 
@@ -27,7 +27,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $code),+ }
             }
 
-            /// The HTTP status of an answer with this code.
+            /// Returns the HTTP status of a response with this code.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status),+ }
             }
@@ -105,73 +105,75 @@ codes! {
     Unavailable = "unavailable", 503, "Temporarily unavailable";
 }
 
-/// RFC 9457.
+/// An error response in the form of RFC 9457.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// `urn:stead:problem:` and the code.
+    /// `urn:stead:problem:` followed by the code.
     #[serde(rename = "type")]
     #[schema(format = "uri")]
     pub kind: String,
-    /// The code in words.
+    /// Short text for the code.
     pub title: String,
+    /// HTTP status of the response.
     #[schema(minimum = 400, maximum = 599)]
     pub status: u16,
-    /// What failed and why, in one sentence for a person.
+    /// Explanation of the failure for people, in one sentence.
     pub detail: String,
+    /// Stable code for programs.
     #[schema(value_type = schema::ProblemCode)]
     pub code: Code,
-    /// What to do about it, for a person.
+    /// Suggested remedy, for people. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub hint: Option<String>,
-    /// Every part of the request that is not valid.
+    /// All invalid fields of the request. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// What the problem is about, for a program.
+    /// Subject of the problem, for programs. Absent if the code has no parameters.
     #[serde(default, skip_serializing_if = "Parameters::is_empty")]
     #[schema(required = false)]
     pub parameters: Parameters,
-    /// The content hash of the file as it is, with `stale` and `present`.
+    /// Current content hash of the file, with the codes `stale` and `present`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub current: Option<String>,
-    /// The refusal of a call of a run, in the form in which models receive results.
+    /// Refusal of a run's tool call in the form in which models receive tool results.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, nullable = false, required = false)]
     pub tool_result: Option<Box<Value>>,
 }
 
-/// One invalid part of a request.
+/// One invalid field of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
-    /// Its path, such as `repo_source.url` or `mounts[0].host_path`.
+    /// Path of the field, such as `repo_source.url` or `mounts[0].host_path`.
     pub field: String,
-    /// The reason, with the valid values where they are a closed set.
+    /// Reason, with the valid values if they form a closed set.
     pub message: String,
 }
 
-/// What a problem is about. Which fields are present depends on the code.
+/// Subject of a problem. The code determines which fields are present.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = ProblemParameters)]
 pub struct Parameters {
-    /// The kind of thing that does not exist (`not_found`, `bundle_refused`) or exists already
-    /// (`conflict`).
+    /// Kind of the resource that does not exist (`not_found`, `bundle_refused`) or that exists
+    /// already (`conflict`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Resource, nullable = false, required = false)]
     pub resource: Option<Resource>,
-    /// The id, name or path of that thing as the request gave it.
+    /// Id, name or path of that resource, as the request gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub id: Option<String>,
-    /// The status of the session, with `session_not_active`.
+    /// Status of the session, with the code `session_not_active`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::SessionStatus, nullable = false, required = false)]
     pub session_status: Option<Status>,
-    /// The tool that was refused, with `tool_not_enabled`.
+    /// Refused tool, with the code `tool_not_enabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::ToolName, nullable = false, required = false)]
     pub tool: Option<ToolName>,
-    /// The limit that was reached, with `capacity`, `journal_full` and `too_large`.
+    /// Limit that was reached, with the codes `capacity`, `journal_full` and `too_large`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub limit: Option<u64>,
@@ -195,7 +197,7 @@ impl Problem {
 }
 
 impl Parameters {
-    /// Names one thing.
+    /// Names the resource that the problem is about.
     pub fn of(resource: Resource, id: impl Into<String>) -> Self {
         Self { resource: Some(resource), id: Some(id.into()), ..Self::default() }
     }

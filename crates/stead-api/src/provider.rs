@@ -1,4 +1,4 @@
-//! A provider and what it can do here.
+//! Providers and their warm pools.
 
 use serde::{Deserialize, Serialize};
 use stead_core::capability::ProviderCapabilities;
@@ -7,33 +7,45 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// A provider of workspaces on this server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Provider {
+    /// Name of the provider.
     #[schema(value_type = schema::ProviderName)]
     pub name: ProviderName,
+    /// True if the provider can make workspaces now.
     pub healthy: bool,
-    /// Why it is not healthy.
+    /// Reason why the provider is not healthy; `null` if it is.
     #[schema(required = true)]
     pub detail: Option<String>,
+    /// Features that the provider supports on this machine.
     #[schema(value_type = Object)]
     pub capabilities: ProviderCapabilities,
 }
 
-/// Boxes that are kept ready for one agent type.
+/// The warm pool of one agent type: boxes that are started ahead of sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolEntry {
+    /// Agent type whose sessions use the pool.
     pub agent_type: String,
+    /// Provider that makes the boxes.
     #[schema(value_type = schema::ProviderName)]
     pub provider: ProviderName,
-    /// Everything that shapes them; boxes of another key are not used.
+    /// Key of everything that shapes a box. A session only takes a box whose key matches its own.
     pub key: String,
+    /// Number of boxes that the pool keeps ready.
     pub target: u64,
+    /// Number of boxes that are ready now.
     pub ready: u64,
+    /// Number of sessions that got a box from the pool.
     pub hits: u64,
+    /// Number of sessions that found no matching box in the pool.
     pub misses: u64,
+    /// Number of boxes that the pool has made.
     pub fills: u64,
+    /// Number of boxes that the pool removed unused.
     pub discarded: u64,
-    /// How long the oldest has waited.
+    /// Age of the oldest ready box in seconds; `null` if none is ready.
     #[schema(required = true)]
     pub oldest_seconds: Option<u64>,
 }

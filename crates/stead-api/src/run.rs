@@ -1,4 +1,4 @@
-//! Runs, steps, and calls on a run's behalf.
+//! Runs of a session, their steps and their tool calls.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,30 +11,40 @@ use utoipa::ToSchema;
 use crate::schema;
 use crate::tool::ToolError;
 
+/// A run: one conversation with a model in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
+    /// Id of the run.
     #[schema(value_type = schema::RunId)]
     pub id: RunId,
+    /// `running`, `completed`, `failed` or `cancelled`.
     #[schema(value_type = schema::RunStatus)]
     pub status: RunStatus,
+    /// Model provider of the run.
     pub provider: String,
+    /// Model of the run.
     pub model: String,
-    /// How many were taken.
+    /// Number of steps so far.
     pub steps: u64,
+    /// Time of the start.
     #[schema(value_type = schema::Timestamp)]
     pub started_at: Timestamp,
+    /// Time of the end; `null` while the run is active.
     #[schema(value_type = Option<schema::Timestamp>, required = true)]
     pub ended_at: Option<Timestamp>,
+    /// Code that the client gave when it ended the run; `null` if it gave none.
     #[schema(required = true)]
     pub code: Option<String>,
+    /// Explanation that the client gave when it ended the run; `null` if it gave none.
     #[schema(required = true)]
     pub detail: Option<String>,
-    /// What an active run works with.
+    /// Content version that an active run uses; `null` without content or after the end.
     #[schema(value_type = Option<schema::SnapshotRef>, required = true)]
     pub snapshot: Option<SnapshotRef>,
 }
 
-/// The shape of a model request.
+/// Format of a model request: Stead's own (`neutral`, the default), Anthropic Messages
+/// (`anthropic`) or OpenAI Chat Completions (`openai`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RequestFormat)]
@@ -45,42 +55,52 @@ pub enum Format {
     Openai,
 }
 
+/// One step of a run: a request to send to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
+    /// Run that the step belongs to.
     #[schema(value_type = schema::RunId)]
     pub run: RunId,
+    /// Number of the step, counted from 1 for each run.
     #[schema(minimum = 1)]
     pub step: u64,
-    /// What it was made from.
+    /// Content version that the request was built from; `null` without content.
     #[schema(value_type = Option<schema::SnapshotRef>, required = true)]
     pub snapshot: Option<SnapshotRef>,
-    /// Equal hashes, equal requests.
+    /// Hash of the request's inputs. Equal hashes mean equal requests.
     pub inputs_hash: String,
+    /// Size of the request.
     #[schema(value_type = schema::Sizes)]
     pub sizes: Sizes,
+    /// Format of `request`.
     pub format: Format,
-    /// What to send to the model.
+    /// Request body to send to the model.
     #[schema(value_type = Object)]
     pub request: Value,
 }
 
-/// The answer of a call that was let through.
+/// Result of a tool call that was made for a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BoundAnswer {
-    /// The model's own id of the call, or Stead's if it gave none.
+    /// The model's id of the call, or Stead's id if the request gave none.
     pub call_id: String,
     /// Stead's id of the call.
     pub call: String,
-    /// The number of the event that recorded the answer.
+    /// Sequence number of the event that recorded the result.
     #[schema(minimum = 1)]
     pub seq: u64,
+    /// Name of the tool as the model called it.
     pub tool: String,
+    /// True if the tool succeeded.
     pub ok: bool,
+    /// Result of the tool. Absent if it returned none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::ToolResult, required = false)]
     pub result: Option<Value>,
+    /// Reason of the failure. Absent if `ok` is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<ToolError>,
+    /// The result or the failure as text.
     pub message: String,
 }

@@ -1,8 +1,9 @@
-//! The JSON Schemas of the types of `stead-core` that requests and responses contain.
+//! JSON Schemas of the `stead-core` types in requests and responses.
 //!
-//! The core knows no schema language. Each schema accepts what its parser in `stead-core` accepts,
-//! as far as JSON Schema can express it, and the tests below compare the two. [`all`] is laid over
-//! the generated document, because utoipa's own schema type has no `const` and no `propertyNames`.
+//! The core knows no schema language. Each schema accepts what the type's parser in `stead-core`
+//! accepts, as far as JSON Schema can express it. The tests compare the two. [`all`] replaces the
+//! generated schemas in the document, because utoipa's schema type has no `const` and no
+//! `propertyNames`.
 
 mod config;
 mod content;
@@ -23,7 +24,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-/// A name in the document for each hand-written schema.
+/// Defines a named schema type for each hand-written schema.
 macro_rules! schemas {
     ($($name:ident = $json:expr;)+) => {
         $(
@@ -31,7 +32,7 @@ macro_rules! schemas {
 
             impl PartialSchema for $name {
                 fn schema() -> RefOr<Schema> {
-                    // Replaced by the real one, see `all`.
+                    // The document builder replaces this schema, see `all`.
                     RefOr::T(Schema::default())
                 }
             }
@@ -51,7 +52,7 @@ macro_rules! schemas {
 
 schemas! {
     Name = text("A chosen id: it is safe in a URL, a file name and a metric label.", stead_core::Name::PATTERN, 64);
-    ImageName = text("What an image is called, as registries do: `tools`, `team/tools:2`.", stead_core::image::ImageName::PATTERN, stead_core::image::ImageName::MAX_LENGTH as u64);
+    ImageName = text("Name of an image, as registries write it: `tools`, `team/tools:2`.", stead_core::image::ImageName::PATTERN, stead_core::image::ImageName::MAX_LENGTH as u64);
     ProblemCode = words(crate::problem::Code::ALL.iter().map(|code| code.as_str()));
     Resource = words(stead_core::Resource::ALL.iter().map(|word| word.as_str()));
     SessionStatus = words(stead_core::Status::ALL.iter().map(|word| word.as_str()));
@@ -123,15 +124,15 @@ schemas! {
     AuditType = words(stead_core::AuditKind::ALL.iter().map(|word| word.as_str()));
     StreamedEvent = state::streamed_event();
     SessionState = state::session_state();
-    ToolResult = json!({"description": "What the tool found or did; each tool has its own form."});
+    ToolResult = json!({"description": "Result of the tool. Its form depends on the tool."});
 }
 
-/// A reference to a named schema.
+/// Returns a reference to a named schema.
 fn named(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// That, or `null`, which means the same as leaving it out.
+/// Returns a schema that also accepts `null`. `null` means the same as an absent field.
 fn or_null(schema: Value) -> Value {
     match schema.get("type").and_then(Value::as_str).map(str::to_owned) {
         Some(kind) if schema.get("enum").is_none() => {
@@ -151,7 +152,7 @@ fn text(description: &str, pattern: &str, max: u64) -> Value {
     json!({"type": "string", "description": description, "pattern": pattern, "minLength": 1, "maxLength": max})
 }
 
-/// Any text without a NUL.
+/// Text without NUL characters.
 fn free_text(min: u64, max: Option<u64>) -> Value {
     let mut schema = json!({"type": "string", "pattern": "^[^\\u0000]*$"});
     if min > 0 {
@@ -167,17 +168,17 @@ fn whole(min: u64, max: u64) -> Value {
     json!({"type": "integer", "minimum": min, "maximum": max})
 }
 
-/// The largest whole number every JSON reader agrees on.
+/// Maximum integer. JSON parsers that use doubles still read it exactly.
 const MAX_WHOLE: u64 = 1 << 53;
 
 fn flag() -> Value {
     json!({"type": "boolean"})
 }
 
-/// An object with exactly these fields.
-/// With its padding.
+/// Pattern of Base64 with padding.
 const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
+/// Returns the schema of an object with exactly these fields.
 fn object(required: &[&str], fields: Value) -> Value {
     let mut schema = json!({"type": "object", "properties": fields, "additionalProperties": false});
     if !required.is_empty() {

@@ -1,4 +1,4 @@
-//! A session, and its state as the journal folds it.
+//! Sessions, and the state that a session's journal folds to.
 
 pub mod plan;
 pub mod policy;
@@ -25,49 +25,68 @@ use crate::schema;
 use provisioning::Provisioning;
 use workspace::Workspace;
 
+/// A session: one agent in one workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
+    /// Id of the session.
     #[schema(value_type = schema::SessionId)]
     pub id: SessionId,
+    /// Agent type from which the session was created.
     #[schema(value_type = schema::Name)]
     pub agent_type: Name,
+    /// Project of the session; `null` if it has none.
     #[schema(value_type = Option<schema::Name>, required = true)]
     pub project: Option<Name>,
+    /// `provisioning`, `active`, `closing`, `closed` or `failed`.
     #[schema(value_type = schema::SessionStatus)]
     pub status: Status,
-    /// It runs without the workspace it should have; the warnings say why.
+    /// True if the session runs without the workspace that was requested. `warnings` gives the
+    /// reason.
     pub degraded: bool,
+    /// Problems that do not stop the session.
     pub warnings: Vec<Notice>,
+    /// Workspace of the session; `null` if its agent type has none, or if the session is degraded.
     #[schema(required = true)]
     pub workspace: Option<Workspace>,
-    /// Where the time went until the workspace was ready, or no provider was left; `null` without a workspace to make.
+    /// Time spent on each provisioning step; `null` if the session needs no workspace.
     #[schema(required = true)]
     pub provisioning: Option<Provisioning>,
+    /// Content that the session uses, and content that is staged.
     pub content: SessionContent,
+    /// Task from the request that created the session.
     #[schema(value_type = schema::Task)]
     pub task: Task,
+    /// Metadata from the request that created the session. The server does not interpret it.
     #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
+    /// Reason why the session failed; `null` if it did not.
     #[schema(required = true)]
     pub failure: Option<Notice>,
+    /// Reason for closing: `requested`, `expired` or `idle`; `null` if the session was not closed.
     #[schema(value_type = Option<String>, required = true)]
     pub close_reason: Option<CloseReason>,
-    /// The last event's number.
+    /// Sequence number of the latest event in the journal.
     #[schema(minimum = 1)]
     pub seq: u64,
+    /// Time of the creation.
     #[schema(value_type = schema::Timestamp)]
     pub created_at: Timestamp,
+    /// Time at which the server closes the session.
     #[schema(value_type = schema::Timestamp)]
     pub expires_at: Timestamp,
-    /// Good for this session's tools, files and events only; given once, when it is created.
+    /// Bearer token that only allows access to this session: its tools, files, events, runs, execs
+    /// and digests. Only present in the response to the request that creates the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub token: Option<String>,
 }
 
+/// A warning or a failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Notice {
+    /// Stable code for programs.
     pub code: String,
+    /// Description for people.
     pub message: String,
 }
 
@@ -83,17 +102,20 @@ impl From<Warning> for Notice {
     }
 }
 
-/// Which content a session works with, and which is staged.
+/// Content of a session: the version in use and the staged version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionContent {
+    /// Version that the session uses; `null` if none.
     #[schema(required = true)]
     pub active: Option<ContentSnapshot>,
+    /// Version that is staged for adoption; `null` if none.
     #[schema(required = true)]
     pub pending: Option<ContentSnapshot>,
-    /// When the staged one is to be adopted.
+    /// When the session adopts the staged version: `next_run`, `next_step_boundary` or
+    /// `immediate_if_idle`; `null` if adoption was not requested.
     #[schema(value_type = Option<String>, required = true)]
     pub armed: Option<ApplyMode>,
-    /// Why the last sync staged nothing.
+    /// Reason why the last sync staged nothing; `null` if it did not fail.
     #[schema(value_type = Option<Object>, required = true)]
     pub sync_failure: Option<SyncFailure>,
 }
@@ -110,7 +132,7 @@ impl SessionContent {
 }
 
 impl Session {
-    /// `None` for a journal without events.
+    /// Returns `None` for a journal without events.
     pub fn of(state: State) -> Option<Self> {
         let State { seq, session } = state;
         let session = session?;
@@ -139,13 +161,16 @@ impl Session {
     }
 }
 
-/// `state_hash` is `blake3:` and the hash of the RFC 8785 bytes of `{"seq": seq, "session": state}`.
+/// State of a session at one event, with its hash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionFold {
+    /// Sequence number of the last event that the state includes.
     #[schema(minimum = 1)]
     pub seq: u64,
+    /// The folded state.
     #[schema(value_type = Option<schema::SessionState>, required = true)]
     pub state: Option<Arc<stead_core::Session>>,
+    /// `blake3:` and the BLAKE3 hash of the RFC 8785 form of `{"seq": seq, "session": state}`.
     pub state_hash: String,
 }
 
@@ -156,7 +181,10 @@ impl From<State> for SessionFold {
     }
 }
 
+/// A token for one session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionToken {
+    /// Bearer token that only allows access to this session: its tools, files, events, runs, execs
+    /// and digests.
     pub token: String,
 }

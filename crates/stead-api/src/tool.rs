@@ -1,4 +1,4 @@
-//! A tool, and the answer of a tool call.
+//! Tools, and the results of tool calls.
 
 pub mod command;
 pub mod eval;
@@ -15,29 +15,32 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// A tool that sessions can call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Tool {
+    /// Name of the tool.
     #[schema(value_type = schema::ToolName)]
     pub name: ToolName,
-    /// Other names it answers to.
+    /// Other names that the server accepts for the tool.
     pub aliases: Vec<String>,
+    /// Description for the model.
     pub description: String,
-    /// A JSON Schema.
+    /// JSON Schema of the arguments.
     #[schema(value_type = Object)]
     pub parameters: Value,
 }
 
-/// Everything that clients are told about a tool, in one place.
+/// The single definition of a tool for all clients.
 pub struct Definition {
     pub name: ToolName,
-    /// Names that other frameworks taught their models, for the same operation.
+    /// Names that other frameworks use for the same operation.
     pub aliases: &'static [&'static str],
     pub description: &'static str,
-    /// Whether a call can reach anything outside of the workspace.
+    /// True if a call can reach anything outside of the workspace.
     pub open_world: bool,
-    /// The JSON Schema of the arguments.
+    /// Returns the JSON Schema of the arguments.
     pub parameters: fn() -> Value,
-    /// The JSON Schema of the result.
+    /// Returns the JSON Schema of the result.
     pub output: fn() -> Value,
 }
 
@@ -62,7 +65,7 @@ impl Definition {
         ToolName::ALL.iter().map(|tool| Self::of(*tool))
     }
 
-    /// The tool with this name or alias.
+    /// Returns the tool with this name or alias.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|tool| tool.name.as_str() == name || tool.aliases.contains(&name))
     }
@@ -79,29 +82,39 @@ impl From<Definition> for Tool {
     }
 }
 
-/// A tool that ran and failed is an answer like any other, with `ok: false`.
+/// Result of a tool call. A tool that ran and failed also returns this, with `ok: false`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ToolAnswer {
+    /// Stead's id of the call.
     pub call_id: String,
-    /// The number of the event that recorded the answer.
+    /// Sequence number of the event that recorded the result.
     #[schema(minimum = 1)]
     pub seq: u64,
+    /// Name of the tool.
     #[schema(value_type = schema::ToolName)]
     pub tool: ToolName,
+    /// True if the tool succeeded.
     pub ok: bool,
+    /// Result of the tool. Absent if it returned none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::ToolResult, required = false)]
     pub result: Option<Value>,
+    /// Reason of the failure. Absent if `ok` is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<ToolError>,
+    /// The result or the failure as text for the model.
     pub message: String,
 }
 
+/// The failure of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ToolError {
+    /// Stable code for programs.
     pub code: String,
+    /// Description for the model.
     pub message: String,
+    /// Suggested remedy. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub hint: Option<String>,

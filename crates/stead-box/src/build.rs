@@ -1,10 +1,14 @@
-//! Building a box, from the outside in: `stead-init launch`; and `stead-init guest` ([`guest`]), where somebody else has built it,
-//! over files that `stead-init tree` ([`tree`]) has put together.
+//! Builds a box, from the outside in: `stead-init launch`. In a box that a container runtime built,
+//! `stead-init guest` ([`guest`]) becomes process 1, and `stead-init tree` ([`tree`]) assembles the
+//! files.
 //!
-//! One single-threaded program, read top to bottom: [`launch`] runs on the host and makes the groups, the volume and the namespaces; the
-//! child continues in [`inside`], enters the new root, gives up every right ([`lockdown`]) and becomes [`crate::init`].
-//! The invariant: the child does nothing before its ids are mapped and the record names it, and serves nothing before everything has
-//! been given up and that has been verified. Any refusal ends both.
+//! It is a single-threaded program. [`launch`] runs on the host and makes the control groups, the
+//! volume and the namespaces. The child continues in [`inside`], enters the new root, drops all
+//! privileges ([`lockdown`]) and becomes [`crate::init`].
+//!
+//! The invariant: the child does nothing before its ids are mapped and the record names it. It
+//! serves no request before it has dropped all privileges and verified that. Any refusal ends both
+//! processes.
 
 mod allowances;
 mod devices;

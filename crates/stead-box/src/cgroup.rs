@@ -1,7 +1,8 @@
-//! Control groups: one directory per hierarchy, with the box's name.
+//! Control groups: one directory per hierarchy, named after the box.
 //!
-//! The invariant: a limit is reported as held only if the kernel, asked after it was set, gives it back. The groups are made beside the
-//! server's own, not below: a service manager that ends the server's group must not end the boxes.
+//! The invariant: a limit is reported as held only if the kernel returns the same value after it
+//! was set. The groups are siblings of the server's own group, not children. A service manager that
+//! kills the server's group must not kill the boxes.
 
 mod hierarchy;
 mod remove;
@@ -19,7 +20,7 @@ use crate::spec::Limits;
 use hierarchy::{Controller, Hierarchy, Version};
 pub(crate) use remove::remove;
 
-/// Which limits hold. One that was not asked for does not.
+/// Limits that the kernel enforces. A limit that was not requested is false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Held {
     pub cpu: bool,
@@ -27,18 +28,17 @@ pub struct Held {
     pub pids: bool,
     pub disk: bool,
     pub inodes: bool,
-    /// The space kept back so that the volume can begin another generation even if the agent fills
-    /// it.
+    /// State of the space that lets the volume start another generation even if the agent fills it.
     #[serde(default)]
     pub reserve: Reserve,
 }
 
-/// What a box that is started here, by this user, could hold if it were asked to.
+/// Returns the limits that boxes of this user can have on this host.
 pub fn enforceable() -> Held {
     let hierarchies = hierarchy::writable().unwrap_or_default();
     let has = |controller| hierarchies.iter().any(|hierarchy| hierarchy.controllers.contains(&controller));
     let root = rustix::process::geteuid().is_root();
-    // The number of processes can always be held, by the user namespace's own count; the disk by root's images.
+    // The user namespace can always limit processes. Limiting the disk needs images, and so root.
     Held {
         cpu: has(Controller::Cpu),
         memory: has(Controller::Memory),
@@ -49,12 +49,12 @@ pub fn enforceable() -> Held {
     }
 }
 
-/// Files in which the kernel counts what it did because of a limit.
+/// Files in which the kernel counts the effects of limits.
 #[derive(Debug, Default)]
 pub(crate) struct GroupEvents {
-    /// OOM kills.
+    /// Counts OOM kills.
     pub(crate) memory: Option<OwnedFd>,
-    /// Processes that the kernel refused because of the process limit.
+    /// Counts forks that failed because of the process limit.
     pub(crate) processes: Option<OwnedFd>,
 }
 
@@ -64,24 +64,24 @@ impl GroupEvents {
     }
 }
 
-/// The groups of one box.
+/// The control groups of one box.
 pub(crate) struct Groups {
     groups: Vec<(Hierarchy, PathBuf)>,
 }
 
 const CPU_PERIOD_MICROS: u64 = 100_000;
-/// The kernel takes no quota below a millisecond of each period.
+/// Minimum quota: the kernel accepts nothing below a millisecond per period.
 const CPU_LEAST_MICROS: u64 = 1_000;
 
-/// Version 1 counts the buffers of TCP and UDP sockets apart from memory, and not at all without this limit.
-/// A kernel that is built without it has no other: then only the number of sockets is bounded.
+/// cgroup v1 counts the buffers of TCP and UDP sockets separately from memory, and only with this
+/// limit. On a kernel without it only the number of sockets is limited.
 const SOCKET_LIMIT: &str = "memory.kmem.tcp.limit_in_bytes";
-/// They may have an eighth of the memory limit, on top of it.
+/// Socket buffers may use one eighth of the memory limit, in addition to it.
 const SOCKET_PART: u64 = 8;
 const LEAST_SOCKET_BYTES: u64 = 4 << 20;
 
 impl Groups {
-    /// Where the groups will be, in every hierarchy this user may write.
+    /// Returns the groups to make, in every hierarchy that this user may write.
     pub(crate) fn plan(name: &str) -> io::Result<Self> {
         let groups = hierarchy::writable()?.into_iter().map(|hierarchy| {
             let path = hierarchy.parent.join(name);
@@ -90,7 +90,7 @@ impl Groups {
         Ok(Self { groups: groups.collect() })
     }
 
-    /// The groups that a process is in already.
+    /// Returns the existing groups of a process.
     pub(crate) fn of_process(pid: i32) -> io::Result<Self> {
         Ok(Self { groups: hierarchy::of_process(pid)? })
     }
@@ -106,22 +106,23 @@ impl Groups {
         })
     }
 
-    /// Puts this process, and so everything it will start, into the groups of version 1. It has one thread.
+    /// Moves this process, and so all its future children, into the cgroup v1 groups. The process
+    /// has one thread.
     ///
-    /// As a thread that moves itself and nobody else: moving a process makes the whole kernel wait for all its processors, milliseconds on an
-    /// idle host.
+    /// It moves only its own thread. Moving a process makes the whole kernel wait for all
+    /// processors, which takes milliseconds on an idle host.
     pub(crate) fn join(&self) -> io::Result<()> {
         let old = self.groups.iter().filter(|(hierarchy, _)| hierarchy.version == Version::One);
         old.map(|(_, path)| path).try_for_each(|path| fs::write(path.join("tasks"), "0"))
     }
 
-    /// The group of version 2, for a process to be started in it.
+    /// Opens the cgroup v2 group, to start a process in it.
     pub(crate) fn unified(&self) -> io::Result<Option<OwnedFd>> {
         let Some(path) = self.unified_path() else { return Ok(None) };
         Ok(Some(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
-    /// Puts this process into the group of version 2, where the kernel cannot start one in it.
+    /// Moves this process into the cgroup v2 group, for kernels that cannot start a process in it.
     pub(crate) fn join_unified(&self) -> io::Result<()> {
         self.unified_path().map_or(Ok(()), |path| fs::write(path.join("cgroup.procs"), "0"))
     }
@@ -167,13 +168,13 @@ impl Groups {
     }
 
     fn limit_memory(&self, bytes: u64) -> bool {
-        // The kernel counts in pages and rounds down; so that what is read back is what was set, round first.
+        // The kernel rounds down to pages. Round first, so that it returns the value that was set.
         let page = rustix::param::page_size() as u64;
         let rounded = bytes / page * page;
         let bytes = rounded.to_string();
         let Some((hierarchy, path)) = self.with(Controller::Memory) else { return false };
         match hierarchy.version {
-            // Memory and swap together cannot be set below memory alone, so it comes second.
+            // Memory plus swap cannot be less than memory, so set it second.
             Version::One => {
                 let sockets = (rounded / SOCKET_PART / page * page).max(LEAST_SOCKET_BYTES).to_string();
                 let sockets_counted = path.join(SOCKET_LIMIT).exists();
@@ -186,14 +187,15 @@ impl Groups {
         }
     }
 
-    /// The group in which init may make a group for each exec: it belongs to the agent's user, and only init has it open.
+    /// Delegates the group in which init makes a group for each exec. The group belongs to the
+    /// agent's user, and only init has it open.
     pub(crate) fn delegate(&self, agent: Option<u32>) -> io::Result<Option<OwnedFd>> {
         let Some(path) = self.unified_path() else { return Ok(None) };
         if !path.join("cgroup.kill").exists() {
             return Ok(None); // Linux before 5.14: init follows the processes itself.
         }
         if let Some(id) = agent {
-            // Only these: the limits stay the server's.
+            // Only these files. The server keeps control of the limits.
             for file in [path.to_owned(), path.join("cgroup.procs")] {
                 chown(&file, Some(Uid::from_raw(id)), Some(Gid::from_raw(id)))?;
             }
@@ -201,7 +203,7 @@ impl Groups {
         Ok(Some(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
-    /// Opens what the kernel counts of the groups.
+    /// Opens the event files of the groups.
     pub(crate) fn events(&self) -> io::Result<GroupEvents> {
         let open = |path: PathBuf| open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let memory = self.with(Controller::Memory).map(|(hierarchy, path)| {
@@ -210,19 +212,19 @@ impl Groups {
                 Version::Two => "memory.events",
             }))
         });
-        // Linux before 4.8 does not count these.
+        // Linux before 4.8 has no such file.
         let processes = self.with(Controller::Pids).and_then(|(_, path)| open(path.join("pids.events")).ok());
         Ok(GroupEvents { memory: memory.transpose()?, processes })
     }
 }
 
-/// Writes a value and says whether the kernel gives the same back.
+/// Writes a value. Returns true if the kernel then returns the same value.
 fn set(group: &Path, file: &str, value: &str) -> bool {
     let file = group.join(file);
     fs::write(&file, value).is_ok() && fs::read_to_string(&file).is_ok_and(|now| now.trim() == value)
 }
 
-/// Whether this host has no swap at all: then there is nothing to limit.
+/// Returns true if the host has no swap, so that there is nothing to limit.
 fn no_swap() -> bool {
     fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() <= 1)
 }

@@ -1,4 +1,4 @@
-//! Why there is no box, or no answer from it.
+//! Errors of starting a box and of communicating with it.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{GuestError, ProtocolError};
 
-/// Something the kernel must give for a box to be a box. If one is refused, the box is not started weaker: it is not started.
+/// A kernel feature that a box needs. If the kernel refuses one, the box does not start with weaker
+/// isolation: it does not start at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Primitive {
@@ -33,7 +34,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// What usually stands in the way, and what to do about it.
+    /// Returns the usual cause of a refusal and its remedy.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Spec => {
@@ -78,18 +79,18 @@ impl Primitive {
     }
 }
 
-/// A primitive that was refused, as the program that builds the box reports it.
+/// A refused kernel feature, as the builder reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{doing}: {reason}: {}", .primitive.advice())]
 pub struct Refused {
     pub primitive: Primitive,
-    /// What was attempted, in words.
+    /// The attempted operation, in words.
     pub doing: String,
-    /// What the kernel said.
+    /// Error of the kernel.
     pub reason: String,
 }
 
-/// Names the primitive a failing call belongs to.
+/// Adds the kernel feature to the error of a failing call.
 pub(crate) trait OrRefuse<T> {
     fn or_refuse(self, primitive: Primitive, doing: impl FnOnce() -> String) -> Result<T, Refused>;
 }
@@ -135,7 +136,7 @@ pub enum BoxError {
     Undead { what: String, seconds: u64 },
 }
 
-/// Names the path a failing call of the host side was about.
+/// Adds the path to the error of a failing call on the host.
 pub(crate) trait At<T> {
     fn at(self, doing: &'static str, path: &std::path::Path) -> Result<T, BoxError>;
 }

@@ -1,7 +1,7 @@
-//! The host's side: starting a box, finding it again, ending it.
+//! The host side: starts, finds and ends boxes.
 //!
-//! The invariant: everything a box consists of is named in its directory before it is made, so [`remove`] finds all of it whatever happened
-//! in between, and touches nothing else.
+//! The invariant: the box's directory names every part of a box before the part is made. So
+//! [`remove`] finds all of it after a crash at any point, and touches nothing else.
 
 mod builder;
 mod client;

@@ -1,8 +1,9 @@
 //! `stead-init`: process 1 of every box.
 //!
-//! One thread, one `poll` loop, no runtime. It starts commands, keeps the ends of their output, ends every descendant when it is told to or
-//! a deadline passes, runs the file tools in short-lived children, and reaps whatever the box leaves behind. It holds no right at all: see
-//! [`crate::build`]. The invariant: nothing the box does can make it wait, and nothing it keeps grows without a bound.
+//! It has one thread, one `poll` loop and no async runtime. It starts commands and keeps the start
+//! and end of their output. It kills all descendants on request or at a deadline, runs the file
+//! tools in short-lived children, and reaps orphans. It has no privileges: see [`crate::build`].
+//! The invariant: no program in the box can block it, and all memory that it uses is bounded.
 
 mod answer;
 mod connection;
@@ -28,20 +29,20 @@ use crate::cgroup::GroupEvents;
 pub(crate) use dial::Dialler;
 pub(crate) use serve::serve;
 
-/// What the workspace was, and where it has been written since.
+/// The original workspace, and the directories written since.
 pub(crate) struct Compared {
     pub(crate) before: OwnedFd,
-    /// The uppers since then; `None` if the workspace does not stand on what it was.
+    /// Upper directories since then; `None` if the layers are not based on the original.
     pub(crate) written: Option<Vec<OwnedFd>>,
-    /// Where it is written now.
+    /// Current upper directory.
     pub(crate) upper: OwnedFd,
 }
 
-/// How the server comes in.
+/// Connection between the server and the guest.
 pub(crate) enum Door {
-    /// Bound in a directory that the box cannot see.
+    /// A listener, bound in a directory that the box cannot see.
     Listener(UnixListener),
-    /// It does not: process 1 calls it.
+    /// Process 1 connects to the server.
     Dialled(Dialler),
 }
 
@@ -54,24 +55,24 @@ impl Door {
     }
 }
 
-/// All that process 1 has of the world outside.
+/// All resources of process 1 from outside of the box.
 pub(crate) struct Handles {
     pub(crate) door: Door,
-    /// A cgroup of its own, for groups below it.
+    /// A delegated control group, for the groups of the execs.
     pub(crate) cgroup: Option<OwnedFd>,
     /// The files in which the kernel counts events of the box's control groups.
     pub(crate) events: GroupEvents,
-    /// The trees a diff looks at.
+    /// Trees that a diff compares.
     pub(crate) compared: Option<Compared>,
     pub(crate) upper_on: UpperOn,
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// The filesystem that the workspace is written on.
+/// Filesystem of the upper directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpperOn {
-    /// A volume of the box's own.
+    /// The box's own volume.
     Volume,
-    /// A filesystem of the host, which others write as well.
+    /// A filesystem of the host, which other programs write as well.
     Host,
 }

@@ -1,9 +1,10 @@
-//! `stead-init keep`: ends boxes whose home was removed.
+//! `stead-init keep`: ends boxes whose home directory was removed.
 //!
-//! Boxes outlive the server on purpose, so that a restart finds them again. A home that is removed takes
-//! the records with it, and no later server could find its boxes. The keeper is one process per home, outside every box. It
-//! holds the records in memory and ends a box whose directory is gone: its processes, and with them mounts
-//! and devices, and its control groups. It ends itself when the server is gone and no box is left.
+//! Boxes outlive the server on purpose, so that a restart finds them again. Removing a home also
+//! removes the records, and no later server could find its boxes. The keeper is one process per
+//! home, outside of all boxes. It keeps the records in memory. If the directory of a box is gone,
+//! it removes the box's processes, and with them its mounts and devices, and its control groups. It
+//! exits when the server is gone and no box is left.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -27,16 +28,16 @@ use crate::sys::signals;
 
 /// Interval between two checks of the keeper.
 const EVERY: Duration = Duration::from_secs(1);
-/// A server that removes a box ends it first; a directory that is missing this often in a row was removed
-/// by someone else.
+/// Number of consecutive checks with a missing directory before the keeper ends the box. A server
+/// that removes a box ends it first, so another program must have removed the directory.
 const MISSED: u32 = 2;
 const LOCK: &str = "keeper.lock";
 
-/// Starts a keeper for the home unless one runs. Call it after a box was started.
+/// Starts a keeper for the home unless one runs. Call this after starting a box.
 pub fn ensure_keeper(init: &Path, home: &Path) -> Result<(), BoxError> {
     match lock(home) {
         Ok(None) => return Ok(()),
-        // Free: the keeper takes it itself.
+        // The lock is free. The keeper takes it itself.
         Ok(Some(free)) => drop(free),
         Err(error) => return Err(error).at("lock a file in", home),
     }
@@ -50,7 +51,8 @@ pub fn ensure_keeper(init: &Path, home: &Path) -> Result<(), BoxError> {
         .stderr(Stdio::null())
         .spawn();
     let mut keeper = spawned.map_err(|source| BoxError::NoInit { program: init.to_owned(), source })?;
-    // The pipe stays open for as long as this process lives: its end tells the keeper that the server is gone.
+    // The pipe stays open as long as this process lives. Its end tells the keeper that the server
+    // is gone.
     if let Some(pipe) = keeper.stdin.take() {
         std::mem::forget(pipe);
     }
@@ -58,7 +60,7 @@ pub fn ensure_keeper(init: &Path, home: &Path) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The home's lock, if no keeper has it.
+/// Takes the home's lock; `None` if a keeper holds it.
 fn lock(home: &Path) -> io::Result<Option<File>> {
     let file = File::options().write(true).create(true).truncate(false).open(home.join(LOCK))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -67,7 +69,7 @@ fn lock(home: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The program. Returns its exit code.
+/// Runs the keeper. Returns its exit code.
 pub fn keep() -> i32 {
     let Some(home) = std::env::args_os().nth(2).map(PathBuf::from) else { return 64 };
     if signals::close_from(3).is_err() {
@@ -81,7 +83,7 @@ pub fn keep() -> i32 {
     0
 }
 
-/// A box on the host, and how often its directory was missing.
+/// A box, and the number of checks that missed its directory.
 struct Kept {
     record: OwnerRecord,
     missed: u32,
@@ -99,7 +101,8 @@ impl Keeper {
         loop {
             self.look();
             if server == Server::Gone && self.boxes.is_empty() {
-                // A server that starts a box now either finds the lock free, or has written the record.
+                // A server that starts a box now either finds the lock free, or has written the
+                // record.
                 let _ = flock(&lock, FlockOperation::Unlock);
                 self.look();
                 if self.boxes.is_empty() {
@@ -118,7 +121,7 @@ impl Keeper {
         PathBuf::from(format!("/proc/self/fd/{}/{below}", self.home.as_raw_fd()))
     }
 
-    /// Reads the records, forgets boxes that are gone, and ends those whose directory is.
+    /// Reads the records, forgets boxes that are gone, and ends those whose directory is gone.
     fn look(&mut self) {
         for entry in fs::read_dir(self.path("boxes")).into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
@@ -145,7 +148,7 @@ struct ContainerRecord {
     mark: Option<ProcessMark>,
 }
 
-/// The record of a box or of a container that runs on this host.
+/// Reads the record of a box, or of a container that runs on this host.
 pub(crate) fn read(name: &str, directory: &Path) -> Option<OwnerRecord> {
     if let Some(record) = OwnerRecord::read(directory).ok().flatten() {
         return Some(record);
@@ -163,7 +166,7 @@ enum Server {
 }
 
 impl Server {
-    /// Waits for the next look, or for the server's end.
+    /// Waits for the next check, or for the end of the server.
     fn wait(self) -> Self {
         if self == Self::Gone {
             std::thread::sleep(EVERY);

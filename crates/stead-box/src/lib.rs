@@ -1,13 +1,15 @@
-//! Linux isolation: how a box is made, spoken to, limited and removed.
+//! Linux isolation: makes, limits, serves and removes boxes.
 //!
-//! Two programs share this crate. The server uses [`launch`], [`RunningBox`], [`Connection`] and [`remove`]; `stead-init` builds the box
-//! ([`build`]) and then is its process 1. They meet in [`protocol`] and in the [`OwnerRecord`].
+//! Two programs share this crate. The server uses [`launch`], [`RunningBox`], [`Connection`] and
+//! [`remove`]. `stead-init` builds the box ([`build`]) and then becomes its process 1. They share
+//! [`protocol`] and the [`OwnerRecord`].
 //!
-//! The invariant of the crate: a box is either as closed as described or not started, and whatever is made on the host is named in the box's
-//! directory first. All of the project's `unsafe` is in `sys`.
+//! The invariant of the crate: a box is either isolated as described or not started, and the box's
+//! directory names everything on the host before it is made. All `unsafe` code of the project is in
+//! `sys`.
 //!
-//! Deliberately absent: Landlock. What it could forbid, files, TCP ports, abstract sockets and signals of others, is not there to begin
-//! with: the mount, network and pid namespaces of a box hold only its own.
+//! Landlock is absent on purpose. It could forbid access to files, TCP ports, abstract sockets and
+//! signals of others. The mount, network and pid namespaces of a box contain only its own.
 
 pub mod build;
 mod cgroup;
@@ -35,7 +37,7 @@ pub use spec::{
     WORKSPACE,
 };
 
-/// Whether boxes get a private uid range and a limited volume here: only root can give them.
+/// Returns true if boxes get a private uid range and a limited volume. Both need root.
 pub fn runs_as_root() -> bool {
     rustix::process::geteuid().is_root()
 }

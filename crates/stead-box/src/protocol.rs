@@ -1,8 +1,9 @@
-//! What the server and `stead-init` say to each other.
+//! The protocol between the server and `stead-init`.
 //!
-//! A frame is two little-endian lengths, a JSON head and raw bytes. The server asks ([`Request`]), init answers ([`Reply`]) with the number
-//! of the request; a request can have several answers, the last of which ends it. Neither side believes the other: every length
-//! is checked before anything is allocated, and a frame that is not understood ends the connection.
+//! A frame consists of two little-endian lengths, a JSON head and raw bytes. The server sends a
+//! [`Request`], and init responds with a [`Reply`] that carries the number of the request. A
+//! request can have several replies, and the last one ends it. Neither side trusts the other: it
+//! checks every length before it allocates memory, and an invalid frame ends the connection.
 
 mod frame;
 mod guest_error;
@@ -16,7 +17,8 @@ pub use message::{
     NewContent, OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply, Unread,
 };
 
-/// Of the protocol. The server and init are installed together; a box that outlives an upgrade says which it speaks.
+/// Version of the protocol. The server and init are installed together. A box that outlives an
+/// upgrade reports its version.
 pub const VERSION: u32 = 2;
-/// The most bytes of output in one frame.
+/// Maximum number of output bytes in one frame.
 pub const CHUNK: usize = 64 << 10;

@@ -1,7 +1,8 @@
-//! The owner record: what a box consists of on the host, written before each thing it lists is made.
+//! The owner record: the parts of a box on the host. Each part is recorded before it is made.
 //!
-//! The invariant: whatever the moment of a crash, the record together with the box's directory names everything there is to remove. The
-//! mounts and the loop device live in the box's own mount namespace, so the kernel removes them with its last process.
+//! The invariant: after a crash at any point, the record and the box's directory name everything
+//! that must be removed. The mounts and the loop device are in the box's own mount namespace, so
+//! the kernel removes them with the last process.
 
 use std::fs;
 use std::io;
@@ -14,11 +15,11 @@ use crate::spec::Ids;
 
 pub(crate) const FILE: &str = "box.json";
 
-/// Which process, on which boot: a pid alone may be another's by now.
+/// Identifies a process across pid reuse and reboots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessMark {
     pub pid: i32,
-    /// In clock ticks since boot, from `/proc/<pid>/stat`.
+    /// Start time in clock ticks since boot, from `/proc/<pid>/stat`.
     pub start_time: u64,
     pub boot_id: String,
 }
@@ -30,22 +31,23 @@ pub struct OwnerRecord {
     pub ids: Ids,
     /// Directories in the cgroup file systems.
     pub cgroups: Vec<PathBuf>,
-    /// Process 1 of the box.
+    /// Process 1 of the box; `None` before it is started.
     pub init: Option<ProcessMark>,
 }
 
 impl OwnerRecord {
-    /// Of nothing yet.
+    /// Creates a record without any parts.
     pub(crate) fn new(id: &str, instance: &str, ids: Ids) -> Self {
         Self { id: id.to_owned(), instance: instance.to_owned(), ids, cgroups: Vec::new(), init: None }
     }
 
-    /// The name of the control groups.
+    /// Returns the name of the control groups.
     pub(crate) fn group_name(&self) -> String {
         format!("stead-{}-{}", self.instance, self.id)
     }
 
-    /// `None` if there is none, or none that can be read: then nothing was made that needs it.
+    /// Reads the record. Returns `None` if it is missing or unreadable, because then nothing was
+    /// made that needs it.
     pub fn read(directory: &Path) -> io::Result<Option<Self>> {
         match fs::read(directory.join(FILE)) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
@@ -54,7 +56,8 @@ impl OwnerRecord {
         }
     }
 
-    /// Replaces the record in one step. Not synced: after a host crash the processes, mounts and groups are gone anyway.
+    /// Replaces the record atomically. It is not synced: after a host crash the processes, mounts
+    /// and groups are gone anyway.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         let new = directory.join("box.json.new");
         fs::write(&new, serde_json::to_vec(self)?)?;
@@ -69,12 +72,12 @@ impl ProcessMark {
         Ok(Self { pid, start_time, boot_id: boot_id()? })
     }
 
-    /// Whether the process is still the one that was marked. Where that cannot be told it is.
+    /// Returns true if the marked process is still alive, or if that cannot be determined.
     pub fn is_alive(&self) -> bool {
         self.alive().map_or(true, |found| found.is_some())
     }
 
-    /// The process, if it is still the one that was marked and has not ended.
+    /// Returns the process if it is still the marked one and has not ended.
     pub(crate) fn alive(&self) -> io::Result<Option<Pid>> {
         let same = self.pid > 0 && boot_id()? == self.boot_id && start_time(self.pid)? == Some(self.start_time);
         Ok(if same { Pid::from_raw(self.pid) } else { None })
@@ -85,7 +88,7 @@ fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// `None` if there is no such process, or only its exit status is left.
+/// Returns the start time; `None` if the process does not exist or is a zombie.
 fn start_time(pid: i32) -> io::Result<Option<u64>> {
     let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
@@ -94,7 +97,8 @@ fn start_time(pid: i32) -> io::Result<Option<u64>> {
         }
         Err(error) => return Err(error),
     };
-    // The name may hold anything, so count from the last parenthesis: state is the first field after it, start time the 20th.
+    // The name may contain anything, so count from the last parenthesis. The state is the first
+    // field after it, the start time the 20th.
     let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
     if matches!(fields.next(), None | Some("Z" | "X")) {
         return Ok(None);

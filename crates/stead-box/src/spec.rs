@@ -1,56 +1,58 @@
-//! What a box is to be: complete, serializable, nothing left to choose.
+//! The complete, serializable specification of a box.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Who everything in a box runs as, and who owns its files there. Not 0: programs behave better as an ordinary user, and nothing
-/// that is keyed to uid 0 applies.
+/// User and group id of all programs and files in a box. It is not 0, because programs behave
+/// better as an ordinary user, and rules for uid 0 do not apply.
 pub const AGENT_ID: u32 = 1000;
-/// How many ids a box started by root has for itself.
+/// Number of ids in the private range of a box that root starts.
 pub const RANGE_LENGTH: u32 = 65_536;
-/// Where the agent's files are, in the box.
+/// Path of the workspace in the box.
 pub const WORKSPACE: &str = "/workspace";
-/// The agent's home directory, in the box.
+/// Path of the agent's home directory in the box.
 pub const HOME: &str = "/home/agent";
 
-/// How much a box may use. `None` is no limit.
+/// Resource limits of a box; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// Thousandths of a core.
+    /// CPU limit in thousandths of a core.
     pub cpu_millis: Option<u64>,
-    /// Memory and swap together.
+    /// Limit of memory and swap together, in bytes.
     pub memory_bytes: Option<u64>,
     pub pids: Option<u64>,
-    /// What `/workspace`, `/tmp` and the home directory may hold together.
+    /// Limit of `/workspace`, `/tmp` and the home directory together, in bytes.
     pub disk_bytes: Option<u64>,
     pub inodes: Option<u64>,
 }
 
-/// How the box's ids look from the host.
+/// Mapping of the box's ids to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Ids {
-    /// A private range, so that nothing the kernel counts or permits per uid is shared between boxes. Needs root.
+    /// A private range, so that boxes share no per-uid resource or permission. Needs root.
     Range { first: u32 },
-    /// The user who starts the box is the agent, and there is no other id.
+    /// The agent has the id of the user who starts the box, and there is no other id.
     Own,
 }
 
-/// Where what the box writes is kept.
+/// Storage of the files that the box writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Volume {
-    /// An ext4 image of the limit's size, loop-mounted inside the box's mount namespace alone. A write past the limit gets `ENOSPC`,
-    /// the host loses at most the image, and the mount and its device go when the box goes. Needs root.
+    /// An ext4 image with the size of the limit, loop-mounted only inside the box's mount
+    /// namespace. A write beyond the limit fails with `ENOSPC`, the host loses at most the size of
+    /// the image, and the mount and its device end with the box. Needs root.
     ///
-    /// Chosen over a tmpfs because the files survive the box and the host's restart, and cost no memory; over project quotas because
-    /// many kernels have none.
+    /// Unlike a tmpfs, its files survive the box and a restart of the host, and use no memory.
+    /// Project quotas are no alternative, because many kernels lack them.
     Image,
-    /// A tmpfs of the limit's size: it holds for an ordinary user too, but the files are memory and end with the box.
+    /// A tmpfs with the size of the limit. It works for an unprivileged user too, but the files use
+    /// memory and end with the box.
     Memory,
-    /// A plain directory. Its size is not limited, and the box says so.
+    /// A plain directory. Its size is not limited, and the box reports that.
     Directory,
 }
 
@@ -58,20 +60,21 @@ pub enum Volume {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LayerSpec {
-    /// A directory whose files belong to who starts the box.
+    /// A directory whose files belong to the user who starts the box.
     Directory { path: PathBuf },
-    /// What a box once wrote and nobody writes any more: a generation of the volume in `volume_directory`, by the ids of the box that
-    /// wrote it.
+    /// Files that a box wrote and that no longer change: a generation of the volume in
+    /// `volume_directory`, with the ids of the box that wrote it.
     Generation { volume_directory: PathBuf, number: u32, ids: Ids },
 }
 
-/// A directory of the host's that is the workspace itself.
+/// A host directory that is the workspace itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// The real path, with no symbolic link in it.
+    /// Real path, without symbolic links.
     pub path: PathBuf,
     pub access: Access,
-    /// The user who owned the directory when it was allowed. A box writes as the owner, so another owner is refused.
+    /// Owner of the directory when it was allowed. A box writes as the owner, so a change of the
+    /// owner is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<u32>,
 }
@@ -83,16 +86,17 @@ pub enum Access {
     Write,
 }
 
-/// What can be made before it is known for which box: an image, mounted.
+/// A volume image to make and mount before its box is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preparation {
-    /// It is made, for this alone, where its parent is there; on the same file system as the volumes.
+    /// Directory for the image alone. It is created, and its parent must exist, on the same file
+    /// system as the volumes.
     pub directory: PathBuf,
     pub shape: ImageShape,
 }
 
-/// What an image is before it is known whose it is.
+/// Parameters of an image that do not depend on the box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageShape {
@@ -101,53 +105,57 @@ pub struct ImageShape {
     pub templates: PathBuf,
 }
 
-/// Everything that is needed to make a box.
+/// Specification of a box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoxSpec {
-    /// Unique among the boxes of one server: letters, digits, `_` and `-`.
+    /// Id, unique among the boxes of one server: letters, digits, `_` and `-`.
     pub id: String,
-    /// Which server this box belongs to: the same characters.
+    /// Id of the server that owns the box, with the same characters.
     pub instance: String,
-    /// The box's own directory on the host; it must not exist yet, its parent must.
+    /// Directory of the box on the host. It must not exist yet, and its parent must exist.
     pub directory: PathBuf,
     pub ids: Ids,
-    /// An unpacked root; without it the host's system directories serve.
+    /// Unpacked root directory of an image; `None` for the host's system directories.
     pub base: Option<PathBuf>,
-    /// Read-only trees below the workspace, the topmost last.
+    /// Read-only layers of the workspace, the topmost last.
     pub layers: Vec<LayerSpec>,
-    /// The trees a diff compares with, the topmost last; `None` if there is nothing to compare with yet.
+    /// Layers that a diff compares with, the topmost last; `None` if there is nothing to compare
+    /// with yet.
     pub compared: Option<Vec<LayerSpec>>,
-    /// Instead of layers and a generation above them: the host's own files, shown as the agent's.
+    /// Host directory that replaces the layers and the generation. Its files appear as the agent's
+    /// own.
     pub bound: Option<Bound>,
     pub volume: Volume,
-    /// The directory the volume is kept in; it must exist. Other boxes may have its older generations as layers, so it may outlive the box.
+    /// Directory of the volume, which must exist. Other boxes may use its older generations as
+    /// layers, so it may outlive the box.
     pub volume_directory: PathBuf,
-    /// Which generation of the volume is written. It is made if it is not there.
+    /// Generation of the volume to write. It is created if it does not exist.
     pub generation: u32,
-    /// Older generations that stay; all others are removed at the start.
+    /// Older generations to keep. All others are removed at the start.
     pub kept_generations: Vec<u32>,
-    /// Where formatted images are kept to be copied; without it each is formatted anew.
+    /// Directory of formatted images to copy; `None` to format each image anew.
     pub templates: Option<PathBuf>,
     pub limits: Limits,
-    /// What every process in the box is started with, beside `PATH`, `HOME` and the like.
+    /// Environment variables of all commands, in addition to `PATH`, `HOME` and the like.
     pub env: BTreeMap<String, String>,
 }
 
 impl BoxSpec {
-    /// The only characters that reach paths and cgroup names.
+    /// Returns true if the name only has characters that are safe in paths and cgroup names.
     pub(crate) fn name_is_plain(name: &str) -> bool {
         (1..=64).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
     }
 
-    /// Of the image it has for a volume; `None` if that is none, or none that could be made ahead.
+    /// Returns the parameters of the volume image; `None` if the volume is no image, or cannot be
+    /// made ahead.
     pub fn image_shape(&self) -> Option<ImageShape> {
         let (disk_bytes, templates) = (self.limits.disk_bytes?, self.templates.clone()?);
         (self.volume == Volume::Image).then_some(ImageShape { disk_bytes, inodes: self.limits.inodes, templates })
     }
 
-    /// The host's ids for the agent.
+    /// Returns the agent's id on the host; `None` without a private range.
     pub(crate) fn agent_on_host(&self) -> Option<u32> {
         match self.ids {
             Ids::Range { first } => Some(first + AGENT_ID),

@@ -1,7 +1,8 @@
-//! The kernel calls that no safe crate offers. All of the project's `unsafe` is in the files of this directory.
+//! Kernel calls that no safe crate offers. All `unsafe` code of the project is in this directory.
 //!
-//! Each function here is safe to call: it takes owned or borrowed values and checks what the kernel does not. Two of them,
-//! [`clone::into_namespaces`] and [`clone::fork`], need a single-threaded caller and check that they have one.
+//! Each function is safe to call: it takes owned or borrowed values and checks what the kernel does
+//! not check. [`clone::into_namespaces`] and [`clone::fork`] need a single-threaded caller and
+//! verify that.
 
 pub(crate) mod clone;
 pub(crate) mod keyring;

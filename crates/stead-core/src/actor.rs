@@ -1,18 +1,19 @@
-//! Who asks.
+//! The actor behind a command.
 
 use serde::{Deserialize, Serialize};
 
 use crate::SessionId;
 
-/// The party behind a request, as it was authenticated.
+/// The authenticated party behind a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Actor {
-    /// The holder of a server token, by the token's name.
+    /// The holder of a server token, identified by the token's name.
     Admin { name: String },
-    /// The holder of a session's own token: may use that session's tools, files and events and nothing else.
+    /// The holder of a session's own token. It may use the tools, files and events of that session
+    /// only.
     Session { session: SessionId },
-    /// Stead itself: the reconciler, the reaper.
+    /// Stead itself, such as the reconciler or the reaper.
     System,
 }
 

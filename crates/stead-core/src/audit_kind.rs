@@ -9,9 +9,9 @@ words!(
         PolicyResolved = "policy_resolved",
         /// A call, a start, a mount or a digest was refused.
         Refusal = "refusal",
-        /// A session started without the workspace it should have.
+        /// A session started without its workspace.
         DegradedStart = "degraded_start",
-        /// The fallback provider made the workspace.
+        /// The fallback provider created the workspace.
         ProviderFallback = "provider_fallback",
         ContentApplied = "content_applied",
         CredentialUsed = "credential_used",
@@ -19,7 +19,7 @@ words!(
         SessionClose = "session_close",
         SessionFailed = "session_failed",
         AdminChange = "admin_change",
-        /// The operator accepted a database that lacks records which were in it.
+        /// The operator accepted a database that has lost records.
         DatabaseAccepted = "database_accepted",
     }
 );

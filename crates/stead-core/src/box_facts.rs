@@ -1,4 +1,4 @@
-//! What a box turned out to be: what only its provider knows, kept with the session.
+//! Facts about a box that only its provider knows. They are recorded with the session.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,38 +7,39 @@ pub struct BoxFacts {
     /// The image as the agent type names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// What that name meant when the box was made: the same bytes for as long as the box lives.
+    /// The digest of that image when the box was created. It never changes during the life of the
+    /// box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest: Option<String>,
-    /// Which program runs it.
+    /// The program that runs the box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    /// It was kept ready before anyone asked for it.
+    /// True if the box came from the warm pool.
     #[serde(default, skip_serializing_if = "is_false")]
     pub warm: bool,
-    /// How its files are kept, where that depends on the host.
+    /// The storage of its files, if it depends on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<Trees>,
-    /// The user that the kernel charges for what it counts per user. `None` without a box, and in
-    /// records of earlier versions.
+    /// The user that the kernel charges for resources counted per user. `None` without a box, and
+    /// in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowances: Option<Allowances>,
 }
 
-/// The user that the kernel charges for what it counts per user: inotify instances and watches,
+/// The user that the kernel charges for resources counted per user: inotify instances and watches,
 /// message queues, queued signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowances {
-    /// A user of the box's own: one box cannot use up what another needs.
+    /// A user of the box's own: one box cannot exhaust the resources of another.
     Own,
-    /// The user of the server or of the container runtime, for all boxes together. Each box has a limit, but several
-    /// boxes can use up what is left for the others and for that user.
+    /// The user of the server or of the container runtime, for all boxes together. Each box has a
+    /// limit, but several boxes can exhaust the resources of the others and of that user.
     Shared,
 }
 
 impl Allowances {
-    /// The warning that a session with such a box gets.
+    /// The warning for a session with such a box.
     pub fn warning(self) -> Option<&'static str> {
         match self {
             Self::Own => None,
@@ -51,13 +52,13 @@ impl Allowances {
     }
 }
 
-/// How the files of a box are kept.
+/// The storage of a box's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trees {
-    /// As layers that are there once for everybody, and what was written above them.
+    /// Shared read-only layers, with the box's own writes above them.
     Shared,
-    /// All of them for itself alone: this host cannot do better.
+    /// A complete copy per box, on hosts that support nothing better.
     Copied,
 }
 

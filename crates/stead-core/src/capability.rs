@@ -1,4 +1,5 @@
-//! What a provider can do, as data, and whether that and the agent type's own capabilities suffice for a policy.
+//! Provider capabilities, and the check that a policy is possible with a provider and an agent
+//! type.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use crate::registry::{AgentCapabilities, Side};
 use crate::tool::ToolName;
 
 words!(
-    /// A resource a provider may be able to limit.
+    /// A resource that a provider may be able to limit.
     LimitKind, "limit", {
         Cpu = "cpu",
         Memory = "memory",
@@ -19,16 +20,16 @@ words!(
 );
 
 words!(
-    /// Where a workspace's files survive a restart of the server.
+    /// The place where a workspace's files survive a restart of the server.
     FileHome, "file home", {
-        /// In the journal: the tree is the fold of its recorded changes.
+        /// The journal: the tree is the fold of the recorded changes.
         Journal = "journal",
-        /// On the host, beside or inside the box.
+        /// The host, beside or inside the box.
         Host = "host",
     }
 );
 
-/// What a provider reports of itself. Nobody asks which provider it is; they ask what it can do.
+/// The capabilities that a provider reports. Code checks these and never the provider's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderCapabilities {
     pub workspace_provider: Vec<Side>,
@@ -39,7 +40,7 @@ pub struct ProviderCapabilities {
     pub files: FileHome,
 }
 
-/// Why a policy cannot be had: what it needs, who does not offer it, what they offer.
+/// The reason why a policy is not possible: the need, and the capabilities that do not meet it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatible {
     #[error(
@@ -74,7 +75,7 @@ fn words_of(kinds: &[PolicyKind]) -> String {
     }
 }
 
-/// The sides any one of which a policy needs.
+/// The sides that can serve a policy. One of them is enough.
 pub fn needed_sides(policy: PolicyKind) -> &'static [Side] {
     match policy {
         PolicyKind::Mount => &[Side::Host],
@@ -83,7 +84,7 @@ pub fn needed_sides(policy: PolicyKind) -> &'static [Side] {
     }
 }
 
-/// Whether the agent type can work with the policy at all, whatever the provider.
+/// Checks that the agent type can work with the policy, independent of the provider.
 pub fn check_agent_type(policy: PolicyKind, agent: &AgentCapabilities) -> Result<(), Incompatible> {
     let needs = needed_sides(policy);
     match &agent.workspace_provider {
@@ -94,7 +95,7 @@ pub fn check_agent_type(policy: PolicyKind, agent: &AgentCapabilities) -> Result
     }
 }
 
-/// Whether one provider can make it, on a side the agent type can use too.
+/// Checks that a provider can create the workspace on a side that the agent type can use.
 pub fn check_provider(
     policy: PolicyKind,
     agent: &AgentCapabilities,

@@ -1,17 +1,17 @@
-//! The steps of the wall clock against the boot clock, so that setting the wall clock does not
+//! Steps of the wall clock relative to the boot clock, so that setting the wall clock does not
 //! change a session's age.
 //!
-//! Events carry wall-clock times. The wall clock can be stepped; the boot clock (`CLOCK_BOOTTIME`) only
-//! advances, also while the machine sleeps. A [`ClockHistory`] maps a recorded wall-clock time to the boot
-//! clock, across every step that was observed in this boot.
+//! Events carry wall-clock times. The wall clock can be stepped. The boot clock (`CLOCK_BOOTTIME`)
+//! only advances, even while the machine sleeps. A [`ClockHistory`] maps a recorded wall-clock time
+//! to the boot clock, across every step observed in this boot.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// A smaller difference between two observations is the kernel adjusting its clock, not a step.
+/// A smaller difference between two observations is a kernel adjustment and not a step.
 const STEP_MILLIS: i64 = 2_000;
-/// Steps that are remembered. Times before the oldest are taken as of the oldest.
+/// Maximum number of remembered steps. Earlier times use the oldest remembered segment.
 const MOST_SEGMENTS: usize = 64;
 
 /// Milliseconds of the boot clock. Negative before the machine started.
@@ -59,12 +59,12 @@ struct Segment {
 pub struct ClockHistory {
     boot_id: String,
     segments: Vec<Segment>,
-    /// The largest offset that was ever observed.
+    /// The largest offset ever observed.
     highest: i64,
 }
 
 impl ClockHistory {
-    /// A history without steps, in which the wall clock is right.
+    /// Starts a history without steps, in which the wall clock is correct.
     pub fn begin(boot_id: &str, now: Reading) -> Self {
         let segment = Segment { after: Timestamp::from_millis(0), offset: now.offset() };
         Self { boot_id: boot_id.to_owned(), segments: vec![segment], highest: now.offset() }
@@ -75,7 +75,7 @@ impl ClockHistory {
         self.boot_id == boot_id
     }
 
-    /// Takes note of both clocks. Returns by how many milliseconds the wall clock was stepped, if it was.
+    /// Records both clocks. Returns the step of the wall clock in milliseconds, if there was one.
     pub fn observe(&mut self, now: Reading) -> Option<i64> {
         self.highest = self.highest.max(now.offset());
         let last = self.segments.last_mut()?;
@@ -84,8 +84,8 @@ impl ClockHistory {
             last.offset = now.offset();
             return None;
         }
-        // No time of the old clock is later than what it would show now. Events between the step and this
-        // observation have times shortly before `now.wall`.
+        // No time of the old clock is later than its expected value now. Events between the step
+        // and this observation have times shortly before `now.wall`.
         let expected = now.wall.millis() - step;
         let after = if step > 0 { expected + step / 2 } else { now.wall.millis() - STEP_MILLIS };
         self.segments.push(Segment { after: Timestamp::from_millis(after), offset: now.offset() });
@@ -95,16 +95,17 @@ impl ClockHistory {
         Some(step)
     }
 
-    /// Takes the wall clock as right from now on, and as wrong before.
+    /// Treats the wall clock as correct from now on, and discards the recorded steps.
     pub fn correct(&mut self, now: Reading) {
         let highest = self.highest.max(now.offset());
         *self = Self { highest, ..Self::begin(&self.boot_id, now) };
     }
 
-    /// When a recorded wall-clock time was, by the boot clock; never later than `now`.
+    /// Returns the boot-clock time of a recorded wall-clock time, never later than `now`.
     ///
-    /// After the wall clock was set back, a time can be of either side of the step. The later one that is
-    /// not in the future is taken, so a session lives too long rather than too short.
+    /// After the wall clock was set back, a time can belong to either side of the step. The later
+    /// candidate that is not in the future is used, so that a session lives too long rather than
+    /// too short.
     pub fn boot_time(&self, at: Timestamp, now: BootTime) -> BootTime {
         let by = |segment: &Segment| BootTime(at.millis().saturating_sub(segment.offset));
         let fits = |segment: &&Segment| segment.after <= at && by(segment) <= now;
@@ -113,7 +114,7 @@ impl ClockHistory {
         found.map_or(now, |segment| by(segment).min(now))
     }
 
-    /// The latest wall-clock time that `now` would have by any clock there was.
+    /// The latest wall-clock time that any observed clock would show at `now`.
     pub fn latest_wall(&self, now: BootTime) -> Timestamp {
         Timestamp::from_millis(now.0.saturating_add(self.highest))
     }
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(mapped(&history, start + 5_000, 8_000), 6_000, "a time before the step");
         assert_eq!(mapped(&history, start + 6_500 + DAY, 8_000), 7_500, "a time after it");
         assert_eq!(history.latest_wall(BootTime(8_000)).millis(), start + 7_000 + DAY);
-        // Still so when as much time has passed as the clock was stepped by.
+        // This still holds after more time has passed than the size of the step.
         assert_eq!(mapped(&history, start + 6_500 + DAY, 8_000 + 2 * DAY), 7_500);
     }
 

@@ -1,7 +1,8 @@
-//! Everything anyone may ask of a session, and everything that may come of it.
+//! Commands, effects and outcomes: the inputs and outputs of a session's decisions.
 //!
-//! A [`Command`] is a wish: [`crate::decide`] allows or refuses it. An [`Outcome`] is a fact about the world outside: it cannot be
-//! refused, [`crate::conclude`] only says what follows. An [`Effect`] is a complete order: whoever carries it out makes no choices.
+//! A [`Command`] is a request that [`crate::decide`] allows or refuses. An [`Outcome`] is a fact
+//! about the outside world. It cannot be refused; [`crate::conclude`] derives the events that
+//! follow. An [`Effect`] is a complete order: the engine carries it out without further choices.
 
 use serde_json::Value;
 
@@ -24,41 +25,42 @@ use crate::{CallId, ExecId, Name, SessionId, SnapshotId, WorkspaceId};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Legal once, before anything else.
+    /// Legal once, as the first command.
     Create { session: SessionId, spec: Box<SessionSpec>, content: Option<Box<InitialContent>> },
-    /// Legal while provisioning, when no attempt is under way.
+    /// Legal while provisioning, if no attempt is in progress.
     Provision,
-    /// Legal while provisioning, when the box is there and the step before has ended.
+    /// Legal while provisioning, once the box exists and the previous init action has ended.
     RunStep,
-    /// Legal while provisioning, when every step has ended.
+    /// Legal while provisioning, once every init action has ended.
     Activate,
     /// Legal while active.
     CallTool { call: CallId, tool: ToolName, arguments: Value },
-    /// Legal while active, for an actor whose tools allow as much.
+    /// Legal while active, for an actor whose tools include the operation.
     OperateFiles { call: CallId, operation: FileOperation },
-    /// Legal while active, for the same, to a moment whose files were kept. What is there now is kept as `before`.
+    /// Legal while active, for the same actors, if `to` has a checkpoint. The current files are
+    /// kept as snapshot `before`.
     Rewind { call: CallId, to: u64, before: SnapshotId },
     /// Legal while active, if the tool `bash` is enabled.
     Exec { exec: ExecId, order: Box<ExecOrder> },
-    /// Legal while active: processes were found at work.
+    /// Legal while active. Records that processes are running in the box.
     NoteActivity { processes: u64 },
-    /// Legal while active: another session is about to work in this workspace.
+    /// Legal while active. Another session is about to use this workspace.
     Share { with: SessionId },
     /// Legal while active.
     SetDigest(NewDigest),
-    /// Legal while active: the session's own digest goes.
+    /// Legal while active. Removes the session's own digest.
     ClearDigest { section_key: Name },
-    /// Always legal: a digest was asked for that is not there.
+    /// Always legal. Records that a requested digest does not exist.
     MissDigest { section_key: Name },
-    /// Legal until the session has ended; asked again, it changes nothing.
+    /// Legal until the session has ended. Idempotent.
     Close { reason: CloseReason },
-    /// Legal when a workspace is to go: after a close, or before the next attempt.
+    /// Legal if the workspace must be removed: after a close, or before the next attempt.
     Remove,
-    /// Content, runs and steps: see there.
+    /// Commands for content, runs and steps; see [`ContentCommand`].
     Content(ContentCommand),
 }
 
-/// The content a session begins with, read before there is a session.
+/// The content that a session begins with. It is read before the session exists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InitialContent {
     pub target: SyncTarget,
@@ -66,7 +68,7 @@ pub struct InitialContent {
     pub warnings: Vec<(String, String)>,
 }
 
-/// What a committed step hands out.
+/// The work to carry out after the events of a decision are durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     CreateWorkspace {
@@ -91,12 +93,13 @@ pub enum Effect {
     Exec {
         exec: ExecId,
         order: Box<ExecOrder>,
-        /// Of each stream, to be kept for the result.
+        /// Number of bytes of each output stream to keep for the result.
         output_bytes: u64,
     },
-    /// The workspace is told that provisioning is over: what is there now is what it began with.
+    /// Tells the workspace that provisioning is over. Its current files are the session's initial
+    /// files.
     BeginWork,
-    /// Nothing is made: the workspace of another session is used.
+    /// Uses the workspace of another session instead of creating one.
     ShareWorkspace {
         source: SessionId,
         workspace: WorkspaceId,
@@ -108,7 +111,7 @@ pub enum Effect {
     Content(ContentEffect),
 }
 
-/// Everything a provider needs to make a box.
+/// Everything a provider needs to create a box.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateOrder {
     pub workspace: WorkspaceId,
@@ -116,13 +119,13 @@ pub struct CreateOrder {
     pub limits: ResourceLimits,
     pub env: Env,
     pub base_image: Option<String>,
-    /// The roots that a base image must lie in if it is a directory of the host.
+    /// Directories that may contain a base image that is a directory of the host.
     pub image_roots: Vec<String>,
-    /// The image is the one with this digest, whatever its name means by now.
+    /// The digest of the image to use, even if its name refers to another image by now.
     pub image_digest: Option<String>,
 }
 
-/// What became of an effect, or was found after a restart.
+/// The outcome of an effect, or a finding after a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Created {
@@ -152,28 +155,28 @@ pub enum Outcome {
         exec: ExecId,
         outcome: ExecOutcome,
     },
-    /// What became of a call could not be recorded, and never will be.
+    /// The outcome of a call could not be recorded and never will be.
     Abandoned {
         call: CallId,
         reason: String,
     },
-    /// What a provider has to fetch is this far.
+    /// Progress of what the provider fetches.
     ProvisionProgressed {
         stage: String,
         percent: u64,
         detail: String,
     },
-    /// A long step is this far.
+    /// Progress of a long init action.
     StepProgressed {
         stage: String,
         percent: u64,
         detail: String,
     },
-    /// The commit that is wanted has its name.
+    /// The name of the requested revision has been resolved to a commit.
     RepositoryResolved(ResolvedCommit),
-    /// A branch has reached the remote.
+    /// A push of a branch has reached the remote.
     BranchPushed(PushedBranch),
-    /// A credential is about to be used.
+    /// The server is about to use a credential.
     CredentialUsed {
         host: String,
         kind: String,
@@ -182,14 +185,14 @@ pub enum Outcome {
     },
     Began {
         point: Option<Point>,
-        /// The session starts without these things, each with the reason.
+        /// Parts that are missing at the start of the session, each with the reason.
         warnings: Vec<Failure>,
     },
     Removed,
     RemovalFailed {
         reason: String,
     },
-    /// The server began anew with this session open: whatever was under way has no outcome.
+    /// The server restarted while this session was open. Operations in progress have no outcome.
     Restarted,
     Adopted,
     Lost {
@@ -198,7 +201,7 @@ pub enum Outcome {
     Content(ContentOutcome),
 }
 
-/// What became of a command.
+/// The outcome of a command in the box.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecOutcome {
     Finished { exit: Exit, output: ExecOutput, files: Box<FileEffect> },
@@ -206,7 +209,7 @@ pub enum ExecOutcome {
     Interrupted { reason: String },
 }
 
-/// What a decision allows: the events to record and, once they are durable, the effect to carry out.
+/// A decision: the events to record and the effect to carry out once they are durable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub events: Vec<crate::event::Event>,

@@ -1,7 +1,7 @@
-//! What an agent type asks of its workspaces.
+//! The workspace config of an agent type.
 //!
-//! Reading goes through [`crate::parse`]: every error names its field, unknown fields are refused. A config that was stored
-//! reads back as it was given; amounts keep their text.
+//! It is parsed with [`crate::parse`]: every error names its field, and unknown fields are errors.
+//! A stored config reads back unchanged, and amounts keep their text.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::rewind::Rewind;
 use crate::tool::ToolSet;
 
 words!(
-    /// What makes the box.
+    /// The provider that creates the box.
     ProviderName, "provider", {
         Memory = "memory",
         Native = "native",
@@ -26,7 +26,7 @@ words!(
 );
 
 words!(
-    /// What a failing setup command does to the session.
+    /// The effect of a failing setup command on the session.
     OnSetupFailure, "on_setup_failure", {
         Warn = "warn",
         Fail = "fail",
@@ -46,15 +46,15 @@ words!(
 pub struct WorkspaceConfig {
     pub enabled: bool,
     pub provider: Option<ProviderName>,
-    /// Asked once if the provider fails; `None` is the platform's choice.
+    /// Tried once if the provider fails. `None` uses the platform's fallback.
     pub fallback_provider: Option<ProviderName>,
     pub repo_source: RepoSource,
     pub workspace_policy: Option<WorkspacePolicy>,
-    /// `None` is every tool there is; the empty set is none.
+    /// `None` enables every tool, the empty set enables none.
     pub tools: Option<ToolSet>,
     pub resource_limits: ResourceLimits,
     pub checkout_on_start: bool,
-    /// What its agents may push.
+    /// Allowed pushes, submodules and Git LFS.
     #[serde(default, serialize_with = "GitPush::serialize_whole")]
     pub git: GitPush,
     pub base_image: Option<String>,
@@ -65,7 +65,7 @@ pub struct WorkspaceConfig {
     pub mounts: Vec<HostMount>,
     pub network: Network,
     pub limits: ToolLimits,
-    /// The checkpoints that are kept; `None` is the platform's choice.
+    /// The checkpoint policy. `None` uses the platform's.
     #[serde(default)]
     pub rewind: Option<Rewind>,
     pub ttl_seconds: u64,
@@ -74,7 +74,7 @@ pub struct WorkspaceConfig {
 }
 
 impl Default for WorkspaceConfig {
-    /// Off, and what a config that only says `enabled: true` would be.
+    /// The values of absent fields. `enabled` is false.
     fn default() -> Self {
         Self {
             enabled: false,
@@ -159,7 +159,7 @@ impl<const MIN: usize, const MAX: usize> Read for Bounded<MIN, MAX> {
     }
 }
 
-/// Where the files come from when the policy is `git`.
+/// The source of the repository for the policy `git`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepoSource {
     #[serde(rename = "type")]
@@ -194,7 +194,7 @@ impl Read for RepoSource {
     }
 }
 
-/// How much a box may use. What is absent comes from the server's defaults.
+/// The resource limits of a box. Absent values come from the server's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,15 +207,15 @@ pub struct ResourceLimits {
     pub pids: Option<u64>,
 }
 
-/// The smallest limits in which a box starts and runs a command.
+/// The smallest limits with which a box can start and run a command.
 pub const LEAST_PIDS: u64 = 16;
 pub const LEAST_MEMORY_BYTES: u64 = 16 << 20;
 pub const LEAST_DISK_BYTES: u64 = 1 << 20;
-/// The largest number of processes that the kernel knows.
+/// The largest process limit that the kernel supports.
 pub const MOST_PIDS: u64 = 4_194_304;
 
 impl ResourceLimits {
-    /// The limits that no box could start with: the field, and what is wrong with it.
+    /// Returns the limits that no box can start with, each with its field and message.
     pub fn impossible(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         for (field, size, least, text) in
@@ -231,7 +231,7 @@ impl ResourceLimits {
         found
     }
 
-    /// Field by field: what is not given here comes from `defaults`.
+    /// Returns the limits with absent fields taken from `defaults`.
     pub fn or(&self, defaults: &ResourceLimits) -> ResourceLimits {
         ResourceLimits {
             cpu: self.cpu.clone().or_else(|| defaults.cpu.clone()),
@@ -259,7 +259,7 @@ impl Read for ResourceLimits {
     }
 }
 
-/// A host directory or file copied into the workspace at the start.
+/// A host directory or file that is copied into the workspace at the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostMount {
     pub host_path: String,
@@ -291,7 +291,7 @@ impl Read for HostMount {
     }
 }
 
-/// Limits of the tools themselves, whatever the box.
+/// Limits of the tools, independent of the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolLimits {
     pub write_chars: u64,

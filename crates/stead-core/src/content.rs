@@ -1,11 +1,12 @@
-//! Agent content: prompt packs, tool catalogs, and when a session adopts which version of them.
+//! Agent content: prompt packs, tool catalogs, and the rules for adopting their versions.
 //!
-//! Content is a named, versioned tree of files that somebody outside pushes. A session changes only through events: a sync stages a
-//! version ([`snapshot`]), an apply adopts it at a stated point ([`mod@decide`], [`state`]). What a step of a run sends to a model is a function of the
-//! adopted version and of what was said ([`materialize`]). Content describes tools; whether a call may run is the business of [`binding`] and of the agent
-//! type, never of the content.
+//! Content is a named, versioned tree of files that a client pushes. A session changes only through
+//! events. A sync stages a version ([`snapshot`]), and an apply adopts it at a defined point
+//! ([`mod@decide`], [`state`]). The adopted version and the messages determine the model request of
+//! a step ([`materialize`]). Content only describes tools. The permission to run a call comes from
+//! [`binding`] and the agent type, never from content.
 //!
-//! Everything in a content tree is hostile until [`mod@compile`] has read it.
+//! Everything in a content tree is untrusted until [`mod@compile`] has checked it.
 
 pub mod access;
 pub mod anthropic;

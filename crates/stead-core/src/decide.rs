@@ -1,7 +1,8 @@
-//! What is allowed when: every rule of a session's life in one place.
+//! The rules of a session's life cycle: which command is allowed in which state.
 //!
-//! [`decide`] answers wishes, [`conclude`] says what follows from facts, [`next`] names the work a session still has to do. All three
-//! look at the state alone, so the same journal always leads to the same decisions.
+//! [`decide`] answers commands, [`conclude`] derives events from outcomes, and [`next`] names the
+//! work that is due. All three depend on the state alone, so the same journal always leads to the
+//! same decisions.
 
 mod digest;
 mod exec;
@@ -31,7 +32,8 @@ pub use onward::{conclude_onward, decide_and_conclude, decide_onward};
 pub use ready::{PROVIDER_FALLBACK, WORKSPACE_UNAVAILABLE};
 pub use rewind::may_go_back;
 
-/// Whether a command is allowed now, and what happens if it is.
+/// Decides if a command is allowed in this state. Returns the events and the effect, or the reason
+/// for the refusal.
 pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Rejection> {
     if let Command::Create { session, spec, content } = command {
         return if state.session.is_some() {
@@ -116,7 +118,7 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
     Ok(Step { events: vec![started], effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }) })
 }
 
-/// The provider the next attempt would ask.
+/// Returns the provider of the next attempt.
 fn untried(workspace: &Workspace, spec: &WorkspaceSpec) -> Option<crate::config::ProviderName> {
     spec.providers.get(usize::try_from(workspace.attempt).ok()?).copied()
 }
@@ -135,8 +137,8 @@ fn run_step(session: &Session) -> Result<Step, Rejection> {
     Ok(Step { events: vec![started], effect: Some(effect) })
 }
 
-/// The gate everything in a workspace passes: is there one, is it ready. In that order, so that a caller learns the reason it can do
-/// something about.
+/// Returns the workspace spec if the session has a workspace and it is ready. The checks are in
+/// this order so that a caller learns the reason it can act on.
 fn in_workspace(session: &Session) -> Result<&WorkspaceSpec, Rejection> {
     let Some(spec) = session.workspace_spec() else {
         return Err(Rejection::NoWorkspace { reason: "its agent type has workspaces switched off" });
@@ -150,8 +152,8 @@ fn in_workspace(session: &Session) -> Result<&WorkspaceSpec, Rejection> {
     Ok(spec)
 }
 
-/// Whether an actor may do with the files what this tool does. The operator may; an agent may if it has the tool, so that no door is
-/// wider than the tools.
+/// Checks that an actor may use the files the way `tool` does. The operator may. An agent may only
+/// if its agent type enables the tool, so that no API gives an agent more access than its tools.
 pub fn may_use(session: &Session, tool: ToolName, actor: &Actor) -> Result<(), Rejection> {
     let spec = in_workspace(session)?;
     match actor {
@@ -171,19 +173,20 @@ fn operate_files(session: &Session, call: CallId, operation: FileOperation, acto
     Ok(Step { events: vec![started], effect: Some(Effect::OperateFiles { call, operation }) })
 }
 
-/// The intent is journalled whole, so what is too much for any tool is refused before it is written down.
+/// Refuses oversized arguments before they are recorded, because the journal keeps them whole.
 fn check_size(arguments: &Value, spec: &WorkspaceSpec) -> Result<(), Rejection> {
     if !within_depth(arguments, MAX_DEPTH) {
         return Err(Rejection::TooDeep { limit: MAX_DEPTH });
     }
-    // A character is at most six bytes of JSON; beside the content there is room for paths, patterns and commands.
+    // A character takes at most six bytes of JSON. The rest is room for paths, patterns and
+    // commands.
     let limits = &spec.tool_limits;
     let limit = 6 * (2 * limits.write_chars + limits.command_chars) + 64 * 1024;
     let bytes = arguments.to_string().len() as u64;
     if bytes > limit { Err(Rejection::TooLarge { bytes, limit }) } else { Ok(()) }
 }
 
-/// A tool call passes the workspace's gate and the agent type's list.
+/// Allows a tool call if the workspace is ready and the agent type enables the tool.
 pub(crate) fn call_tool(
     session: &Session,
     call: CallId,
@@ -228,7 +231,8 @@ fn remove(session: &Session) -> Result<Step, Rejection> {
     })
 }
 
-/// The work that is due and that nobody has begun; `None` while an effect is under way or nothing is left.
+/// Returns the work that is due and has not been started. `None` while an effect is in progress or
+/// if nothing is left to do.
 pub fn next(session: &Session) -> Option<Command> {
     if session.content.sync.is_some() && matches!(session.status, Status::Provisioning | Status::Active) {
         return Some(Command::Content(ContentCommand::ResumeSync));
@@ -250,13 +254,14 @@ pub fn next(session: &Session) -> Option<Command> {
     }
 }
 
-/// Whether every step was done, or the setup stopped and what is left of it is skipped.
+/// Returns true if every init action has ended, or if a setup command failed and the rest is
+/// skipped.
 fn prepared(session: &Session, workspace: &Workspace) -> bool {
     let steps = session.workspace_spec().map_or(0, |spec| spec.plan.actions.len());
     workspace.setup_failed || usize::try_from(workspace.steps_done).is_ok_and(|done| done >= steps)
 }
 
-/// What follows from a fact. Never refuses: it happened.
+/// Derives the events that follow from an outcome. Never refuses, because the outcome is a fact.
 pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
     let Some(session) = &state.session else { return Vec::new() };
     let outcome = match outcome {
@@ -280,7 +285,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
                 Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), files, report };
             std::iter::once(finished).chain(after_step(session, workspace, spec, failure)).collect()
         }
-        // What was interrupted meanwhile has its outcome already.
+        // A call that was interrupted meanwhile already has its outcome.
         Outcome::CallFinished { call, .. } if !session.open_calls.contains_key(&call) => Vec::new(),
         Outcome::OperationFinished { call, .. } if !session.open_operations.contains_key(&call) => Vec::new(),
         Outcome::CallFinished { call, duration_ms, answer, files } => {
@@ -289,7 +294,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::OperationFinished { call, duration_ms, failure, files } => {
             vec![Event::FileOperationFinished { call, duration_ms, failure, files }]
         }
-        // Told late, of what has ended: nobody's business any more.
+        // Late progress of something that has ended is ignored.
         Outcome::ProvisionProgressed { .. } if workspace.status != WorkspaceStatus::Creating => Vec::new(),
         Outcome::ProvisionProgressed { stage, percent, detail } => {
             vec![Event::ProvisionProgress { attempt, stage, percent, detail }]
@@ -299,7 +304,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             let step = workspace.steps_done + 1;
             vec![Event::InitStepProgress { attempt, step, stage, percent, detail }]
         }
-        // The first that was learnt holds: an attempt that is made again begins with the same files.
+        // The first resolved commit stays, so that a repeated attempt begins with the same files.
         Outcome::RepositoryResolved(_) if workspace.resolved.is_some() => Vec::new(),
         Outcome::RepositoryResolved(resolved) => vec![Event::RepositoryResolved(resolved)],
         Outcome::BranchPushed(pushed) => vec![Event::BranchPushed(pushed)],
@@ -341,14 +346,15 @@ fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {
     workspace.provider.map(failed).into_iter().collect()
 }
 
-/// What a failed step leads to: the end of the setup, or of the attempt.
+/// The consequence of a failed init action: the end of the setup, or of the attempt.
 fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, failure: Option<Failure>) -> Vec<Event> {
     let action = usize::try_from(workspace.steps_done).ok().and_then(|index| spec.plan.actions.get(index));
     let Some(failure) = failure else { return Vec::new() };
     if !action.is_some_and(|action| action.is_setup()) {
         return provision_failed(workspace, failure);
     }
-    // The first failing setup command ends the setup; what it means for the session is the agent type's choice.
+    // The first failing setup command ends the setup. The agent type decides if the session fails
+    // too.
     let message = format!("setup stopped: {}", failure.message);
     match spec.on_setup_failure {
         OnSetupFailure::Warn => vec![warning("setup_failed", message)],
@@ -359,7 +365,8 @@ fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, fa
     }
 }
 
-/// A workspace is gone: the close is complete, or the next provider's turn has come, or there is none left.
+/// After a workspace is removed, either the close is complete, the next provider is tried, or the
+/// session fails or degrades because no provider is left.
 fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Vec<Event> {
     let mut events = interrupted(session, "the session was closed");
     events.extend(exec::interrupted(session, "the session was closed"));
@@ -386,7 +393,7 @@ fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Ve
     events
 }
 
-/// Everything that is under way ends here, without an outcome.
+/// Interrupts every open call and operation without an outcome.
 fn interrupted(session: &Session, reason: &str) -> Vec<Event> {
     let calls = session.open_calls.keys().chain(session.open_operations.keys());
     let tools = calls.flat_map(|call| abandoned(session, *call, reason));
@@ -407,7 +414,8 @@ fn abandoned(session: &Session, call: CallId, reason: &str) -> Vec<Event> {
 
 const STOPPED: &str = "the server stopped before the outcome was known";
 
-/// The server began anew: what was under way has no outcome and never will. Execs are not the server's: the box knows how they go on.
+/// The server restarted: the outcome of open calls will never be known. Execs are not interrupted
+/// here, because they live in the box and may still be running.
 fn restarted(session: &Session, workspace: &Workspace) -> Vec<Event> {
     let reason = STOPPED;
     let mut events = interrupted(session, reason);

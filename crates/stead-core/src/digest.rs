@@ -1,7 +1,8 @@
-//! Digests: what a session, or everyone, is told of a workspace under a key.
+//! Digests: texts about a workspace for an agent, stored under a key, per session or globally.
 //!
-//! The journal keeps who said what and the summary; the body, which may be long, is a blob that the journal names. A digest of global scope is no part of any
-//! session: it is kept under a namespace ([`namespace`]) and found by every session that has none of its own.
+//! The journal records the author and the summary. The body may be long, so the journal only names
+//! its blob. A digest of global scope does not belong to a session. It is stored under a namespace
+//! ([`namespace`]) and serves every session of that namespace that has no digest of its own.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,19 +11,19 @@ use crate::parse::{Fields, Place, Read, words};
 use crate::session::Session;
 use crate::{Name, Timestamp};
 
-/// The key that is meant where none is given.
+/// The key if a request names none.
 pub const DEFAULT_KEY: &str = "workspace-digest";
-/// The tag of an override that is meant where none is given.
+/// The tag of an override if a request names none.
 pub const DEFAULT_TAG: &str = "latest";
-/// Keys one session may have digests under.
+/// Maximum number of keys with a digest in one session.
 pub const MAX_KEYS: usize = 16;
 pub const SUMMARY_CHARS: usize = 2_000;
 pub const BODY_CHARS: usize = 100_000;
-/// The warning of a session that was asked for a digest there is none of.
+/// Code of the warning for a requested digest that does not exist.
 pub const MISSING: &str = "workspace_digest_missing";
 
 words!(
-    /// For whom a digest is.
+    /// The sessions that a digest is for.
     DigestScope, "scope", {
         Session = "session",
         Global = "global",
@@ -30,29 +31,29 @@ words!(
 );
 
 words!(
-    /// Where a digest came from.
+    /// The origin of a digest.
     DigestOrigin, "origin", {
-        /// Somebody wrote it.
+        /// A client wrote it.
         Given = "given",
-        /// Made from the files, without a model.
+        /// Generated from the files, without a model.
         Generated = "generated",
     }
 );
 
-/// A digest as it is kept.
+/// A stored digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptDigest {
     pub summary: String,
-    /// The blob that holds the body.
+    /// Hash of the blob that holds the body.
     pub body: String,
     pub origin: DigestOrigin,
-    /// Over what it was made from, of a generated one.
+    /// For a generated digest: hash of the files it was generated from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
     pub set_at: Timestamp,
 }
 
-/// What somebody wants a digest to be.
+/// A digest in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestText {
     pub summary: String,
@@ -72,10 +73,10 @@ impl Read for DigestText {
     }
 }
 
-/// What a digest without a summary says of itself.
+/// The summary of a digest that was set without one.
 pub const DEFAULT_SUMMARY: &str = "A workspace digest is available; ask for its body to see the details.";
 
-/// Text with a number of characters within bounds.
+/// Text with a bounded number of characters.
 struct Text<const MIN: usize, const MAX: usize>(String);
 
 impl<const MIN: usize, const MAX: usize> Read for Text<MIN, MAX> {
@@ -89,8 +90,8 @@ impl<const MIN: usize, const MAX: usize> Read for Text<MIN, MAX> {
     }
 }
 
-/// Under which name digests for everyone are kept, as far as this session is concerned: its project, else its repository, else its agent type. A digest of
-/// one repository must not be told to sessions of another.
+/// Returns the namespace of global digests for this session: its project, else its repository, else
+/// its agent type. A digest of one repository must not reach sessions of another.
 pub fn namespace(session: &Session) -> String {
     let spec = &session.spec;
     match (&spec.project, &spec.task.context.repository_url) {
@@ -100,9 +101,9 @@ pub fn namespace(session: &Session) -> String {
     }
 }
 
-/// The key that is meant where none is given.
+/// The key if a request names none.
 pub fn default_key() -> Name {
-    // A name by the rules of names, as a test below holds.
+    // A test below checks that the constant is a valid name.
     DEFAULT_KEY.parse().unwrap_or_else(|_| unreachable!("a constant name is a name"))
 }
 

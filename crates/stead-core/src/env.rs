@@ -1,4 +1,4 @@
-//! Environment variables that a layer asks for.
+//! Environment variables of a policy layer.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use crate::parse::{Place, Read};
 
-/// Variables by name, in name order. The names are ones a POSIX shell can set.
+/// Variables sorted by name. Every name is one that a POSIX shell can set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Env(BTreeMap<String, String>);
 
-/// Variables that tell of a repository or open one. A workspace without a repository gets none of them, whoever asks.
+/// Prefixes of variables that name a repository or give access to one. A workspace without a
+/// repository never gets such variables.
 const REPOSITORY_PREFIXES: &[&str] =
     &["STEAD_REPO_", "STEAD_GIT_", "TUIXIU_", "GIT_", "GH_", "GITHUB_", "GITLAB_", "GITEA_", "BITBUCKET_", "SSH_"];
 
@@ -29,13 +30,13 @@ impl Env {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// `over` wins where both speak.
+    /// Merges two sets. Values of `over` win.
     pub fn overlaid_with(mut self, over: &Env) -> Env {
         self.0.extend(over.0.iter().map(|(name, value)| (name.clone(), value.clone())));
         self
     }
 
-    /// Without anything that names a repository or opens one.
+    /// Removes every variable that names a repository or gives access to one.
     pub fn without_repository(mut self) -> Env {
         self.0.retain(|name, _| {
             let upper = name.to_ascii_uppercase();

@@ -1,7 +1,8 @@
-//! Everything that can have happened in a session: the journal's vocabulary.
+//! The events of a session's journal.
 //!
-//! This is a format. A variant is never removed and never comes to mean something else: journals written today must fold to the
-//! same state in ten years (`docs/spec/journal.md`, `fixtures/`).
+//! This is a storage format. A variant is never removed and its meaning never changes: a journal
+//! written today must fold to the same state in ten years (`docs/reference/journal.md`,
+//! `fixtures/`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +23,7 @@ use crate::{CallId, ExecId, Name, SessionId, Timestamp};
 
 pub use crate::file_operation::{Existing, FileOperation, Parents};
 
-/// An event in its place.
+/// An event with its position in the journal and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
     pub seq: u64,
@@ -38,12 +39,13 @@ pub enum Event {
         spec: Box<SessionSpec>,
         actor: Actor,
     },
-    /// A provider is about to be asked for the workspace.
+    /// The server is about to ask a provider for the workspace.
     ProvisionStarted {
         attempt: u64,
         provider: ProviderName,
     },
-    /// How far the provider is with what it has to fetch before it can make the workspace, told now and then.
+    /// Progress of what the provider fetches before it can create the workspace. Recorded at
+    /// intervals.
     ProvisionProgress {
         attempt: u64,
         stage: String,
@@ -70,7 +72,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "StepReport::is_empty")]
         report: StepReport,
     },
-    /// How far a long step is, told now and then.
+    /// Progress of a long init action. Recorded at intervals.
     InitStepProgress {
         attempt: u64,
         step: u64,
@@ -78,11 +80,13 @@ pub enum Event {
         percent: u64,
         detail: String,
     },
-    /// What the session's repository stands at, learnt before anything of it is fetched: every attempt begins with this commit.
+    /// The commit that the session's repository resolved to. Recorded once, so that every attempt
+    /// uses the same commit.
     RepositoryResolved(ResolvedCommit),
     /// A push of the `git` tool has reached the remote.
     BranchPushed(PushedBranch),
-    /// A credential of the server's is about to be used for this session; no part of it is here.
+    /// The server is about to use one of its credentials for this session. The event never contains
+    /// the secret.
     CredentialUsed {
         host: String,
         kind: String,
@@ -95,7 +99,7 @@ pub enum Event {
         provider: ProviderName,
         failure: Failure,
     },
-    /// The server stopped in the middle; the attempt begins again.
+    /// The server stopped during the attempt. The same attempt starts again with the same provider.
     ProvisionInterrupted {
         attempt: u64,
         reason: String,
@@ -107,7 +111,7 @@ pub enum Event {
     WorkspaceReady {
         attempt: u64,
         provider: ProviderName,
-        /// Of the files the session begins with.
+        /// The checkpoint of the files that the session begins with.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         point: Option<Point>,
     },
@@ -129,7 +133,7 @@ pub enum Event {
         answer: Answer,
         files: FileEffect,
     },
-    /// The server stopped before the outcome was known.
+    /// The server stopped before it recorded the outcome.
     ToolCallInterrupted {
         call: CallId,
         reason: String,
@@ -140,7 +144,7 @@ pub enum Event {
         message: String,
         actor: Actor,
     },
-    /// Files are about to be changed, kept or put back by other means than a tool.
+    /// A file change, a snapshot or a restore that does not come from a tool is about to start.
     FileOperationStarted {
         call: CallId,
         operation: FileOperation,
@@ -152,12 +156,12 @@ pub enum Event {
         failure: Option<Failure>,
         files: FileEffect,
     },
-    /// The server stopped before the outcome was known.
+    /// The server stopped before it recorded the outcome.
     FileOperationInterrupted {
         call: CallId,
         reason: String,
     },
-    /// A command is about to be started in the box.
+    /// The server is about to start a command in the box.
     ExecStarted {
         exec: ExecId,
         spec: ExecSpec,
@@ -175,24 +179,24 @@ pub enum Event {
         exec: ExecId,
         failure: Failure,
     },
-    /// The box, the session or the server ended before the outcome was known.
+    /// The box, the session or the server ended before the command's outcome was recorded.
     ExecInterrupted {
         exec: ExecId,
         reason: String,
     },
-    /// The session was about to end for idleness, and processes were found at work.
+    /// The idle timeout was due, but processes were still running in the box.
     ActivitySeen {
         processes: u64,
     },
-    /// Another session now works in this workspace too.
+    /// Another session now uses this workspace as well.
     WorkspaceShared {
         with: SessionId,
     },
-    /// The session has a digest under this key now.
+    /// The session now has a digest under this key.
     DigestSet {
         section_key: Name,
         summary: String,
-        /// The blob that holds it.
+        /// Hash of the blob that holds the digest's text.
         body: String,
         origin: DigestOrigin,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,7 +217,7 @@ pub enum Event {
         reason: CloseReason,
         actor: Actor,
     },
-    /// The provider is about to be asked to remove the workspace.
+    /// The server is about to ask the provider to remove the workspace.
     RemovalStarted {
         provider: ProviderName,
     },
@@ -221,31 +225,31 @@ pub enum Event {
     RemovalFailed {
         reason: String,
     },
-    /// After a restart the workspace was found alive and taken up again.
+    /// After a restart the server found the workspace alive and uses it again.
     WorkspaceAdopted,
-    /// After a restart the workspace could not be found or rebuilt.
+    /// After a restart the workspace could neither be found nor rebuilt.
     WorkspaceLost {
         reason: String,
     },
     SessionClosed,
-    /// Somebody asked for a version of content to be staged.
+    /// A client asked to stage a version of content.
     WorkspaceSyncRequested(Box<content::SyncRequested>),
     WorkspaceSyncUnchanged(content::SyncUnchanged),
-    /// The version is read, valid and staged.
+    /// The version has been read, is valid, and is now staged.
     WorkspaceSnapshotReady(content::SnapshotReady),
-    /// Nothing was staged; what is active and what was staged stay.
+    /// Nothing was staged. The active and the previously staged snapshot stay unchanged.
     WorkspaceSyncFailed(content::SyncFailed),
     WorkspaceApplyRequested(content::ApplyRequested),
-    /// The staged snapshot is the active one from here on.
+    /// The staged snapshot is the active one from this event on.
     WorkspaceApplied(Box<content::Applied>),
     WorkspaceApplyFailed(Box<content::ApplyFailed>),
     RunStarted(Box<content::RunStarted>),
-    /// A step boundary: what the model is sent is settled here.
+    /// A step boundary: this event fixes the request that the model receives.
     StepStarted(Box<content::StepStarted>),
     RunCompleted(Box<content::RunEnded>),
     RunFailed(Box<content::RunEnded>),
     RunCancelled(Box<content::RunEnded>),
-    /// A run's tool call passed the gate.
+    /// A bound call was allowed.
     BoundCallStarted(Box<content::BoundCallStarted>),
     BoundCallFinished(Box<content::BoundCallFinished>),
     BoundCallInterrupted(content::BoundCallInterrupted),
@@ -253,7 +257,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// The variant's name: the journal's type column and the `event:` field of the stream.
+    /// The name of the variant. It is the journal's type column and the `event:` field of the
+    /// stream.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::SessionCreated { .. } => "SessionCreated",
@@ -315,7 +320,7 @@ impl Event {
     }
 }
 
-/// Why something did not work, for machines and people.
+/// The reason for a failure: a stable code for machines and a message for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub code: String,
@@ -328,7 +333,7 @@ impl Failure {
     }
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub result: Option<Value>,
@@ -337,7 +342,7 @@ pub struct Answer {
     pub message: String,
 }
 
-/// A tool that ran and failed.
+/// The error of a tool that ran and failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFailure {
     pub code: String,
@@ -346,30 +351,32 @@ pub struct ToolFailure {
     pub hint: Option<String>,
 }
 
-/// What something did to the files of a workspace: the changes where they live in the journal, the names of what was touched where somebody looked.
+/// The effect of an operation on the files of a workspace. `changes` is filled if the files live in
+/// the journal. `touched` names the paths that changed, as far as the server tracked them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FileEffect {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
-    /// Of the whole tree afterwards.
+    /// Hash of the whole tree after the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_hash: Option<String>,
-    /// Counts what happened to the tree, over all sessions that share it: the order to apply changes in.
+    /// Counter of changes to the tree, over all sessions that share it. Changes apply in this
+    /// order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touched: Option<Touched>,
-    /// Whether the tree is kept as it is afterwards.
+    /// The checkpoint taken after the operation, or the reason why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<Point>,
 }
 
-/// What an action of the init plan has to tell.
+/// The result of one init action.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountReport>,
-    /// Over the mounts' configuration and what was copied.
+    /// Hash of the mounts' configuration and of the copied files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -402,21 +409,21 @@ impl StepReport {
     }
 }
 
-/// What a host mount brought.
+/// The result of one host mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountReport {
     pub host_path: String,
     pub mount_path: String,
     /// The first entries of its top level, sorted, directories with a final `/`.
     pub entries: Vec<String>,
-    /// How many the top level really has.
+    /// Total number of entries in the top level.
     pub total_entries: u64,
     pub files: u64,
     pub bytes_copied: u64,
     pub skipped: u64,
 }
 
-/// What a bundle brought.
+/// The result of unpacking a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleReport {
     pub digest: String,
@@ -429,7 +436,7 @@ impl FileEffect {
         *self == Self::default()
     }
 
-    /// The blobs that hold what was written.
+    /// Hashes of the blobs that hold the written bytes.
     pub fn blobs(&self) -> impl Iterator<Item = &str> {
         self.changes.iter().filter_map(|change| match change {
             FileChange::Wrote { content: Content::Blob(digest), .. }
@@ -440,17 +447,17 @@ impl FileEffect {
     }
 }
 
-/// What a clone brought.
+/// The result of a git clone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckoutReport {
     pub commit: String,
-    /// `None` if a tag or a commit was asked for.
+    /// `None` if the request named a tag or a commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Whether it took a transfer, or the mirror had it.
+    /// True if git fetched from the remote, false if the mirror already had the commit.
     #[serde(default)]
     pub fetched: bool,
-    /// What is not there that somebody may look for.
+    /// Parts of the repository that are missing in the checkout, such as LFS content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Failure>,
 }
@@ -469,7 +476,7 @@ pub enum FileChange {
     Renamed { from: String, to: String },
 }
 
-/// The bytes of a written file: here if they are text and few, else in the blob store.
+/// The bytes of a written file: inline if they are short text, otherwise in the blob store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
@@ -478,7 +485,7 @@ pub enum Content {
 }
 
 words!(
-    /// Why a session ends.
+    /// The reason why a session ends.
     CloseReason, "close reason", {
         Requested = "requested",
         Expired = "expired",

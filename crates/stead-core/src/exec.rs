@@ -1,7 +1,8 @@
-//! Execs: commands that somebody starts in a box, and may follow, feed, signal and end.
+//! Execs: commands that a client starts in a box and may follow, feed, signal and end.
 //!
-//! What the journal keeps of one is [`ExecSpec`], [`Exit`] and the ends of its output. What it never keeps: the values of variables and what goes
-//! to standard input, because that is where secrets travel. So an exec whose start was interrupted is not started again.
+//! The journal keeps [`ExecSpec`], [`Exit`] and the head and tail of each output stream. It never
+//! keeps the values of environment variables or the bytes of standard input, because those may be
+//! secrets. For this reason an exec whose start was interrupted cannot be started again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,23 +14,24 @@ use crate::event::Failure;
 use crate::parse::words;
 use crate::{ExecId, Timestamp};
 
-/// Of the program and its arguments together: they are in the journal and in the state.
+/// Maximum size of the program and its arguments together. They are part of the journal and of the
+/// state.
 pub const MAX_ARGV_BYTES: usize = 32 << 10;
-/// Execs that have ended and are still listed. Older ones are in the journal alone.
+/// Number of ended execs that the state still lists. Older ones are only in the journal.
 const REMEMBERED: usize = 100;
 
-/// A command, as the journal keeps it.
+/// A command as recorded in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecSpec {
-    /// As it was written, where a shell reads it.
+    /// The command line as the client wrote it, if a shell interprets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     pub argv: Vec<String>,
     pub cwd: String,
-    /// The names of the variables that were given; never their values.
+    /// Names of the variables in the request. Values are never recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// How much was given to read at the start; never what.
+    /// Number of bytes of initial standard input. The bytes are never recorded.
     #[serde(default)]
     pub stdin_bytes: u64,
     pub stdin: Stdin,
@@ -48,21 +50,22 @@ impl ExecSpec {
 }
 
 words!(
-    /// What a command finds on its standard input.
+    /// The state of a command's standard input.
     Stdin, "stdin", {
-        /// What was given at the start, and then its end; without anything given, the end at once.
+        /// The command reads the initial input and then end of file. Without initial input it reads
+        /// end of file at once.
         Closed = "closed",
-        /// More may come.
+        /// The client may send more input.
         Open = "open",
     }
 );
 
 words!(
-    /// What becomes of output that nobody has read yet when there is too much of it.
+    /// The treatment of output that exceeds the buffer before a client reads it.
     Unread, "unread", {
-        /// The oldest goes, and a reader is told how much it missed.
+        /// The oldest output is dropped, and the reader learns which chunks it missed.
         Drop = "drop",
-        /// The command waits, as it would before a full pipe.
+        /// The command blocks, as on a full pipe.
         Wait = "wait",
     }
 );
@@ -73,7 +76,7 @@ pub struct TerminalSize {
     pub columns: u16,
 }
 
-/// Everything that is needed to start a command, with what the journal does not keep.
+/// Everything needed to start a command, including the parts that the journal does not keep.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExecOrder {
     pub spec: ExecSpec,
@@ -87,26 +90,26 @@ impl fmt::Debug for ExecOrder {
     }
 }
 
-/// How a command ended.
+/// The result of a command that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// 128 and the signal if one ended it; 124 on timeout.
+    /// 128 plus the signal number if a signal ended it, 124 after a timeout.
     pub exit_code: i32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
     pub timed_out: bool,
-    /// Somebody asked for its end.
+    /// True if a client asked to end the command.
     pub killed: bool,
     pub oom: bool,
     pub duration_ms: u64,
     pub stdout_total: u64,
     pub stderr_total: u64,
     pub truncated: bool,
-    /// How many chunks of output there were.
+    /// Number of output chunks.
     pub chunks: u64,
 }
 
-/// The ends of a command's output.
+/// The head and the tail of each output stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExecOutput {
     pub stdout: String,
@@ -117,9 +120,9 @@ words!(
     ExecStatus, "exec status", {
         Running = "running",
         Finished = "finished",
-        /// It could not be started.
+        /// The command could not be started.
         Failed = "failed",
-        /// Nobody knows how it ended: its box or its session ended first.
+        /// The exit status is unknown because the box or the session ended first.
         Interrupted = "interrupted",
     }
 );
@@ -132,7 +135,7 @@ pub struct Exec {
     pub started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// The event that tells of its end; a finished one's has the output.
+    /// The event that recorded the end. If the exec finished, that event contains the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_seq: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,7 +150,7 @@ impl Exec {
     }
 }
 
-/// The execs of a session: all that run, and the latest of those that have ended.
+/// The execs of a session: all running ones, and the latest ended ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Execs(BTreeMap<ExecId, Exec>);

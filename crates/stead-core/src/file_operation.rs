@@ -1,4 +1,5 @@
-//! What may be done to the files of a workspace by other means than a tool. Part of the journal's vocabulary, see [`crate::event`].
+//! Operations on the files of a workspace that do not come from a tool. Part of the format of
+//! [`crate::event`].
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +7,11 @@ use crate::SnapshotId;
 use crate::parse::words;
 use crate::tool::ToolName;
 
-/// What may be done to the files as a whole, or to one of them as bytes.
+/// An operation on the whole tree, or on the bytes of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
 pub enum FileOperation {
-    /// The file now holds the blob's bytes. Parents are made as asked.
+    /// Writes the blob's bytes to the file. `parents` decides about missing directories.
     Put {
         path: String,
         blob: String,
@@ -20,7 +21,7 @@ pub enum FileOperation {
         existing: Existing,
         parents: Parents,
     },
-    /// The directory now also holds what the archive in the blob holds.
+    /// Unpacks the archive in the blob into the directory, which keeps its other files.
     Unpack {
         path: String,
         blob: String,
@@ -32,16 +33,17 @@ pub enum FileOperation {
         path: String,
         if_match: Option<String>,
     },
-    /// Keeps the tree as it is now.
+    /// Keeps the current tree as a snapshot.
     Snapshot {
         snapshot: SnapshotId,
         name: Option<String>,
     },
-    /// The tree is again as it was kept.
+    /// Restores the tree of a snapshot.
     Restore {
         snapshot: SnapshotId,
     },
-    /// The tree is again as it was when an event had just happened; what it was until now is kept first.
+    /// Restores the tree as it was right after event `to`. The current tree is kept as `before`
+    /// first.
     Rewind {
         to: u64,
         snapshot: SnapshotId,
@@ -50,7 +52,7 @@ pub enum FileOperation {
 }
 
 impl FileOperation {
-    /// As it stands in the journal.
+    /// The name in the journal.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Put { .. } => "put",
@@ -63,7 +65,7 @@ impl FileOperation {
         }
     }
 
-    /// The tool that does as much: who may not use the one may not do the other.
+    /// The tool with the same effect. An actor needs that tool to use the operation.
     pub fn tool(&self) -> ToolName {
         match self {
             Self::Delete { .. } => ToolName::Rm,
@@ -73,15 +75,15 @@ impl FileOperation {
 }
 
 words!(
-    /// What happens to a file that is there already.
+    /// The treatment of a file that already exists.
     Existing, "existing", {
         Replace = "replace",
-        /// It stays, and the operation fails.
+        /// The file stays and the operation fails.
         Refuse = "refuse",
     }
 );
 
-/// Journals from before there was a choice do not name it.
+/// Older journals do not have this field.
 impl Existing {
     fn replaced() -> Self {
         Self::Replace
@@ -93,7 +95,7 @@ impl Existing {
 }
 
 words!(
-    /// What happens to a directory that a new file needs and that is not there.
+    /// The treatment of a missing parent directory of a new file.
     Parents, "parents", {
         Make = "make",
         Require = "require",

@@ -1,6 +1,6 @@
-//! Whether two workspaces were provisioned alike: the same configuration, and the same content brought in.
+//! The provisioning fingerprint of a workspace: a hash of its configuration and initial content.
 //!
-//! What was done in a workspace since is not in it; the tree's hash tells that.
+//! Later changes to the files do not affect it. The tree hash covers those.
 
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use crate::canonical;
 use crate::session::Session;
 
 impl Session {
-    /// Equal for equal; different with every field that shapes the workspace and with every byte that mounts, bundles and
-    /// checkouts brought. `None` without a workspace.
+    /// Hash over the workspace configuration and the bytes from mounts, bundles and checkouts.
+    /// Equal fingerprints mean equally provisioned workspaces. `None` without a workspace.
     pub fn fingerprint(&self) -> Option<String> {
         let (spec, workspace) = (self.workspace_spec()?, self.workspace.as_ref()?);
         let report = &workspace.report;

@@ -1,4 +1,4 @@
-//! What an agent may push, and where to.
+//! The git settings of an agent type: allowed pushes, submodules and Git LFS.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,31 +6,32 @@ use serde_json::Value;
 use crate::config::Bounded;
 use crate::parse::{Fields, Place, Read};
 
-/// What a remote has under a branch's name, as far as a session is concerned.
+/// The state of a branch at the remote, from the point of view of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtRemote {
-    /// Nothing yet.
+    /// The remote has no branch of this name.
     Nothing,
-    /// What this session has put there.
+    /// This session created the branch.
     Own,
-    /// Somebody's.
+    /// The branch exists, and this session did not create it.
     Others,
 }
 
-/// What an agent type says of repositories: whether submodules and Git LFS files come along, and what may be pushed. The remote is always the session's
-/// own repository.
+/// The git settings of an agent type: submodules, Git LFS files and allowed pushes. The remote is
+/// always the session's own repository.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GitPush {
-    /// Branch names, `*` for any run of characters. Empty: none. `None`: what belongs to the session alone, and nothing of anybody
-    /// else's: the branch it was given to begin on, and branches that nobody had before it made them.
+    /// Patterns for branch names, where `*` matches any run of characters. An empty list allows no
+    /// pushes. `None` allows the branch that the session began on, and branches that did not exist
+    /// before the session created them.
     #[serde(default)]
     pub push_branches: Option<Vec<String>>,
     #[serde(default)]
     pub allow_force_push: bool,
-    /// Whether the repository's submodules are checked out too.
+    /// True if the repository's submodules are checked out as well.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub submodules: bool,
-    /// Whether Git LFS files come with their content, and new ones go with a push.
+    /// True if Git LFS content is downloaded on checkout and uploaded on push.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub lfs: bool,
 }
@@ -52,7 +53,7 @@ impl Read for GitPush {
 }
 
 impl GitPush {
-    /// Writes every field, also those that a journal leaves out, so that a config reads back whole.
+    /// Writes every field, including the ones that a journal omits, so that a config round-trips.
     pub(crate) fn serialize_whole<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { push_branches, allow_force_push, submodules, lfs } = self;
         let whole = serde_json::json!({
@@ -65,7 +66,8 @@ impl GitPush {
         *self == Self::default()
     }
 
-    /// Whether a branch may be pushed by a session that began on `began_on`, to a remote that has `there` under its name.
+    /// Returns true if a session that began on `began_on` may push `branch`. `there` is the owner
+    /// of the remote branch of that name.
     pub fn allows(&self, branch: &str, began_on: Option<&str>, there: AtRemote) -> bool {
         match &self.push_branches {
             Some(patterns) => patterns.iter().any(|pattern| matches(pattern, branch)),
@@ -74,7 +76,7 @@ impl GitPush {
     }
 }
 
-/// `*` stands for any run of characters, slashes too.
+/// Matches the whole name. `*` matches any run of characters, including slashes.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

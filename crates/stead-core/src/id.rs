@@ -1,15 +1,15 @@
 //! Typed identifiers.
 //!
-//! Two kinds. *Made* ids (`ses_…`, `ws_…`, `call_…`) carry 128 bits that somebody else drew: this crate has no
-//! randomness, so they are built from a value. *Chosen* ids ([`Name`]) are what people call their agent types and
-//! projects. No bare `String` stands for either in a signature.
+//! There are two kinds. *Made* ids (`ses_…`, `ws_…`, `call_…`) carry 128 bits from the caller,
+//! because this crate has no randomness. *Chosen* ids ([`Name`]) are the names that users give
+//! their agent types and projects. No signature uses a bare `String` for either.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not the id it was taken for.
+/// The reason why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {what}: {reason}")]
 pub struct InvalidId {
@@ -18,7 +18,7 @@ pub struct InvalidId {
     reason: &'static str,
 }
 
-/// Lower-case Crockford base 32: no letter that reads like a digit, sorts as the bits do.
+/// Lower-case Crockford base 32: no letter looks like a digit, and the text sorts like the bits.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const ENCODED_LENGTH: usize = 26;
 
@@ -47,7 +47,7 @@ macro_rules! made_id {
         impl $name {
             pub const PREFIX: &'static str = $prefix;
 
-            /// The id with these bits, drawn by the caller (a UUIDv7 keeps ids in order of creation).
+            /// Makes an id from these bits. With a UUIDv7 the ids sort by creation time.
             pub const fn from_bits(bits: u128) -> Self {
                 Self(bits)
             }
@@ -96,15 +96,15 @@ macro_rules! made_id {
 }
 
 made_id!(
-    /// One agent at work.
+    /// A session: one agent and its workspace.
     SessionId, "ses_", "a session id"
 );
 made_id!(
-    /// The files and the box a session works in.
+    /// The files and the box of a session.
     WorkspaceId, "ws_", "a workspace id"
 );
 made_id!(
-    /// One call of a tool.
+    /// One call of a tool or one file operation.
     CallId, "call_", "a call id"
 );
 
@@ -114,7 +114,7 @@ made_id!(
 );
 
 made_id!(
-    /// A workspace's files at one moment.
+    /// A snapshot of a workspace's files.
     SnapshotId, "snap_", "a snapshot id"
 );
 
@@ -123,10 +123,10 @@ made_id!(
     RunId, "run_", "a run id"
 );
 
-/// A name somebody chose: the id of an agent type or a project.
+/// A name that a user chose, such as the id of an agent type or a project.
 ///
-/// 1 to 64 characters, ASCII letters, digits, `.`, `_` and `-`, starting with a letter or digit, so that it is safe in a URL, a
-/// file name and a metric label as it stands.
+/// 1 to 64 characters, ASCII letters, digits, `.`, `_` and `-`, starting with a letter or digit. It
+/// is therefore safe in a URL, a file name and a metric label without escaping.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);

@@ -1,4 +1,4 @@
-//! What an image is called.
+//! Names of images.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 const MAX_LENGTH: usize = 200;
 const MAX_TAG: usize = 128;
 
-/// A name people give an imported image, in the form registries use: `tools`, `team/tools:2`, `registry.example:5000/tools`.
+/// A name that users give an imported image, in the form of registries: `tools`, `team/tools:2`,
+/// `registry.example:5000/tools`.
 ///
-/// Never an absolute path, so it cannot be mistaken for a directory of the host.
+/// Never an absolute path, so it cannot be confused with a directory of the host.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageName(String);
 
-/// A text that no image can be called.
+/// The error for a text that is not a valid image name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a name for an image: {reason}")]
 pub struct InvalidImageName {
@@ -42,7 +43,7 @@ impl FromStr for ImageName {
             return Err(invalid("it has 1 to 200 characters"));
         }
         let (path, tag) = match text.rsplit_once(':') {
-            // What follows the last colon is a port if a slash comes after it.
+            // The text after the last colon is a port if it contains a slash, otherwise a tag.
             Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
             _ => (text, None),
         };

@@ -1,8 +1,8 @@
-//! Stead's nouns and rules.
+//! Types and rules of Stead.
 //!
-//! Everything here is a pure function of its arguments: no I/O, no async, no clock, no randomness. Time, ids and
-//! the actor arrive as values. Start with [`command`] (everything anyone may ask), [`event`] (everything that can
-//! have happened), [`mod@decide`] (what is allowed when) and [`session`] (`apply`: what the journal folds to).
+//! Everything here is a pure function of its arguments: no I/O, no async, no clock, no randomness.
+//! Time, ids and the actor are arguments. Start with [`command`] (all requests), [`event`] (the
+//! journal format), [`mod@decide`] (the rules) and [`session`] (`apply`: the fold of the journal).
 
 pub mod actor;
 pub mod audit_kind;

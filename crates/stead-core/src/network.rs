@@ -1,8 +1,8 @@
-//! Network access as a layer asks for it.
+//! Network access as a policy layer requests it.
 //!
 //! No provider can give a box a network yet. This module therefore reads a `network` field only far
-//! enough to keep it and to tell whether it asks for anything. A session that would ask for something
-//! is refused, because dropping the rules would be a lie about what holds.
+//! enough to store it and to detect a request for access. A session with such a request is refused.
+//! Ignoring the rules would suggest that they are in force.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,9 +29,9 @@ words!(
 /// The `network` field of the platform, a project, an agent type or a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Network {
-    /// While the workspace is prepared.
+    /// Access while the workspace is prepared.
     pub setup: NetworkPhase,
-    /// While the agent works.
+    /// Access while the agent works.
     pub agent: NetworkPhase,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<NetworkRule>,
@@ -41,11 +41,12 @@ pub struct Network {
     pub limits: Map<String, Value>,
 }
 
-/// The hosts that one phase may reach, in the old form (`mode`, `domains`) or the new one (`allow`, `presets`).
+/// The hosts that one phase may reach, in the old form (`mode`, `domains`) or the new one (`allow`,
+/// `presets`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum NetworkPhase {
-    /// `allow` opens exactly the domains listed. An empty list opens nothing.
+    /// `allow` opens exactly the listed domains. An empty list opens nothing.
     Mode {
         mode: NetworkMode,
         domains: Vec<String>,
@@ -56,7 +57,7 @@ pub enum NetworkPhase {
     },
 }
 
-/// A host name, `service:NAME`, or a rule with particulars.
+/// A host name, `service:NAME`, or a rule with details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum NetworkRule {
@@ -90,7 +91,7 @@ impl Default for NetworkPhase {
 }
 
 impl NetworkPhase {
-    /// The field that asks for access, if one does.
+    /// Returns the field that requests access, if any.
     fn asks(&self) -> Option<&'static str> {
         match self {
             Self::Mode { mode: NetworkMode::Full, .. } => Some("mode"),
@@ -104,9 +105,10 @@ impl NetworkPhase {
 }
 
 impl Network {
-    /// The path of the first field that asks for access; `None` if the layer asks for none.
+    /// Returns the path of the first field that requests access. `None` if the layer requests none.
     ///
-    /// `deny` and `limits` only restrict, and a service is reached only through a rule that names it.
+    /// `deny` and `limits` only restrict, and a service is reachable only through a rule that names
+    /// it.
     pub fn asks(&self) -> Option<String> {
         let phases = [("setup", &self.setup), ("agent", &self.agent)];
         phases.into_iter().find_map(|(phase, rules)| Some(format!("{phase}.{}", rules.asks()?)))
@@ -164,7 +166,7 @@ impl Read for NetworkRule {
     }
 }
 
-/// An object whose fields nothing here interprets.
+/// An object that is stored without interpretation.
 #[derive(Default)]
 struct AnyObject(Map<String, Value>);
 
@@ -205,7 +207,7 @@ mod tests {
         ] {
             let read = network(value.clone());
             assert_eq!(read.asks().as_deref(), asks, "{value}");
-            // It is stored as JSON and read back by serde.
+            // The value is stored as JSON and read back by serde.
             let stored = serde_json::to_value(&read).unwrap();
             assert_eq!(serde_json::from_value::<Network>(stored.clone()).unwrap(), read, "{stored}");
             assert_eq!(network(stored), read, "{value}");

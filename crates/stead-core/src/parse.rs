@@ -1,8 +1,9 @@
-//! Reading JSON that somebody else wrote.
+//! Parses untrusted JSON.
 //!
-//! Every body that reaches Stead is read through [`Fields`]: each problem names its field by path and says what would be
-//! valid, all problems of a body are reported together, and a field nobody asked for is a problem too. What comes out is
-//! valid by type, so nothing further in checks again. (What Stead itself wrote is read back with plain serde.)
+//! Every request body goes through [`Fields`]. Each error names the path of its field and the valid
+//! values. All errors of a body are reported together, and an unknown field is an error. The result
+//! is valid by type, so no later code checks it again. JSON that Stead itself wrote is read with
+//! plain serde.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,10 +11,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// How deep a JSON value that is kept as it came may be nested. Readers give up at 128, and the journal wraps it a few times.
+/// Maximum nesting depth of a JSON value that is stored unchanged. Parsers stop at 128 levels, and
+/// the journal wraps the value in a few more.
 pub const MAX_DEPTH: usize = 64;
 
-/// Whether a value is nested at most this deep.
+/// Returns true if a value is nested at most `levels` deep.
 pub fn within_depth(value: &Value, levels: usize) -> bool {
     let below = |value| levels > 0 && within_depth(value, levels - 1);
     match value {
@@ -23,15 +25,15 @@ pub fn within_depth(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// One thing wrong with a body, at one place in it.
+/// One error in a body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// Where, as a path: `repo_source.url`, `mounts[0].host_path`.
+    /// Path of the field, such as `repo_source.url` or `mounts[0].host_path`.
     pub field: String,
     pub message: String,
 }
 
-/// Everything wrong with a body.
+/// All errors of a body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", summary(.errors))]
 pub struct Invalid {
@@ -56,7 +58,7 @@ fn summary(errors: &[FieldError]) -> String {
 
 /// A value that can be read from untrusted JSON.
 pub trait Read: Sized {
-    /// Reads the value or reports why not. `None` means at least one problem was reported.
+    /// Reads the value. `None` means that at least one error was reported.
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self>;
 }
 
@@ -70,7 +72,7 @@ pub fn read<T: Read>(value: Value) -> Result<T, Invalid> {
     }
 }
 
-/// Where in the body we are, and where problems go.
+/// The current path in the body, and the list of errors.
 pub struct Place<'a> {
     path: String,
     errors: &'a mut Vec<FieldError>,
@@ -104,7 +106,7 @@ impl Place<'_> {
     }
 }
 
-/// The fields of one object, taken one by one. `null` is the same as absent.
+/// The fields of one object, read one by one. `null` is the same as absent.
 pub struct Fields<'a, 'b> {
     map: Map<String, Value>,
     known: Vec<&'static str>,
@@ -119,7 +121,7 @@ impl<'a, 'b> Fields<'a, 'b> {
         }
     }
 
-    /// Whether the body gives this field at all, rightly or wrongly.
+    /// Returns true if the body has this field with any value but `null`.
     pub fn has(&self, key: &str) -> bool {
         self.map.get(key).is_some_and(|value| !value.is_null())
     }
@@ -142,7 +144,7 @@ impl<'a, 'b> Fields<'a, 'b> {
         }
     }
 
-    /// A whole number within bounds, or the default.
+    /// Reads an integer within bounds, or returns the default.
     pub fn number_or(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>, default: u64) -> u64 {
         let Some(number) = self.optional::<u64>(key) else { return default };
         if !range.contains(&number) {
@@ -151,7 +153,7 @@ impl<'a, 'b> Fields<'a, 'b> {
         number
     }
 
-    /// A whole number of 1 or more. Zero and negative numbers get the same message.
+    /// Reads an integer of 1 or more. Zero and negative numbers get the same message.
     pub fn positive(&mut self, key: &'static str) -> Option<u64> {
         if self.map.get(key).is_some_and(|value| value.as_f64().is_some_and(|number| number < 1.0)) {
             self.known.push(key);
@@ -166,7 +168,7 @@ impl<'a, 'b> Fields<'a, 'b> {
         let _: Option<()> = self.place.child(key).fail(message);
     }
 
-    /// Must be called last: whatever is left was asked for by nobody.
+    /// Reports every field that was not read. Must be called last.
     pub fn done(self) {
         for key in self.map.keys() {
             let shown: String = key.chars().take(80).collect();
@@ -192,13 +194,13 @@ impl Read for bool {
     }
 }
 
-/// The largest whole number that every reader of JSON reads as itself.
+/// Up to this number, parsers with double-precision numbers represent every integer exactly.
 const MOST: u64 = 1 << 53;
 
 impl Read for u64 {
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         match value.as_u64() {
-            // JSON numbers are doubles to most readers; past 2^53 they would read back another number.
+            // Most parsers read JSON numbers as doubles, which are not exact above 2^53.
             Some(number) if number <= MOST => Some(number),
             Some(number) => at.fail(format!("must be {MOST} or less, not {number}")),
             None => at.expected("a whole number of 0 or more", &value),
@@ -234,7 +236,7 @@ impl<T: Read> Read for BTreeMap<String, T> {
     }
 }
 
-/// Reads a string and parses it; the parse error is the message.
+/// Reads a string and parses it. The parse error becomes the message.
 pub fn read_text<T>(value: Value, at: &mut Place<'_>) -> Option<T>
 where
     T: std::str::FromStr,
@@ -260,7 +262,8 @@ pub(crate) use read_as_text;
 
 read_as_text!(crate::Name, crate::Timestamp);
 
-/// A closed set of words: an enum whose text form, parser, error text and list of valid words come from one table.
+/// Defines a closed set of words: an enum with its text form, parser, error text and list of valid
+/// words from one table.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -276,7 +279,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// Every valid word, for error texts.
+            /// All valid words, for error messages.
             pub fn valid() -> String {
                 Self::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(", ")
             }

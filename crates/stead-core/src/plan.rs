@@ -1,8 +1,9 @@
-//! The init plan: what turns a bare box into the workspace the policy asks for.
+//! The init plan: the actions that turn a new box into the workspace that the policy asks for.
 //!
-//! A plan is data: ordered actions and an environment, nothing left to choose. It is what `sessions:plan` shows and what a
-//! session executes, action by action, each an event. A plan for `empty` holds no creation and no clone action and no
-//! variable that names a repository: the runtime ensures the directory for every policy.
+//! A plan is data: ordered actions and an environment, with no choices left. `sessions:plan` shows
+//! it, and a session executes it action by action, with events for each. A plan for `empty` has no
+//! `create_workspace` action, no clone action and no variable that names a repository. The runtime
+//! ensures the workspace directory for every policy.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,10 +17,10 @@ use crate::repository::{GitRef, RepositoryUrl};
 use crate::request::{Task, TaskContext};
 use crate::{SessionId, SnapshotId};
 
-/// The directory every workspace has.
+/// The directory of every workspace.
 pub const WORKSPACE_ROOT: &str = "/workspace";
 
-/// One step of a plan.
+/// One init action of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
@@ -28,7 +29,7 @@ pub enum Action {
         url: RepositoryUrl,
         reference: Option<GitRef>,
         depth: Option<u64>,
-        /// What comes along beside the repository's own files, where the agent type says so.
+        /// Also check out submodules and download LFS content, if the agent type asks for it.
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         submodules: bool,
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
@@ -47,12 +48,12 @@ pub enum Action {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         allowed_root_owned_mounts: Vec<String>,
     },
-    /// Copies every mount in, or none. The roots are the ones that were allowed when the plan was made.
+    /// Copies all mounts in, or none. The roots are those that were allowed when the plan was made.
     HydrateMounts {
         mounts: Vec<HostMount>,
         allowed_host_roots: Vec<String>,
     },
-    /// The files begin as another session's were when they were kept.
+    /// Starts with the files of a snapshot of another session.
     RestoreSnapshot {
         session: SessionId,
         snapshot: SnapshotId,
@@ -68,7 +69,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The action's name, as it stands in the plan.
+    /// The action's name in the plan.
     pub fn name(&self) -> &'static str {
         match self {
             Self::CreateWorkspace => "create_workspace",
@@ -87,14 +88,14 @@ impl Action {
     }
 }
 
-/// Ordered actions and the environment they and the agent see.
+/// The ordered actions, and the environment of the actions and the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitPlan {
     pub actions: Vec<Action>,
     pub env: Env,
 }
 
-/// A policy that does not say enough to be carried out.
+/// The error for a policy that lacks a needed value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("workspace policy '{policy}' from the {layer} layer says too little: {missing}")]
 pub struct Incomplete {
@@ -103,7 +104,7 @@ pub struct Incomplete {
     pub missing: &'static str,
 }
 
-/// Everything a plan is made from.
+/// The inputs of a plan.
 pub struct PlanInputs<'a> {
     pub config: &'a WorkspaceConfig,
     pub policy: &'a ResolvedPolicy,
@@ -113,8 +114,9 @@ pub struct PlanInputs<'a> {
     pub role_env: &'a Env,
 }
 
-/// The repository a session works on, if any: `fixed` ignores the task, `none` has none, `task_context` takes the
-/// task's and else the project's. A branch of the task beats the config's, which beats the project's default.
+/// Returns the repository of a session, if any. `fixed` ignores the task, `none` has no repository,
+/// and `task_context` uses the task's, else the project's. The task's branch overrides the
+/// config's, which overrides the project's default.
 pub fn repository(
     config: &WorkspaceConfig,
     task: &TaskContext,
@@ -127,7 +129,7 @@ pub fn repository(
         RepoSourceType::TaskContext => {
             let of_project = project.and_then(|project| project.repository_url.as_ref());
             let url = task.repository_url.as_ref().or(of_project)?;
-            // The default branch of a project says nothing about another repository.
+            // A project's default branch does not apply to another repository.
             let of_same = project.filter(|_| of_project == Some(url));
             let default = source.branch.as_ref().or(of_same.and_then(|project| project.default_branch.as_ref()));
             Some((url.clone(), task_branch(task, default)))
@@ -135,14 +137,14 @@ pub fn repository(
     }
 }
 
-/// The branch a task works on. A pull request without a branch is more specific than a default:
+/// Returns the branch of a task. A pull request without a branch is more specific than a default:
 /// its commits are found by its number.
 fn task_branch(task: &TaskContext, default: Option<&GitRef>) -> Option<GitRef> {
     let default = default.filter(|_| task.pull_request_number.is_none());
     task.branch.as_ref().or(default).cloned()
 }
 
-/// Makes the plan. Pure: the same inputs give the same plan.
+/// Makes the plan. A pure function: the same inputs give the same plan.
 pub fn plan(inputs: &PlanInputs<'_>) -> Result<InitPlan, Incomplete> {
     let mut actions = Vec::new();
     let kind = inputs.policy.policy.kind();
@@ -197,8 +199,9 @@ fn incomplete(inputs: &PlanInputs<'_>, missing: &'static str) -> Incomplete {
     Incomplete { policy: inputs.policy.policy.kind(), layer: inputs.policy.source, missing }
 }
 
-/// What a workspace says of its task. The repository is the one it is of, whichever the task named; a task's own stays out of a workspace
-/// that is to know of none, its pull request and branches do not.
+/// Returns the task context that the workspace shows. The repository is the workspace's own, even
+/// if the task names another one. An empty workspace does not see the task's repository URL, but it
+/// sees the pull request and the branches.
 pub fn visible_context(
     context: &TaskContext,
     kind: PolicyKind,
@@ -211,7 +214,8 @@ pub fn visible_context(
     TaskContext { repository_url, ..context.clone() }
 }
 
-/// The clone a `git` policy makes, or none where there is no repository: then the workspace starts empty.
+/// Returns the clone action of a `git` policy. `None` without a repository: the workspace then
+/// starts empty.
 pub(crate) fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
     if inputs.policy.policy.kind() != PolicyKind::Git {
         return None;
@@ -225,7 +229,8 @@ pub(crate) fn clone_action(inputs: &PlanInputs<'_>) -> Option<Action> {
     Some(clone(url, reference, None))
 }
 
-/// Platform under project under role under task, under what Stead itself says.
+/// Combines the variables of the layers. The task overrides the role, the project and the platform,
+/// in this order, and Stead's own variables override all of them.
 fn environment(inputs: &PlanInputs<'_>, cloned: Option<&Action>) -> Env {
     let no_env = Env::default();
     let mut env = (inputs.platform.env.clone())

@@ -1,7 +1,8 @@
-//! How a workspace gets its files, and who decided.
+//! Workspace policies: where the files of a workspace come from.
 //!
-//! Four layers may name a policy: task over role (the agent type) over project over platform. The one that wins is recorded
-//! with what every layer said, so that a later reader can see why.
+//! Four policy layers may set a policy. The task overrides the role (the agent type), the role
+//! overrides the project, and the project overrides the platform. The session records the result
+//! together with the value of every layer, so that a reader can see the reason.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::parse::{Fields, Place, Read, words};
 use crate::repository::{GitRef, RepositoryUrl};
 
 words!(
-    /// The four ways a workspace gets its files.
+    /// The source of a workspace's files.
     PolicyKind, "workspace policy", {
         Git = "git",
         Mount = "mount",
@@ -20,9 +21,9 @@ words!(
 );
 
 words!(
-    /// How a mounted host directory may be written.
+    /// The write access to a mounted host directory.
     MountMode, "mount mode", {
-        /// Writes go to the session's own copy; the host's files stay as they are.
+        /// Writes go to the session's own upper tree. The files of the host do not change.
         Overlay = "overlay",
         ReadOnly = "ro",
         ReadWrite = "rw",
@@ -30,22 +31,22 @@ words!(
 );
 
 words!(
-    /// Who said so, strongest first.
+    /// The policy layer that set the policy, strongest first.
     Layer, "layer", {
         Task = "task",
         Role = "role",
         Project = "project",
         Platform = "platform",
-        /// Nobody named a policy: it follows from the repository the session has or has not.
+        /// No policy layer set a policy, so the workspace is empty.
         Default = "default",
     }
 );
 
-/// A policy as a layer gives it: a word, or an object with the particulars.
+/// A policy as a policy layer writes it: a word, or an object with details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub enum WorkspacePolicy {
-    /// Only the kind; the particulars come from the agent type, the project and the task.
+    /// Only the kind. The details come from the agent type, the project and the task.
     Kind(PolicyKind),
     Git {
         url: RepositoryUrl,
@@ -62,7 +63,7 @@ pub enum WorkspacePolicy {
     },
 }
 
-/// Where a bundle's bytes are.
+/// The source of a bundle's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BundleSource {
     Blob(String),
@@ -125,7 +126,7 @@ impl Read for BundleSource {
     }
 }
 
-/// An absolute path on the host, as text: it is resolved and judged by the kernel, later.
+/// The text of an absolute path on the host. It is resolved and checked later, when it is opened.
 struct HostPathText(String);
 
 impl Read for HostPathText {
@@ -182,7 +183,7 @@ impl From<WorkspacePolicy> for Value {
     }
 }
 
-/// What each layer said, strongest first.
+/// The policy of each policy layer, strongest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PolicyChain {
     pub task: Option<WorkspacePolicy>,
@@ -191,7 +192,7 @@ pub struct PolicyChain {
     pub platform: Option<WorkspacePolicy>,
 }
 
-/// The policy of a session and where it came from.
+/// The policy of a session and the policy layer it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedPolicy {
     pub policy: WorkspacePolicy,
@@ -200,7 +201,7 @@ pub struct ResolvedPolicy {
 }
 
 impl PolicyChain {
-    /// Task over role over project over platform; `otherwise` if none of them speaks.
+    /// Returns the policy of the strongest policy layer that has one, or `otherwise`.
     pub fn resolve(self, otherwise: PolicyKind) -> ResolvedPolicy {
         let layers = [
             (Layer::Task, &self.task),

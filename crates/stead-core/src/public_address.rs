@@ -1,7 +1,7 @@
 //! Tells public IP addresses from all others.
 //!
-//! The tables follow the IANA special-purpose address registries. An address that is in none of
-//! them and is still not public is one that a cloud provider uses inside its own network.
+//! The tables follow the IANA special-purpose address registries. They also contain addresses that
+//! cloud providers use inside their own networks.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ const PRIVATE_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::new(172, 16, 0, 0), 12),    // private use
     (Ipv4Addr::new(192, 0, 0, 0), 24),     // IETF protocol assignments, and a metadata service of Oracle Cloud
     (Ipv4Addr::new(192, 0, 2, 0), 24),     // documentation
-    (Ipv4Addr::new(192, 31, 196, 0), 24),  // AS112 anycast, which ends in the next network that has one
+    (Ipv4Addr::new(192, 31, 196, 0), 24),  // AS112 anycast: packets go to the nearest AS112 server
     (Ipv4Addr::new(192, 52, 193, 0), 24),  // automatic multicast tunnelling
     (Ipv4Addr::new(192, 88, 99, 0), 24),   // 6to4 relays, deprecated
     (Ipv4Addr::new(192, 168, 0, 0), 16),   // private use
@@ -39,8 +39,8 @@ const PRIVATE_V6: &[(Ipv6Addr, u32)] = &[
 
 const GLOBAL_UNICAST: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Returns true if an address is on the public network: not loopback, private, link-local, shared,
-/// reserved, multicast, or a tunnel to such an address.
+/// Returns true if an address is on the public network. Loopback, private, link-local, shared,
+/// reserved and multicast addresses are not, and neither are tunnels to them.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => public_v4(address),
@@ -67,11 +67,11 @@ fn public_v6(address: Ipv6Addr) -> bool {
     within(&GLOBAL_UNICAST) && !PRIVATE_V6.iter().any(within)
 }
 
-/// An IPv4 address that packets to an IPv6 address may end at.
+/// An IPv4 address that packets to an IPv6 address may reach.
 enum Embedded {
-    /// The IPv6 address is only a way to write it: IPv4-mapped, or NAT64.
+    /// The IPv6 address is only a notation for it: IPv4-mapped, or NAT64.
     InPlace(Ipv4Addr),
-    /// A tunnel: 6to4 or ISATAP.
+    /// The IPv6 address is a tunnel: 6to4 or ISATAP.
     Within(Ipv4Addr),
     Nothing,
 }

@@ -1,14 +1,14 @@
 //! Amounts of a resource as people write them: `"2"`, `"500m"`, `"4G"`.
 //!
-//! The text is kept as written, so a config reads back unchanged; the number is derived. Zero, negative and
-//! unreadable amounts do not exist as values.
+//! The text is kept as written, so a config reads back unchanged, and the number is derived from
+//! it. Zero, negative and invalid amounts are not representable.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An amount that cannot be read.
+/// The error for an invalid amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidQuantity {
     #[error(
@@ -41,7 +41,7 @@ fn digits(text: &str, length: std::ops::RangeInclusive<usize>) -> Option<u64> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// A whole number without leading zero: one value, one text.
+/// Parses an integer without leading zeros, so that each value has one text.
 fn positive(text: &str, length: std::ops::RangeInclusive<usize>) -> Option<u64> {
     if text.starts_with('0') { None } else { digits(text, length) }
 }

@@ -1,4 +1,4 @@
-//! What operators declare: agent types (roles), projects, the platform.
+//! The declarations of operators: agent types (roles), projects, the platform.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,19 +15,19 @@ use crate::rewind::Rewind;
 use crate::{Name, Timestamp};
 
 words!(
-    /// On which side of the wall a workspace's files are made.
+    /// The side that creates the files of a workspace.
     Side, "workspace_provider", {
-        /// The host brings them: a directory that is already there.
+        /// The host: a directory that already exists there.
         Host = "host",
-        /// The box brings them: a checkout made for it.
+        /// The box: a checkout made in it.
         Guest = "guest",
     }
 );
 
-/// What an agent type is able to work in.
+/// The kinds of workspaces that an agent type can work in.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AgentCapabilities {
-    /// `None`: the agent type says nothing, so the provider alone decides. An empty list allows neither side.
+    /// `None` means no restriction by the agent type. An empty list allows neither side.
     pub workspace_provider: Option<Vec<Side>>,
 }
 
@@ -61,7 +61,7 @@ impl<T: Read> Read for OneOrMore<T> {
     }
 }
 
-/// Which content a session works with.
+/// The content that a session works with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentBinding {
     pub workspace: Name,
@@ -71,7 +71,7 @@ pub struct ContentBinding {
     pub prompt_pack: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_catalog: Option<String>,
-    /// What its runs get where they say nothing.
+    /// Defaults for options that a run does not set.
     #[serde(default, skip_serializing_if = "RunDefaults::is_empty")]
     pub run: RunDefaults,
 }
@@ -88,7 +88,7 @@ impl Read for ContentBinding {
     }
 }
 
-/// A kind of agent: what its sessions get.
+/// A kind of agent, with the configuration of its sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentType {
     pub id: Name,
@@ -135,7 +135,7 @@ impl AgentTypeDeclaration {
     }
 }
 
-/// What the sessions of one project share.
+/// The settings that all sessions of one project share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Project {
     pub workspace_policy: Option<WorkspacePolicy>,
@@ -161,12 +161,12 @@ impl Read for Project {
     }
 }
 
-/// What every session shares. Absent lists allow nothing.
+/// The settings that all sessions of the server share. An absent list allows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Platform {
     pub workspace_policy: Option<WorkspacePolicy>,
     pub allowed_host_roots: Vec<String>,
-    /// Directories of root's, and all below them, that may be mounted `rw`.
+    /// Directories owned by root that may be mounted `rw`, including everything below them.
     #[serde(default)]
     pub allowed_root_owned_mounts: Vec<String>,
     pub allowed_git_hosts: Vec<String>,
@@ -188,14 +188,16 @@ impl Platform {
     }
 }
 
-/// What an agent type gets where it says nothing; over the server's own `WORKSPACE_DEFAULT_*`.
+/// Defaults for options that an agent type does not set. They override the server's own
+/// `WORKSPACE_DEFAULT_*`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PlatformDefaults {
     pub provider: Option<ProviderName>,
-    /// Asked once if the provider fails, for agent types that name no fallback of their own.
+    /// Tried once if the provider fails, for agent types without a fallback of their own.
     #[serde(default)]
     pub fallback_provider: Option<ProviderName>,
-    /// If set, a session whose workspace cannot be made fails, whatever its agent type says.
+    /// If set, a session whose workspace cannot be created fails, even if its agent type would
+    /// allow it to start degraded.
     #[serde(default)]
     pub require_workspace: bool,
     pub resource_limits: ResourceLimits,

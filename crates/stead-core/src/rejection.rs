@@ -1,4 +1,4 @@
-//! Why a command is refused. A refusal is a value with a stable code, not an exception.
+//! Refusals of commands. A refusal is a value with a stable code.
 
 use crate::capability::Incompatible;
 use crate::config::ProviderName;
@@ -9,7 +9,7 @@ use crate::session::Status;
 use crate::tool::ToolName;
 use crate::{ExecId, SnapshotId};
 
-/// A command that may not be carried out now, or by this caller, or at all.
+/// The reason why a command is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     #[error(transparent)]
@@ -67,7 +67,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// Stable, for machines.
+    /// Stable code for machines.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Incompatible(_) => "policy_incompatible",

@@ -1,7 +1,8 @@
-//! Where a repository URL leads, and whether the platform lets anyone go there.
+//! Repository addresses, and the check that the platform allows them.
 //!
-//! What can be told from the text is told here, before git or a name server is asked: a plain `http://`, a loopback or private address and a local path need
-//! the platform's word. A name that only *resolves* to such an address is found out where names are resolved, by the same
+//! This module decides from the text alone, before git or a DNS server is contacted. Plain
+//! `http://`, loopback and private addresses and local paths need the platform's permission. A name
+//! that only *resolves* to such an address is caught at name resolution, with the same
 //! [`is_public`].
 
 use core::net::{IpAddr, Ipv6Addr};
@@ -10,7 +11,7 @@ pub use crate::public_address::is_public;
 use crate::registry::Platform;
 use crate::repository::RepositoryUrl;
 
-/// A repository URL, taken apart.
+/// A parsed repository URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Http { scheme: &'static str, host: Host },
@@ -18,10 +19,10 @@ pub enum Address {
     Local { path: String },
 }
 
-/// A host and, where one was given, a port.
+/// A host with an optional port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Lower case, without brackets.
+    /// Lower case, without the brackets of an IPv6 address.
     pub name: String,
     pub port: Option<u16>,
 }
@@ -37,7 +38,7 @@ impl std::fmt::Display for Host {
     }
 }
 
-/// Why nobody is sent there.
+/// The reason why an address is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RepositoryRefused {
     #[error("the repository URL names no host that can be read: {url}")]
@@ -52,7 +53,7 @@ pub enum RepositoryRefused {
     Local { path: String },
 }
 
-/// What the platform allows, as it was when a session was made.
+/// The platform's git permissions at the time the session was created.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct GitGate {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,7 +67,7 @@ impl GitGate {
         Self { hosts: platform.allowed_git_hosts.clone(), roots: platform.allowed_host_roots.clone() }
     }
 
-    /// Whether the platform names the host, with or without its port.
+    /// Returns true if the platform lists the host, with or without its port.
     pub fn names(&self, host: &Host) -> bool {
         let full = host.to_string();
         self.hosts.iter().any(|allowed| {
@@ -76,7 +77,7 @@ impl GitGate {
         })
     }
 
-    /// Takes a URL apart, or says why nobody goes there.
+    /// Parses a URL and checks it against the permissions.
     pub fn judge(&self, url: &RepositoryUrl) -> Result<Address, RepositoryRefused> {
         let address = Address::of(url).ok_or_else(|| RepositoryRefused::Host { url: url.to_string() })?;
         match &address {
@@ -105,7 +106,7 @@ impl GitGate {
 }
 
 impl Address {
-    /// `None` if no host can be read from it in the one way everybody reads it.
+    /// Parses a URL. `None` if it has no host that every program parses in the same way.
     pub fn of(url: &RepositoryUrl) -> Option<Self> {
         let text = url.as_str();
         if let Some((scheme, rest)) = text.split_once("://") {
@@ -139,7 +140,7 @@ impl Address {
         }
     }
 
-    /// Where a connection goes that names no port.
+    /// The default port of the scheme.
     pub fn usual_port(&self) -> u16 {
         match self {
             Self::Http { scheme: "http", .. } => 80,
@@ -156,8 +157,8 @@ impl Host {
         text.parse::<Ipv6Addr>().is_ok() || Self::read(text).is_some()
     }
 
-    /// Only letters, digits, dots, hyphens and underscores, or an IPv6 address in brackets: what one program could read differently from
-    /// another is no host.
+    /// Accepts letters, digits, dots, hyphens and underscores, or an IPv6 address in brackets.
+    /// Everything else is refused, because programs may parse it differently.
     fn read(text: &str) -> Option<Self> {
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -180,13 +181,13 @@ impl Host {
     }
 }
 
-/// Whether a host's name alone already says that it is not on the public network.
+/// Returns false if the host's name alone shows that it is not on the public network.
 fn looks_public(name: &str) -> bool {
     let bare = name.trim_end_matches('.');
     if let Ok(address) = bare.parse::<IpAddr>() {
         return is_public(address);
     }
-    // `127.1`, `0x7f000001`, `2130706433`: addresses to some resolvers, names to others.
+    // Some resolvers treat `127.1`, `0x7f000001` and `2130706433` as addresses, others as names.
     let last = bare.rsplit('.').next().unwrap_or_default();
     let numeric = !last.is_empty()
         && (last.bytes().all(|byte| byte.is_ascii_digit())

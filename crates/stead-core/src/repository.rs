@@ -1,14 +1,15 @@
-//! Where a repository is and which part of it: texts that will one day be arguments of git.
+//! Repository URLs and git references. They become arguments of git.
 //!
-//! Only the form is judged here; whether a host or a path is allowed is policy, decided where the platform's lists are
-//! known. A text that git could read as an option, a helper program or a credential is no value of these types.
+//! This module only checks the form. The platform's lists decide if a host or a path is allowed. No
+//! value of these types is a text that git could read as an option, a helper program or a
+//! credential.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text names no repository or branch.
+/// The reason why a text is not a valid repository URL or reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRepository {
     #[error("a repository URL must not be empty")]
@@ -31,7 +32,7 @@ pub enum InvalidRepository {
     Ref(String),
 }
 
-/// The address of a repository, in one of the forms Stead passes to git.
+/// The address of a repository, in one of the forms that Stead passes to git.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RepositoryUrl(String);
@@ -65,7 +66,7 @@ impl FromStr for RepositoryUrl {
                 return Err(unknown());
             }
             let user = host.strip_suffix(address).unwrap_or_default();
-            // `ssh://git@host` names an account; a colon, or any user over http, would be a secret.
+            // `ssh://git@host` names an account. A colon, or any user over http, would be a secret.
             if user.contains(':') || (scheme != "ssh" && !user.is_empty()) {
                 return Err(InvalidRepository::Credential);
             }
@@ -78,7 +79,7 @@ impl FromStr for RepositoryUrl {
     }
 }
 
-/// `user@host:path`; never `helper::address`, which makes git run `git-remote-helper`.
+/// Accepts `user@host:path`, never `helper::address`, which makes git run `git-remote-helper`.
 fn scp_form(text: &str) -> bool {
     let Some((account, path)) = text.split_once(':') else { return false };
     let Some((user, host)) = account.split_once('@') else { return false };
@@ -98,7 +99,7 @@ pub struct GitRef(String);
 impl FromStr for GitRef {
     type Err = InvalidRepository;
 
-    /// The rules of `git check-ref-format --branch`, without asking git.
+    /// Applies the rules of `git check-ref-format --branch` without running git.
     fn from_str(text: &str) -> Result<Self, InvalidRepository> {
         let forbidden = |c: char| c.is_control() || " ~^:?*[\\".contains(c) || c == '\u{7f}';
         let component = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");

@@ -1,4 +1,4 @@
-//! What a client asks for when it starts a session.
+//! The request of a client to start a session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use crate::policy::WorkspacePolicy;
 use crate::registry::ContentBinding;
 use crate::repository::{GitRef, RepositoryUrl};
 
-/// The largest `metadata` object, as JSON text.
+/// Maximum size of the `metadata` object as JSON text.
 const METADATA_BYTES: usize = 16 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Read for SessionRequest {
     }
 }
 
-/// The work a session is for.
+/// The work of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Task {
     pub id: Option<String>,
@@ -63,7 +63,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task as a workspace without a repository may know it.
+    /// Removes the repository, for the record of a session with an empty workspace.
     pub fn without_repository(mut self) -> Task {
         self.env = self.env.without_repository();
         self.context.repository_url = None;
@@ -87,7 +87,7 @@ impl Read for Task {
     }
 }
 
-/// The repository a task is about.
+/// The repository of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskContext {
     pub repository_url: Option<RepositoryUrl>,

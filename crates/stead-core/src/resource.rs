@@ -1,9 +1,9 @@
-//! Kinds of things that a caller can name and the server may not find.
+//! Kinds of resources, for "not found" errors.
 
 use crate::parse::words;
 
 words!(
-    /// The kind of a thing that has an id or a path of its own.
+    /// The kind of a resource that has an id or a path.
     Resource, "resource", {
         AgentType = "agent_type",
         Blob = "blob",
@@ -29,7 +29,7 @@ words!(
 );
 
 impl Resource {
-    /// The words for it in a sentence.
+    /// The noun for messages.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::AgentType => "agent type",

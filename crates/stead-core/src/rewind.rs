@@ -1,7 +1,9 @@
-//! Going back: what is kept on the way, and which moments of a session there are to go back to.
+//! Rewind: checkpoints, and the events of a session that it can be rewound to.
 //!
-//! After every call that may have changed files the tree can be kept as it is then, as a snapshot nobody asked for: a *point*. What may be spent on that is the
-//! agent type's word ([`Rewind`]); what became of it is part of the event that tells of the call ([`Point`]); what can be gone back to is the [`Trail`].
+//! After every call that may have changed files, the provider can keep the tree as a checkpoint,
+//! which is a snapshot that no user asked for. The agent type limits the cost of checkpoints
+//! ([`Rewind`]). The event of the call records the checkpoint or why there is none ([`Point`]). The
+//! [`Trail`] lists the checkpoints of a session.
 
 use std::collections::BTreeSet;
 
@@ -12,23 +14,25 @@ use crate::SnapshotId;
 use crate::parse::{Fields, Place, Read, words};
 
 words!(
-    /// What may be spent on keeping files after each call; each word includes those before it.
+    /// The most expensive kind of checkpoint that may be taken after a call. Each value includes
+    /// the ones before it.
     Points, "rewind.points", {
         Off = "off",
-        /// Where it costs nothing: trees that share what is equal.
+        /// Only if it costs nothing: trees that share equal content.
         Free = "free",
-        /// Where it costs a layer, in a box nothing is at work in.
+        /// Also if it costs an overlay layer, in a box without running processes.
         Layers = "layers",
-        /// Where the whole tree must be copied.
+        /// Also if the whole tree must be copied.
         Copies = "copies",
     }
 );
 
-/// What a session keeps on its way.
+/// The checkpoint policy of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewind {
     pub points: Points,
-    /// How many of the latest; the one the session began with stays beside them.
+    /// Number of latest checkpoints to keep. The checkpoint of the session's start is kept in
+    /// addition.
     pub keep: u64,
 }
 
@@ -39,7 +43,7 @@ impl Default for Rewind {
 }
 
 impl Rewind {
-    /// Journals from before there were points do not name it.
+    /// The value for journals that are older than checkpoints and do not have this field.
     pub(crate) fn none() -> Self {
         Self { points: Points::Off, keep: 1 }
     }
@@ -61,26 +65,26 @@ impl Read for Rewind {
 }
 
 words!(
-    /// Why the files are not kept as they were at some moment.
+    /// The reason why there is no checkpoint of the files.
     Unkept, "reason", {
-        /// Nobody looked: `rewind.points` says not to.
+        /// `rewind.points` does not ask for a checkpoint here.
         Untracked = "untracked",
-        /// Processes were at work in the box, and only a copy could have kept the files.
+        /// Processes were running in the box, so that only a copy could have kept the files.
         AtWork = "at_work",
         /// Only a copy of the whole tree could have kept the files.
         Copy = "copy",
-        /// A directory of the host's is not kept.
+        /// The workspace is a directory of the host, which is never copied.
         HostDirectory = "host_directory",
         /// The server stopped before the outcome was known.
         Interrupted = "interrupted",
         Failed = "failed",
-        /// It was kept, and later ones took its place.
+        /// The checkpoint existed and was replaced by later ones.
         Forgotten = "forgotten",
     }
 );
 
 impl Unkept {
-    /// For a person, after "the files were not kept then:".
+    /// A clause for people. It follows "the files were not kept at event N:".
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Untracked => "rewind.points of its agent type does not ask for it",
@@ -94,23 +98,24 @@ impl Unkept {
     }
 }
 
-/// What became of the tree's keeping, in the event that tells of a call.
+/// The checkpoint after a call, as recorded in the event of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Point {
-    /// The tree is as this snapshot has it; an older one's if nothing changed since.
+    /// The tree equals this snapshot. It is an older snapshot if nothing has changed since.
     Kept(SnapshotId),
     Unkept(Unkept),
 }
 
-/// What a call did to files that do not live in the journal: names only, as far as somebody looked.
+/// The paths that a call changed, for files that do not live in the journal. The contents are not
+/// recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Touched {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrote: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
-    /// How many more there were.
+    /// Number of further changed paths that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
 }
@@ -119,7 +124,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// From this event on, until the next moment, the files were like this.
+/// An entry of the trail: the checkpoint that holds from this event until the next entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     pub seq: u64,
@@ -127,12 +132,12 @@ pub struct Moment {
     pub point: Point,
 }
 
-/// The moments of a session, oldest first.
+/// The entries of a session, oldest first. The session can be rewound to those with a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Trail(Vec<Moment>);
 
-/// Why the files of an event are not there to go back to.
+/// The reason why the files at an event are not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// The event is older than the workspace.
@@ -140,12 +145,12 @@ pub enum Missing {
     Unkept(Unkept),
 }
 
-/// Why there is no going back to an event.
+/// The error if a session cannot be rewound to an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPoint {
     pub to: u64,
     pub reason: Missing,
-    /// The nearest events that can be gone back to.
+    /// The nearest events that the session can be rewound to.
     pub before: Option<u64>,
     pub after: Option<u64>,
 }
@@ -175,23 +180,23 @@ impl Trail {
         self.0.iter()
     }
 
-    /// Every snapshot it names.
+    /// All snapshots that the trail names.
     pub fn snapshots(&self) -> BTreeSet<SnapshotId> {
         self.0.iter().filter_map(Moment::snapshot).collect()
     }
 
-    /// The files as they were when an event had just happened.
+    /// Returns the checkpoint of the files as they were right after event `to`.
     pub fn find(&self, to: u64) -> Result<SnapshotId, NoPoint> {
         let at = self.0.iter().rposition(|moment| moment.seq <= to);
         let reason = match at.and_then(|at| self.0.get(at)).map(|moment| moment.point) {
             Some(Point::Kept(snapshot)) => return Ok(snapshot),
             Some(Point::Unkept(reason)) => Missing::Unkept(reason),
-            // Nothing was ever kept.
+            // No checkpoint was ever taken.
             None if self.0.is_empty() => Missing::Unkept(Unkept::Untracked),
             None => Missing::NoWorkspace,
         };
         let kept = |moment: &&Moment| moment.snapshot().is_some();
-        // The last event of the stretch before: right before this moment began.
+        // The last event with the earlier files: the one right before the next entry.
         let before = at.and_then(|at| {
             let last = self.0.get(..at)?.iter().rposition(|moment| moment.snapshot().is_some())?;
             self.0.get(last + 1).map(|next| next.seq - 1)
@@ -214,7 +219,8 @@ impl Trail {
         self.thin(keep);
     }
 
-    /// Forgets the oldest but the first, and what is then the same twice.
+    /// Drops the oldest checkpoint except the first one, then merges neighbours without a
+    /// checkpoint.
     fn thin(&mut self, keep: u64) {
         let kept = self.0.iter().filter(|moment| moment.snapshot().is_some()).count() as u64;
         if kept <= keep.saturating_add(1) {
@@ -278,7 +284,7 @@ mod tests {
             NoPoint { to: 12, reason: Missing::Unkept(Unkept::AtWork), before: Some(8), after: Some(15) }
         );
         assert!(missing.to_string().ends_with("the nearest events with files are 8 and 15"), "{missing}");
-        // Nothing changed since: no moment of its own.
+        // Nothing changed since, so the trail gets no new entry.
         trail.note(20, kept(2), 100);
         assert_eq!(trail.iter().count(), 3);
     }

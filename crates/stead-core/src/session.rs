@@ -1,7 +1,7 @@
-//! The state of a session: what the journal folds to.
+//! The state of a session, folded from its journal.
 //!
-//! [`apply`] is total and pure: an event that was recorded cannot be refused. [`Session::canonical`] is the state as canonical bytes, so
-//! two folds are the same exactly if their bytes are.
+//! [`apply`] is total and pure: it never refuses a recorded event. [`State::canonical`] returns the
+//! state as canonical bytes, so two folds are equal exactly if their bytes are equal.
 
 mod trail;
 
@@ -38,17 +38,17 @@ words!(
 
 words!(
     WorkspaceStatus, "workspace status", {
-        /// Nobody has been asked yet, or the next provider is to be asked.
+        /// No provider has been asked yet, or the next one is about to be asked.
         Pending = "pending",
         Creating = "creating",
-        /// The box is there; the init plan runs.
+        /// The box exists and the init plan is running.
         Preparing = "preparing",
         Ready = "ready",
-        /// To be removed, by a close or before another attempt.
+        /// Waiting for removal, after a close or before another attempt.
         Condemned = "condemned",
         Removing = "removing",
         Removed = "removed",
-        /// Found gone after a restart.
+        /// Missing after a restart of the server.
         Lost = "lost",
     }
 );
@@ -59,37 +59,37 @@ pub struct Warning {
     pub message: String,
 }
 
-/// One provider's failure to make the workspace.
+/// The failure of one provider to create the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedAttempt {
     pub provider: ProviderName,
     pub failure: Failure,
 }
 
-/// A call without an outcome yet.
+/// A call that has no outcome yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenCall {
     pub tool: ToolName,
     pub started_at: Timestamp,
 }
 
-/// The files as they were kept.
+/// A snapshot of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub name: Option<String>,
-    /// The event that made it.
+    /// The event that created it.
     pub seq: u64,
     pub tree_hash: Option<String>,
     pub created_at: Timestamp,
 }
 
-/// The workspace's part of the state.
+/// The state of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
     pub status: WorkspaceStatus,
-    /// Counts from 1; each asks the provider at this place of the spec's list.
+    /// Number of the attempt, from 1. Attempt N uses the N-th provider of the spec's list.
     pub attempt: u64,
-    /// Who was asked last, and so who holds whatever there is.
+    /// The provider of the last attempt. It holds the box, if there is one.
     pub provider: Option<ProviderName>,
     pub steps_done: u64,
     pub step_running: bool,
@@ -98,22 +98,22 @@ pub struct Workspace {
     #[serde(default, skip_serializing_if = "BoxFacts::is_empty")]
     pub made: Arc<BoxFacts>,
     pub failures: Vec<FailedAttempt>,
-    /// What the init plan brought.
+    /// The combined results of the init actions.
     pub report: Arc<StepReport>,
     pub tree_hash: Option<String>,
-    /// The commit every attempt begins with, once it is known.
+    /// The commit that every attempt checks out, once it is resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<ResolvedCommit>,
-    /// Branches the session has made at the remote.
+    /// Branches that the session has created at the remote.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub branches: BTreeSet<String>,
-    /// For people; no part of the state's bytes.
+    /// Only for display. Not part of the canonical bytes.
     #[serde(skip)]
     pub timeline: Arc<Timeline>,
 }
 
-/// The parts that can be large are shared. A clone costs a few pointers, and folding an event copies
-/// only the part that the event changes.
+/// The state of one session. The parts that can be large are shared: a clone copies a few pointers,
+/// and folding an event copies only the part that the event changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: SessionId,
@@ -127,12 +127,12 @@ pub struct Session {
     #[serde(default, skip_serializing_if = "Execs::is_empty")]
     pub execs: Arc<Execs>,
     pub snapshots: Arc<BTreeMap<SnapshotId, Snapshot>>,
-    /// What can be gone back to.
+    /// The checkpoints that the session can be rewound to.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     pub trail: Arc<Trail>,
     #[serde(default, skip_serializing_if = "ContentState::is_empty")]
     pub content: Arc<ContentState>,
-    /// What the session is told of its workspace, by key.
+    /// The digests of the workspace, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digests: Arc<BTreeMap<Name, KeptDigest>>,
     pub calls: u64,
@@ -145,7 +145,7 @@ pub struct Session {
     pub ended_at: Option<Timestamp>,
 }
 
-/// A session at a point of its journal; `None` before its first event.
+/// A session at a position of its journal; `None` before its first event.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
     pub seq: u64,
@@ -153,7 +153,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state as RFC 8785 bytes. Equal bytes, equal state.
+    /// Returns the state as RFC 8785 bytes. Two states are equal exactly if these bytes are equal.
     pub fn canonical(&self) -> Vec<u8> {
         crate::canonical::bytes(self)
     }
@@ -162,7 +162,7 @@ impl State {
         crate::canonical::hash(self)
     }
 
-    /// The fold of a journal.
+    /// Folds a whole journal.
     pub fn replay<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> State {
         let mut state = State::default();
         for recorded in events {
@@ -177,18 +177,20 @@ impl Session {
         self.spec.workspace.as_ref()
     }
 
-    /// Whether the session holds, or may still hold, anything on the host.
+    /// Returns true if the session has not ended, or may still hold resources on the host.
     pub fn live(&self) -> bool {
         let holds_workspace = self.workspace.as_ref().is_some_and(|workspace| workspace.holds_something());
         !matches!(self.status, Status::Closed | Status::Failed) || holds_workspace
     }
 
-    /// When it ends by itself by the wall clock, if nothing happens before and the clock is not set.
+    /// Returns when the session ends by itself, in wall clock time, if it stays inactive and the
+    /// clock is not set.
     pub fn due_at(&self) -> Option<(Timestamp, CloseReason)> {
         self.first_due(self.expires_at, self.active_at.plus_seconds(self.spec.idle_seconds))
     }
 
-    /// The same by the boot clock, of a session that was made and last active at these times.
+    /// Returns the same in boot clock time, for a session that was created and last active at these
+    /// times.
     pub fn due_by_boot_clock(&self, created: BootTime, active: BootTime) -> Option<(BootTime, CloseReason)> {
         self.first_due(created.plus_seconds(self.spec.ttl_seconds), active.plus_seconds(self.spec.idle_seconds))
     }
@@ -209,7 +211,8 @@ impl Session {
         }
     }
 
-    /// A clock that was set back must not make a session look idle.
+    /// Records activity. The time never decreases, so a clock that is set back does not make a
+    /// session look idle.
     fn was_active(&mut self, at: Timestamp) {
         self.active_at = self.active_at.max(at);
     }
@@ -336,7 +339,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
             session.close_reason = Some(*reason);
             session.status = Status::Closing;
             if let Some(workspace) = session.workspace.as_mut().filter(|workspace| workspace.holds_something()) {
-                // An attempt under way is condemned when it reports; until then it is still being made.
+                // An attempt in progress keeps its status until it reports its outcome.
                 if workspace.status == WorkspaceStatus::Ready {
                     workspace.status = WorkspaceStatus::Condemned;
                 }
@@ -350,7 +353,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
             if let Some(workspace) = session.workspace.as_mut() {
                 Arc::make_mut(&mut workspace.timeline).note(recorded);
                 apply_to_workspace(workspace, workspace_event);
-                // A clone's files were brought by its source's mounts and bundle.
+                // The files of a clone come from its source's mounts and bundle.
                 let brought = session.spec.workspace.as_ref().and_then(|spec| spec.brought.as_ref());
                 if let (Event::ProvisionStarted { .. }, Some(brought)) = (workspace_event, brought) {
                     workspace.report = Arc::new(StepReport::clone(brought));
@@ -421,7 +424,7 @@ fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.step_running = false;
         }
         Event::ProvisionInterrupted { attempt, .. } => {
-            // The same attempt again: being interrupted says nothing about the provider.
+            // The attempt keeps its number: an interruption is no failure of the provider.
             workspace.attempt = attempt.saturating_sub(1);
             workspace.status = WorkspaceStatus::Condemned;
             workspace.step_running = false;

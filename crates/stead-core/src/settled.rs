@@ -1,28 +1,28 @@
-//! What is settled of a session's repository: the commit every attempt begins with, and what the agent has pushed.
+//! The resolved commit of a session's repository, and the branches that the agent pushed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::CallId;
 
-/// What the wanted branch, tag or commit stood for when it was first asked.
+/// The commit that the requested branch, tag or commit resolved to the first time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedCommit {
     pub commit: String,
-    /// The branch to work on; `None` if a tag or a commit was asked for.
+    /// The branch to work on. `None` if the request named a tag or a commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The remote's own.
+    /// The default branch of the remote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_branch: Option<String>,
 }
 
-/// Commits of the agent's that are at the remote.
+/// A branch with commits of the agent that has reached the remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushedBranch {
     pub call: CallId,
     pub branch: String,
     pub commit: String,
-    /// The remote had no such branch before.
+    /// True if the push created the branch.
     #[serde(default)]
     pub made: bool,
     #[serde(default)]

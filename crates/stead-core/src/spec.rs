@@ -1,7 +1,8 @@
-//! From a request to everything a session will be: resolved once, recorded whole.
+//! Resolves a request into a complete session spec.
 //!
-//! [`specify`] is where the four layers, the capabilities and the defaults meet. Its result is frozen in the first event of
-//! the journal, so a later change of an agent type changes nothing in a running session.
+//! [`specify`] combines the four policy layers, the capabilities and the defaults. The first event
+//! of the journal records its result, so a later change of an agent type does not affect a running
+//! session.
 
 mod layers;
 
@@ -28,65 +29,67 @@ use crate::session::Warning;
 use crate::tool::ToolSet;
 use crate::{Name, SessionId, WorkspaceId};
 
-/// Everything a session will be.
+/// The complete, resolved definition of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSpec {
     pub agent_type: Name,
     pub project: Option<Name>,
     pub task: Task,
     pub content: Option<ContentBinding>,
-    /// What it may do with content, and what its tools' names stand for.
+    /// The session's permissions on content, and the tools behind its tool names.
     #[serde(default, skip_serializing_if = "Authority::is_empty")]
     pub authority: Authority,
     pub metadata: Map<String, Value>,
     pub ttl_seconds: u64,
     pub idle_seconds: u64,
-    /// What a clone was told of its workspace from the start.
+    /// The digests that a clone begins with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digests: BTreeMap<Name, KeptDigest>,
-    /// `None`: the agent type has its workspace switched off.
+    /// `None` if the agent type has its workspace switched off.
     pub workspace: Option<WorkspaceSpec>,
 }
 
-/// Everything a workspace will be.
+/// The complete, resolved definition of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceSpec {
     pub id: WorkspaceId,
-    /// The session whose workspace this is: nothing is made, and it goes when the last session that uses it does.
+    /// The session whose workspace this session uses. No workspace is created, and it is removed
+    /// when its last session ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<SessionId>,
-    /// What its source's init plan brought, of a clone.
+    /// For a clone: the result of its source's init plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brought: Option<Box<StepReport>>,
-    /// Who may make it, in order of preference.
+    /// The providers to try, in order of preference.
     pub providers: Vec<ProviderName>,
-    /// Who was asked for and cannot, with the reason.
+    /// The requested providers that cannot create this workspace, each with the reason.
     pub passed_over: Vec<PassedOver>,
     /// Warnings that the session begins with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Warning>,
     pub policy: ResolvedPolicy,
     pub plan: InitPlan,
-    /// The repository the session works on, whether it is checked out at the start or later.
+    /// The repository of the session, checked out at the start or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositorySpec>,
     pub limits: ResourceLimits,
     pub tools: ToolSet,
     pub tool_limits: ToolLimits,
     pub base_image: Option<String>,
-    /// The roots that a base image must lie in if it is a directory of the host, as allowed when
-    /// the session was made.
+    /// Directories that may contain a base image that is a directory of the host, as allowed when
+    /// the session was created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_roots: Vec<String>,
-    /// What the image's name meant to the session this one was cloned from: its box is made from the same bytes.
+    /// For a clone: the image digest of its source. The clone's box uses the same image bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest: Option<String>,
     pub require_workspace: bool,
     pub on_setup_failure: OnSetupFailure,
-    /// What is kept to go back to.
+    /// The checkpoint policy.
     #[serde(default = "Rewind::none", skip_serializing_if = "Rewind::is_none")]
     pub rewind: Rewind,
-    /// Over everything above that shapes the files and the box.
+    /// Hash over the providers, policy, plan, repository, limits, tools, tool limits and base
+    /// image.
     pub fingerprint: String,
 }
 
@@ -96,7 +99,7 @@ pub struct PassedOver {
     pub reason: String,
 }
 
-/// A repository, what of it is wanted, and where the platform lets anyone go for it.
+/// A repository, the requested revision, and the addresses that the platform allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositorySpec {
     pub url: RepositoryUrl,
@@ -116,12 +119,12 @@ pub struct RepositorySpec {
     pub push: GitPush,
 }
 
-/// What the server itself contributes.
+/// The defaults and providers of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFacts {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
-    /// The providers this server has, with what each can do.
+    /// The configured providers with their capabilities.
     pub providers: BTreeMap<ProviderName, ProviderCapabilities>,
 }
 
@@ -132,14 +135,14 @@ impl ServerFacts {
     }
 }
 
-/// The declared things a request refers to.
+/// The stored declarations that a request refers to.
 pub struct Declared<'a> {
     pub agent_type: &'a AgentType,
     pub project: Option<&'a Project>,
     pub platform: &'a Platform,
 }
 
-/// Resolves a request, or refuses it before anything has happened.
+/// Resolves a request, or refuses it before any side effect.
 pub fn specify(
     request: SessionRequest,
     workspace_id: WorkspaceId,
@@ -156,7 +159,8 @@ pub fn specify(
     Ok(SessionSpec {
         agent_type: request.agent_type,
         project: request.project,
-        // The agent can read its own session: what its workspace must not know, the record does not hold either.
+        // An agent can read its own session. With an empty policy the record must not reveal the
+        // repository either.
         task: if empty { request.task.without_repository() } else { request.task },
         authority: Authority::of(declared.agent_type.content.as_ref(), request.content.as_ref()),
         content: request.content.or_else(|| declared.agent_type.content.as_ref().and_then(ContentConfig::binding)),
@@ -209,7 +213,8 @@ fn specify_workspace(
     Ok(spec)
 }
 
-/// The roots for a base image that is a directory of the host; none for one that is a name.
+/// Returns the allowed roots for a base image that is a host directory. Empty if the image is a
+/// name.
 pub fn image_roots(base_image: Option<&str>, platform: &Platform) -> Result<Vec<String>, Rejection> {
     match base_image.filter(|image| image.starts_with('/')) {
         None => Ok(Vec::new()),
@@ -218,14 +223,15 @@ pub fn image_roots(base_image: Option<&str>, platform: &Platform) -> Result<Vec<
     }
 }
 
-/// The repository of a `git` policy, if the platform lets anyone go there.
+/// Returns the repository of a `git` policy, or the refusal if the platform does not allow its
+/// address.
 fn repository(inputs: &PlanInputs<'_>) -> Result<Option<RepositorySpec>, Rejection> {
     let Some(Action::CloneRepository { url, reference, depth, .. }) = plan::clone_action(inputs) else {
         return Ok(None);
     };
     let gate = GitGate::of(inputs.platform);
     gate.judge(&url)?;
-    // A fixed repository, or another than the task names, knows nothing of the task's pull request.
+    // The task's pull request applies only if the repository comes from the task.
     let context = &inputs.task.context;
     let of_the_task = inputs.config.repo_source.kind == RepoSourceType::TaskContext
         && context.repository_url.as_ref().is_none_or(|named| *named == url);
@@ -236,10 +242,10 @@ fn repository(inputs: &PlanInputs<'_>) -> Result<Option<RepositorySpec>, Rejecti
     Ok(Some(RepositorySpec { url, reference, pull_request, base, depth, gate, push }))
 }
 
-/// The wanted providers that can make the workspace, in the order they are asked.
+/// Returns the requested providers that can create the workspace, in the order to try them.
 ///
-/// A provider that this server does not have is refused: nothing that happens later could make it appear. One that is
-/// configured and cannot make this workspace is passed over.
+/// A provider that is not configured is an error, because it cannot appear later. A configured
+/// provider that cannot create this workspace is skipped.
 fn choose_providers(
     policy: PolicyKind,
     declared: &Declared<'_>,
@@ -266,7 +272,8 @@ fn choose_providers(
     }
 }
 
-/// Equal for equal, different with every field that shapes the workspace; the id is left out.
+/// Returns a hash over the fields listed here. The workspace id is not part of it, so equal
+/// workspaces have equal fingerprints.
 fn fingerprint(spec: &WorkspaceSpec) -> String {
     let shape = serde_json::json!({
         "providers": spec.providers, "policy": spec.policy.policy, "plan": spec.plan, "repository": spec.repository, "limits": spec.limits,
@@ -275,7 +282,7 @@ fn fingerprint(spec: &WorkspaceSpec) -> String {
     crate::canonical::hash(&shape)
 }
 
-/// The limits that are asked for.
+/// The kinds of limits that the spec sets.
 pub fn asked(limits: &ResourceLimits) -> Vec<LimitKind> {
     let asked = [
         (LimitKind::Cpu, limits.cpu.is_some()),
@@ -287,8 +294,8 @@ pub fn asked(limits: &ResourceLimits) -> Vec<LimitKind> {
 }
 
 impl WorkspaceSpec {
-    /// Returns those of a provider's limits that hold for this workspace. A directory of the host that the box writes
-    /// to is no part of its volume, so the disk limit does not hold there.
+    /// Returns the provider's limits that hold for this workspace. A host directory that the box
+    /// writes to is not part of its volume, so the disk limit does not hold there.
     pub fn holding(&self, mut enforced: Vec<LimitKind>) -> Vec<LimitKind> {
         if self.writes_to_the_host() {
             enforced.retain(|kind| *kind != LimitKind::Disk);
@@ -296,7 +303,7 @@ impl WorkspaceSpec {
         enforced
     }
 
-    /// Returns the warning about limits that were asked for and do not hold.
+    /// Returns the warning about requested limits that are not enforced.
     pub fn not_enforced(&self, provider: ProviderName, enforced: &[LimitKind]) -> Option<Warning> {
         let missing: Vec<_> = asked(&self.limits).into_iter().filter(|kind| !enforced.contains(kind)).collect();
         let names = missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");

@@ -1,26 +1,26 @@
-//! A moment, as a value. This crate never asks what time it is.
+//! Timestamps. This crate never reads a clock.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since the Unix epoch, shown and stored as RFC 3339 in UTC with exactly three decimals, so that equal moments are
-/// equal texts.
+/// Milliseconds since the Unix epoch. The text form is RFC 3339 in UTC with exactly three decimals,
+/// so that equal timestamps have equal texts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Timestamp(i64);
 
-/// A text that is no RFC 3339 time.
+/// The error for a text that is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an RFC 3339 time such as 2026-11-15T09:30:00Z")]
 pub struct InvalidTimestamp(String);
 
 impl Timestamp {
-    /// Years 1970 to 9999: what RFC 3339 can show and jiff can hold.
+    /// The last time that RFC 3339 and jiff can represent, in the year 9999.
     const MAX_MILLIS: i64 = 253_402_207_200_000;
 
-    /// The moment this many milliseconds after the epoch, held within what RFC 3339 can show.
+    /// Makes a timestamp, clamped to the range that RFC 3339 can represent.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(0, Self::MAX_MILLIS))
     }

@@ -1,6 +1,7 @@
-//! Where a session's time went until its workspace was ready, step by step.
+//! The timeline of a session: the time of each step until its workspace was ready.
 //!
-//! Read off the journal for people. It is no part of the state's bytes: what a journal folds to stays what it was before this was shown.
+//! It is derived from the journal for display. It is not part of the state's canonical bytes, so it
+//! does not change the hash of any state.
 
 use std::sync::Arc;
 
@@ -8,11 +9,12 @@ use crate::Timestamp;
 use crate::config::ProviderName;
 use crate::event::{Event, Failure, Recorded, SetupReport};
 
-/// The box is asked for: from `ProvisionStarted` to `WorkspaceCreated`.
+/// The creation of the box: from `ProvisionStarted` to `WorkspaceCreated`.
 const CREATE_BOX: &str = "create_box";
-/// The box is started over what the plan brought: from the last step to `WorkspaceReady`.
+/// The start of the box after the init plan: from the last init action to `WorkspaceReady`.
 const BEGIN_WORK: &str = "begin_work";
-/// A server that is killed again and again begins again and again: the latest count.
+/// Maximum number of steps. A server that is killed repeatedly repeats attempts, and only the
+/// latest steps are kept.
 const MOST: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,24 +22,24 @@ pub struct Timeline {
     pub steps: Vec<TimedStep>,
 }
 
-/// One step of an attempt to make the workspace.
+/// One step of an attempt to create the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedStep {
     pub attempt: u64,
     pub provider: ProviderName,
-    /// `create_box`, the name of an action of the init plan, or `begin_work`.
+    /// `create_box`, the name of an init action, or `begin_work`.
     pub name: String,
     pub started_at: Timestamp,
     /// `None` while it runs.
     pub duration_ms: Option<u64>,
     pub failure: Option<Failure>,
-    /// The latest that was told of a long one.
+    /// The latest progress of a long step.
     pub progress: Option<StepProgress>,
-    /// The result of a setup command. It is shared, because the state is copied with every event.
+    /// The result of a setup command. It is shared, because every event copies the state.
     pub setup: Option<Arc<SetupReport>>,
 }
 
-/// How far a long step is.
+/// The progress of a long step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepProgress {
     pub stage: String,
@@ -46,7 +48,8 @@ pub struct StepProgress {
 }
 
 impl Timeline {
-    /// From the first step's start to the last one's end, as far as it has ended.
+    /// Milliseconds from the start of the first step to the end of the last one. While the last
+    /// step runs, its own time does not count.
     pub fn duration_ms(&self) -> u64 {
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else { return 0 };
         last.started_at.millis_since(first.started_at) + last.duration_ms.unwrap_or(0)
@@ -75,7 +78,8 @@ impl Timeline {
                 }
                 self.end(at, Some(*duration_ms), failure.clone());
             }
-            // Of a step that failed the step has told; what else fails an attempt is the box.
+            // A failed init action has recorded its failure already. Any other failure belongs to
+            // the box.
             Event::ProvisionFailed { failure, .. } => self.end(at, None, Some(failure.clone())),
             Event::ProvisionInterrupted { reason, .. } => {
                 self.end(at, None, Some(Failure::new("interrupted", reason.clone())));

@@ -1,4 +1,4 @@
-//! The tools there are: a closed list, and sets of it.
+//! The closed list of tools, and sets of tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,12 +23,13 @@ words!(
 );
 
 impl ToolName {
-    /// Whether a call of it may change files.
+    /// Returns true if a call of the tool may change files.
     pub const fn changes_files(self) -> bool {
         !matches!(self, Self::Read | Self::Glob | Self::Grep | Self::Ls)
     }
 
-    /// The other tools whose work these arguments ask for: a patch can make and remove files, which `edit` alone may not.
+    /// The other tools that these arguments need. A patch can create and remove files, which `edit`
+    /// alone does not allow.
     pub fn also_needed(self, arguments: &Value) -> impl Iterator<Item = Self> + use<> {
         let patch = arguments.get("patch").filter(|_| self == Self::Edit).and_then(Value::as_str).unwrap_or_default();
         let names = |header: &str| patch.lines().any(|line| line.trim_start().starts_with(header));
@@ -38,7 +39,7 @@ impl ToolName {
     }
 }
 
-/// The tools an agent type may use, in the order they were given. The empty set allows nothing.
+/// The tools that an agent type may use, in their given order. The empty set allows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolSet(Vec<ToolName>);
@@ -64,7 +65,7 @@ impl FromIterator<ToolName> for ToolSet {
 }
 
 impl Read for ToolSet {
-    /// Names every wrong tool at once, beside every right one.
+    /// Reports all invalid tool names in one message, together with the valid ones.
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         let names = Vec::<String>::read(value, at)?;
         let (mut tools, mut wrong) = (Vec::new(), Vec::new());
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(needs("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"), [ToolName::Write]);
         assert_eq!(needs("*** Begin Patch\r\n*** Delete File: a\r\n*** End Patch"), [ToolName::Rm]);
         assert_eq!(needs("*** Update File: a\n*** Move to: b\n"), [ToolName::Write, ToolName::Rm]);
-        // A line of a file that looks like a header is none.
+        // A file line that looks like a header is not a header.
         assert_eq!(needs("*** Update File: a\n+*** Delete File: b\n"), []);
         assert_eq!(ToolName::Write.also_needed(&json!({"patch": "*** Add File: a"})).count(), 0);
     }

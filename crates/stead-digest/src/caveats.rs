@@ -1,4 +1,4 @@
-//! Caveats: facts about a repository that surprise people who work in it.
+//! Caveats: facts about a repository that may surprise a developer.
 
 use crate::survey::{Place, Survey};
 use crate::symbols::SymbolMap;

@@ -1,6 +1,7 @@
 //! The repository's commands for build, test, lint and format, read from its own files.
 //!
-//! One module per kind of source file. The generator runs no command and invents none: each command names its source file.
+//! One module per kind of source file. The generator runs no command and invents none: each command
+//! names its source file.
 
 mod ci;
 mod javascript;
@@ -91,10 +92,11 @@ impl Found {
     }
 }
 
-/// Commands of one role that are shown.
+/// Maximum number of commands shown per role.
 pub(crate) const MOST_PER_ROLE: usize = 12;
 
-/// By role, the repository's own manifests before its CI, each command once.
+/// Finds commands, sorted by role and without duplicates; the repository's own manifests come
+/// before its CI.
 pub(crate) fn find(survey: &Survey) -> Vec<Found> {
     let mut found = Vec::new();
     make::find(survey, &mut found);

@@ -7,7 +7,7 @@ use crate::survey::Survey;
 
 const MOST: usize = 20;
 
-/// Path or name, and what says so.
+/// Returns each path or name with the reason why it is an entry point.
 pub(crate) fn find(survey: &Survey) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for file in survey.own().filter(|file| !language::is_test(&file.path)) {

@@ -1,6 +1,7 @@
-//! Classification of paths: programming language, generated directories, and files that describe a repository.
+//! Classification of paths: programming language, generated directories, and files that describe a
+//! repository.
 
-/// A language by its name and, where we have one, its grammar.
+/// A language and, if there is one, its grammar.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Language {
     pub(crate) name: &'static str,
@@ -8,7 +9,7 @@ pub(crate) struct Language {
     extensions: &'static [&'static str],
 }
 
-/// The number is what the worker is told; it is never given to another grammar.
+/// A grammar. Its number is part of the worker protocol and is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Grammar {
@@ -104,12 +105,12 @@ pub(crate) fn of(path: &str) -> Option<&'static Language> {
     LANGUAGES.iter().find(|language| language.extensions.contains(&extension.as_str()))
 }
 
-/// Prose and data: counted, and never the main language.
+/// Prose and data are counted, but are never the main language.
 pub(crate) fn is_prose(name: &str) -> bool {
     matches!(name, "Markdown" | "reStructuredText" | "YAML" | "TOML" | "JSON" | "HTML" | "CSS")
 }
 
-/// Directories that tools fill, or that hold other people's code.
+/// Directories with generated or third-party files.
 const BROUGHT: &[&str] = &[
     "node_modules",
     "bower_components",
@@ -139,7 +140,7 @@ const BROUGHT: &[&str] = &[
     "DerivedData",
 ];
 
-/// The outermost such directory a file is in.
+/// The outermost generated or third-party directory that contains a file.
 pub(crate) fn brought(path: &str) -> Option<&str> {
     let mut end = 0;
     for name in path.split('/') {
@@ -167,7 +168,7 @@ pub(crate) fn is_test(path: &str) -> bool {
         || name.contains(".spec.")
 }
 
-/// Files that tell how a repository is built, tested and talked about.
+/// Files that say how a repository is built, tested and used.
 const TELLING: &[&str] = &[
     "package.json",
     "Cargo.toml",

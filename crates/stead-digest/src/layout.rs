@@ -14,7 +14,7 @@ pub(crate) struct Directory {
     pub(crate) path: String,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
-    /// The language most of its bytes are in.
+    /// The language with the most bytes.
     pub(crate) language: Option<&'static str>,
     pub(crate) role: Option<&'static str>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Layout {
     pub(crate) root_files: Vec<String>,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
-    /// Name and bytes, the most first.
+    /// Name and bytes, largest first.
     pub(crate) languages: Vec<(&'static str, u64)>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn of(survey: &Survey) -> Layout {
     layout
 }
 
-/// The directories a file is counted in: the outermost one, and the member of a workspace it belongs to.
+/// The directories that count a file: the outermost one and the workspace member that contains it.
 fn shown(path: &str) -> impl Iterator<Item = &str> {
     let mut ends = path.match_indices('/').map(|(end, _)| end);
     let first = ends.next();
@@ -119,7 +119,8 @@ fn most(sizes: BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
     sizes
 }
 
-/// Outermost directories before members; of too many, those with the most bytes.
+/// Limits the number of directories at each depth; directories with a known role and the most bytes
+/// are kept.
 fn keep_most_telling(layout: &mut Layout) {
     let all = layout.directories.len();
     let keep = |depth: usize, most: usize, directories: &[Directory]| -> Vec<String> {

@@ -3,7 +3,7 @@
 use crate::survey::{File, Survey};
 use crate::text;
 
-/// For agents: shown at length, because they ask for it.
+/// Notes for agents, which are shown at length.
 const FOR_AGENTS: &[&str] = &["AGENTS.md", "CLAUDE.md", "GEMINI.md", "copilot-instructions.md", ".cursorrules"];
 const MOST_NOTES: usize = 10;
 const AGENT_CHARS: usize = 2_400;
@@ -15,7 +15,7 @@ pub(crate) struct Note {
     pub(crate) bytes: u64,
     /// Hash of the content, to compare with an earlier version of the note.
     pub(crate) hash: String,
-    /// Quoted.
+    /// The excerpt as a quotation.
     pub(crate) excerpt: String,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn is_note(name: &str) -> bool {
         || (plain && matches!(stem, "README" | "Readme" | "readme" | "CONTRIBUTING" | "Contributing" | "HACKING"))
 }
 
-/// Those for agents first, each kind from the outside in.
+/// Notes for agents come first, then by depth.
 pub(crate) fn find(survey: &Survey) -> Vec<Note> {
     let mut files: Vec<&File> = survey.own().filter(|file| is_note(file.name()) && file.text().is_some()).collect();
     // Notes that are not written for agents count only at the top level of the tree.
@@ -56,7 +56,7 @@ fn note(file: &File) -> Note {
     Note { path: file.path.clone(), bytes: file.size, hash: hash[..12].to_owned(), excerpt }
 }
 
-/// The first paragraph that is prose: no badges, pictures, tags or rules.
+/// The first paragraph of prose: no badges, images, tags or rules.
 fn introduction(source: &str) -> String {
     let mut paragraph = Vec::new();
     let mut fenced = false;

@@ -1,7 +1,9 @@
-//! The sections of a prompt: where an agent is, what it may do there, and what is known of the place.
+//! The sections of a prompt: where an agent is, what it may do there, and what is known about the
+//! workspace.
 //!
-//! Pure: a session's state and its digest in, Markdown and data out. Whatever came from outside (names of files, texts of tasks, warnings that quote
-//! a command's output, digests) is shown as code or as a quotation, so that only this module begins a section.
+//! Pure: the input is a session's state and its digest, the output is Markdown and data. Text from
+//! outside (file names, task texts, warnings that quote command output, digests) is rendered as
+//! code or as a quotation. So only this module can start a section.
 
 mod sections;
 
@@ -31,7 +33,7 @@ impl Flavor {
         }
     }
 
-    /// The key under which a prompt keeps these sections.
+    /// The prompt key of these sections.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Stead => "workspace",
@@ -46,16 +48,16 @@ impl Flavor {
 pub struct ShownDigest {
     pub section_key: String,
     pub summary: String,
-    /// Only if it was asked for.
+    /// Present only on request.
     pub body: Option<String>,
     /// Source of the digest: `session`, `global`, or `placeholder` if none is set.
     pub source: &'static str,
 }
 
-/// Tokens a prompt may take, about four bytes each.
+/// Default budget of a prompt in tokens of about four bytes.
 pub const DEFAULT_BUDGET: usize = 4_000;
 const BYTES_PER_TOKEN: usize = 4;
-/// Bytes of the digest's section that are kept before anything else is cut.
+/// Minimum number of bytes of the digest's section before other sections are cut.
 const LEAST_DIGEST: usize = 240;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -70,20 +72,21 @@ pub struct Section {
 pub struct Prompt {
     pub key: &'static str,
     pub sections: Vec<Section>,
-    /// All of them in one.
+    /// The text of all sections.
     pub text: String,
     /// True if the text was cut to stay in the budget. The data is always complete.
     pub truncated: bool,
 }
 
-/// Renders a session's sections within a budget of tokens.
+/// Renders a session's sections within a token budget.
 pub fn render(session: &Session, digest: &ShownDigest, flavor: Flavor, budget: usize) -> Prompt {
     let most = budget.saturating_mul(BYTES_PER_TOKEN);
     let mut entries = sections::MOUNT_ENTRIES;
     let mut truncated = false;
     let sections = loop {
         let mut sections = sections::all(session, digest, flavor, entries);
-        // The digest, which is last, can be asked for again; a mount's entries can be listed again.
+        // The digest (the last section) and the entries of mounts are cut first, because an agent
+        // can request them again.
         let over = join(&sections).len().saturating_sub(most);
         if over == 0 {
             break sections;

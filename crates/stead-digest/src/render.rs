@@ -1,4 +1,4 @@
-//! A digest as Markdown, within its budget.
+//! Renders a digest as Markdown within its budget.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::notes::Note;
 use crate::symbols::{self, SymbolMap};
 use crate::text::{code, fit, line, prose};
 
-/// About a quarter as many tokens.
+/// Bytes of the body; about four bytes are one token.
 const BODY_BYTES: usize = 32_000;
 const SYMBOL_BYTES: usize = 10_000;
 const SUMMARY_CHARS: usize = 900;
@@ -90,7 +90,7 @@ pub(crate) fn body(parts: &Parts) -> String {
         }
         out.push('\n');
     }
-    // Last, and so what a small budget loses first.
+    // The symbol map comes last, because a small budget cuts it first.
     symbol_map(&mut out, &parts.symbols);
     fit(&out, BODY_BYTES)
 }

@@ -1,7 +1,8 @@
-//! A tree as the generator sees it: every entry by name and size, and the bytes of those files that can tell something.
+//! A survey of a tree: every entry by name and size, and the content of the files that the
+//! generator needs.
 //!
-//! A survey is taken from a filesystem or from a tar of one, with the same result: entries come in the order of their paths, and what is
-//! kept depends on names, sizes and that order alone.
+//! A filesystem and a tar of it give the same survey. Entries come in path order, and the selection
+//! of content depends only on names, sizes and that order.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,11 +14,11 @@ use stead_fs::{Content, Filesystem, FsError, Kind, Walk, WorkspacePath};
 
 use crate::language::{self, Language};
 
-/// Entries that are looked at; what is beyond is only said to be there.
+/// Maximum number of entries; further ones are only counted.
 const MAX_ENTRIES: usize = 300_000;
-/// The largest file whose bytes are kept.
+/// Maximum size of a file whose content is kept, in bytes.
 const MAX_FILE: u64 = 256 * 1024;
-/// Bytes that are kept in all.
+/// Maximum size of all kept content, in bytes.
 const MAX_KEPT: u64 = 48 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +40,8 @@ impl From<ArchiveError> for SurveyError {
     }
 }
 
-/// One file. Directories are what their files' paths say; links and special files are counted.
+/// One file. Directories are implied by the paths of their files; links and special files are only
+/// counted.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) path: String,
@@ -50,11 +52,11 @@ pub(crate) struct File {
     pub(crate) content: Option<Bytes>,
 }
 
-/// Distinguishes source files from generated and internal ones.
+/// Distinguishes the repository's own files from generated and third-party ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Own,
-    /// In a directory that tools fill, or that holds other people's code.
+    /// In a directory with generated or third-party files.
     Brought,
 }
 
@@ -62,10 +64,11 @@ pub(crate) enum Place {
 pub struct Survey {
     pub(crate) files: Vec<File>,
     pub(crate) links: u64,
-    /// Directories that tools fill, outermost only, with the number of files in each.
+    /// Directories with generated or third-party files, outermost only, with the number of files in
+    /// each.
     pub(crate) brought: BTreeMap<String, u64>,
     pub(crate) beyond: u64,
-    /// Source files whose bytes did not fit any more.
+    /// Number of source files whose content exceeded the limits.
     pub(crate) unread: u64,
     pub(crate) is_git: bool,
     kept: u64,
@@ -88,7 +91,7 @@ impl Survey {
                 Kind::Directory | Kind::Special => Ok(()),
             };
             match entry {
-                // Gone meanwhile: not part of the tree.
+                // The file was removed during the walk.
                 Ok(()) | Err(SurveyError::Files(FsError::NotFound { .. })) => ControlFlow::Continue(Walk::IfReadable),
                 Err(error) => {
                     failed = Some(error);
@@ -108,13 +111,13 @@ impl Survey {
         self.file(path, size, &mut content)
     }
 
-    /// Reads a tar of a workspace, as far as it goes. Nothing is unpacked.
+    /// Reads a tar of a workspace in one pass without unpacking it.
     pub fn of_tar(tar: impl Read) -> Result<Self, SurveyError> {
         let mut survey = Self::default();
         let mut members = TarReader::new(tar);
         while let Some(member) = members.next_member()? {
             let segments = member.name.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
-            // A path that no workspace has is no part of one.
+            // Skip names that are not valid workspace paths.
             let Ok(path) = WorkspacePath::from_segments(segments) else { continue };
             let path = path.to_string();
             match member.kind {
@@ -179,7 +182,7 @@ impl Survey {
         self.hash.update(&size.to_le_bytes());
     }
 
-    /// The text of a file that was kept.
+    /// The text of a file whose content was kept.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.file_at(path).and_then(File::text)
     }
@@ -189,7 +192,7 @@ impl Survey {
     }
 
     fn file_at(&self, path: &str) -> Option<&File> {
-        // The order of a walk is that of whole paths as bytes, so that a name can be found by halving.
+        // `files` is sorted by path bytes, so a binary search works.
         self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok().map(|index| &self.files[index])
     }
 
@@ -197,7 +200,7 @@ impl Survey {
         self.files.iter().filter(|file| file.place == Place::Own)
     }
 
-    /// Files of this name, the outermost first.
+    /// Files with this name, outermost first.
     pub(crate) fn named<'a>(&'a self, name: &'a str) -> Vec<&'a File> {
         let mut found: Vec<&File> = self.own().filter(|file| file.name() == name).collect();
         found.sort_by_key(|file| (file.depth(), file.path.clone()));
@@ -216,7 +219,7 @@ impl File {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Without a final `/`; empty for the root.
+    /// The directory without a final `/`; empty for the root.
     pub(crate) fn directory(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(directory, _)| directory)
     }

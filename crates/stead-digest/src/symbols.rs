@@ -1,7 +1,7 @@
-//! The symbols of a tree, the most referred-to first.
+//! The symbols of a tree, most referenced first.
 //!
-//! Definitions come from tree-sitter; references are counted as words in the same files, so that a name defined once and used in many
-//! files ranks above one that every file defines for itself.
+//! Definitions come from tree-sitter. References are counted as words in the same files. So a name
+//! that is defined once and used in many files ranks above a name that every file defines.
 
 mod cache;
 mod extract;
@@ -17,33 +17,34 @@ use crate::survey::{File, Survey};
 pub use cache::Cache;
 pub use worker::{WORKER_ARGUMENT, serve_worker};
 
-/// Files and bytes that are parsed.
+/// Maximum number of files and of bytes that are parsed.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: usize = 6 * 1024 * 1024;
 /// Average line length above which a file counts as minified.
 const MINIFIED: usize = 200;
 const SHORTEST: usize = 3;
 
-/// Something a file defines.
+/// A definition in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Symbol {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) line: u32,
-    /// Its first line.
+    /// The first line of the definition.
     pub(crate) signature: String,
 }
 
-/// Where the grammars run. They are C code on hostile input.
+/// Selects where the grammars run. They are C code on hostile input.
 #[derive(Debug, Clone)]
 pub enum Parsers {
-    /// In a child process that can only compute: this program is started with [`WORKER_ARGUMENT`] and ends up in [`serve_worker`].
+    /// In a sandboxed child process: the program at this path is started with [`WORKER_ARGUMENT`]
+    /// and calls [`serve_worker`].
     Worker(PathBuf),
-    /// In this process, for programs that trust what they digest.
+    /// In this process, for programs that trust their input.
     InProcess,
 }
 
-/// A symbol in its place.
+/// A symbol with its file and rank.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranked {
     pub(crate) path: String,
@@ -54,10 +55,10 @@ pub(crate) struct Ranked {
 
 #[derive(Debug, Default)]
 pub(crate) struct SymbolMap {
-    /// Most referred-to first.
+    /// Most referenced first.
     pub(crate) ranked: Vec<Ranked>,
     pub(crate) parsed: usize,
-    /// Source files that were not parsed: too many, too large, or too hard.
+    /// Number of source files that were not parsed: too many, too large, or too complex.
     pub(crate) passed_over: usize,
 }
 
@@ -84,7 +85,8 @@ pub(crate) fn map(survey: &Survey, parsers: &Parsers, cache: &Cache) -> std::io:
     Ok(SymbolMap { ranked: rank(&per_file), parsed, passed_over })
 }
 
-/// The files to parse, the outermost and those that are no tests first, and how many there was no room for.
+/// Selects the files to parse, outermost and non-test files first, and returns the number of files
+/// that did not fit.
 fn choose(survey: &Survey) -> (Vec<&File>, usize) {
     let mut sources: Vec<&File> = survey
         .own()
@@ -130,7 +132,7 @@ fn rank(per_file: &[(&File, std::sync::Arc<Option<Vec<Symbol>>>)]) -> Vec<Ranked
     for (file, symbols) in per_file {
         for symbol in symbols.iter().flatten() {
             let defined = definitions.get(symbol.name.as_str()).copied().unwrap_or(1);
-            // A name that many files define for themselves tells nothing of any one of them.
+            // A name that many files define says little about any of them.
             let files = mentioned.get(symbol.name.as_str()).copied().unwrap_or(0).saturating_sub(1) / defined;
             let tells =
                 symbol.name.len() >= SHORTEST && !symbol.name.starts_with("__") && !language::is_test(&file.path);
@@ -149,7 +151,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() >= SHORTEST)
 }
 
-/// The best symbols by file, files in the order of their best one.
+/// Groups symbols by file; files are ordered by their best symbol.
 pub(crate) fn by_file(ranked: &[Ranked]) -> Vec<(&str, Vec<&Ranked>)> {
     let mut order: Vec<&str> = Vec::new();
     let mut files: BTreeMap<&str, Vec<&Ranked>> = BTreeMap::new();

@@ -1,16 +1,18 @@
-//! Text of others inside text of ours.
+//! Renders untrusted text inside our own Markdown.
 //!
-//! What a repository says may be shown, but never act: a line of it cannot begin a section, end a fence, open a tag, or turn the direction of
-//! writing. Every name, command and note passes one of these functions on its way out.
+//! Repository text may be shown, but must not act: a line cannot start a section, end a fence, open
+//! a tag, or change the writing direction. Every name, command and note passes through one of these
+//! functions.
 
-/// Characters that are not seen, or that change how others are seen.
+/// Returns true for invisible characters and for those that change how others are displayed.
 fn unseen(c: char) -> bool {
     matches!(c,
         '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// One line: no control characters, nothing unseen, blanks collapsed, at most `most` characters and an ellipsis where more were.
+/// Returns one line without control and invisible characters, with blanks collapsed and at most
+/// `most` characters. An ellipsis marks a cut.
 pub fn line(text: &str, most: usize) -> String {
     let mut shown = String::new();
     let mut blank = false;
@@ -35,18 +37,19 @@ pub fn line(text: &str, most: usize) -> String {
     shown
 }
 
-/// A line as Markdown code: what is in it is not Markdown.
+/// A line as inline Markdown code.
 pub fn code(text: &str, most: usize) -> String {
     let shown = line(text, most).replace('`', "'");
     if shown.is_empty() { "` `".to_owned() } else { format!("`{shown}`") }
 }
 
-/// A line of prose that cannot be Markdown structure or a tag.
+/// A line of prose in which `<` is escaped, so that it cannot open a tag.
 pub fn prose(text: &str, most: usize) -> String {
     line(text, most).replace('<', "&lt;")
 }
 
-/// Lines of others as a block quote: each begins with `> `, so none begins a section, a list or a fence of ours.
+/// Renders untrusted lines as a block quote: each starts with `> `, so none can start a section, a
+/// list or a fence.
 pub fn quote(text: &str, most_lines: usize, most_chars: usize) -> String {
     let mut quoted = String::new();
     let mut left = most_chars;
@@ -56,7 +59,7 @@ pub fn quote(text: &str, most_lines: usize, most_chars: usize) -> String {
             quoted.push_str("> …\n");
             break;
         }
-        // Indentation is kept as far as it tells something.
+        // Keep up to eight spaces of indentation.
         let indent = source.chars().take_while(|c| *c == ' ').count().min(8);
         let shown = prose(source, left);
         left = left.saturating_sub(shown.chars().count() + 1);
@@ -69,7 +72,7 @@ pub fn quote(text: &str, most_lines: usize, most_chars: usize) -> String {
     quoted
 }
 
-/// As much of a text as fits, cut at the end of a line, and said so.
+/// Cuts a text at the end of a line so that it fits, and appends a note.
 pub fn fit(text: &str, most_bytes: usize) -> String {
     const SAID: &str = "\n… cut here: the budget is used up.\n";
     if text.len() <= most_bytes {

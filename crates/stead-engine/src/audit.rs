@@ -1,6 +1,7 @@
-//! Which events the audit log tells of, and how.
+//! Maps events to audit records.
 //!
-//! The entries are written in the same transaction as the events: a session whose resolved policy cannot be audited does not start.
+//! The records are written in the same transaction as the events. A session whose resolved policy
+//! cannot be audited therefore does not start.
 
 use serde_json::{Value, json};
 use stead_core::content::fault::Stage;
@@ -53,7 +54,7 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
         Event::DigestRefused { section_key, code, message, actor } => {
             vec![entry(AuditKind::Refusal, actor, json!({"digest": section_key, "code": code, "message": message}))]
         }
-        // A mount that could not be judged before the start, such as one over its byte budget.
+        // A mount that could not be checked before the start, such as one over its byte budget.
         Event::ProvisionFailed { provider, failure, .. } if failure.code == "mount_refused" => {
             let body = json!({"provider": provider, "code": failure.code, "message": failure.message});
             vec![entry(AuditKind::Refusal, &Actor::System, body)]
@@ -80,7 +81,7 @@ pub(crate) fn other_start(event: &Event) -> Option<(AuditKind, &str)> {
     }
 }
 
-/// Logs and counts such a start, once it is recorded.
+/// Logs and counts such a start after it is recorded.
 pub(crate) fn announce(session: SessionId, kind: AuditKind, reason: &str) {
     match kind {
         AuditKind::DegradedStart => {
@@ -94,7 +95,7 @@ pub(crate) fn announce(session: SessionId, kind: AuditKind, reason: &str) {
     }
 }
 
-/// A refusal that never became a session.
+/// The record of a session request that was refused.
 pub(crate) fn refused_start(actor: &Actor, agent_type: &str, code: &str, message: &str, at: Timestamp) -> AuditEntry {
     let body = json!({"agent_type": agent_type, "code": code, "message": message});
     AuditEntry {
@@ -106,10 +107,10 @@ pub(crate) fn refused_start(actor: &Actor, agent_type: &str, code: &str, message
     }
 }
 
-/// A change somebody made to what is declared.
+/// The record of a change to a declaration.
 pub(crate) fn admin_change(actor: &Actor, what: &str, id: &str, body: &str, at: Timestamp) -> AuditEntry {
     let mut after: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-    // Whoever reads the audit log need not read what an operator put into a variable.
+    // The audit log must not contain the values of an operator's variables.
     if let Some(Value::Object(env)) = after.get_mut("env") {
         env.values_mut().for_each(|value| *value = Value::from("(set)"));
     }

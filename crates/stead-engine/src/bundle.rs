@@ -1,7 +1,8 @@
-//! The bytes of a bundle, wherever the policy says they are.
+//! Opens the bytes of a bundle from the source that the policy names.
 //!
-//! A bundle from a host path is copied into the blob store before it is unpacked, and the journal keeps its digest. A start that is taken up
-//! again after that unpacks the same bytes, whatever is at the path by then.
+//! A bundle from a host path is copied into the blob store before it is unpacked, and the journal
+//! records its hash. A later attempt unpacks the same bytes, even if the file at the path has
+//! changed.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -20,7 +21,7 @@ use crate::error::OpError;
 use crate::open_session::each_event;
 use crate::ops;
 
-/// Opens the bundle of an `unpack_bundle`; `None` for every other action.
+/// Opens the bundle of an `unpack_bundle` action. `None` for other actions.
 pub(crate) async fn open(engine: &Engine, session: SessionId, action: &Action) -> Result<Option<File>, Failure> {
     let Action::UnpackBundle { source, digest, allowed_host_roots } = action else { return Ok(None) };
     let text = |key: &str| source.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -57,7 +58,7 @@ pub(crate) async fn check_stored(engine: &Engine, actions: &[Action]) -> Result<
     Ok(())
 }
 
-/// A version of content as a tar. A version never changes, and so neither do the bytes.
+/// Returns a version of content as a tar. A version never changes, so the bytes do not either.
 async fn content_tar(engine: &Engine, content: &str) -> Result<File, Failure> {
     let wrong = || refused(format!("{content:?} is not name@version"));
     let (name, version) = content.split_once('@').ok_or_else(wrong)?;
@@ -85,7 +86,7 @@ async fn content_tar(engine: &Engine, content: &str) -> Result<File, Failure> {
     Ok(spool)
 }
 
-/// The digest of the bundle an earlier attempt unpacked.
+/// The hash of the bundle that an earlier attempt unpacked.
 async fn unpacked_before(engine: &Engine, session: SessionId) -> Result<Option<String>, Failure> {
     let mut digest = None;
     let read = each_event(engine, session, |recorded| {
@@ -114,7 +115,8 @@ async fn fetch(engine: &Engine, path: String, roots: Vec<String>, known: Option<
     {
         return Ok(known);
     }
-    // Through a file of our own: the reader is a blocking one and may be larger than memory.
+    // Copied to a temporary file first, because the reader blocks and the bundle may exceed the
+    // memory.
     let copied = tokio::task::spawn_blocking(move || copy(&path, &roots));
     let copy = copied.await.map_err(|_| refused("the work was interrupted"))??;
     let stored = blobs.put_stream(tokio::fs::File::from_std(copy)).await;

@@ -1,7 +1,8 @@
-//! Idempotency keys of requests that make something in a session, or several sessions.
+//! Idempotency keys of requests that create something in a session, or several sessions.
 //!
-//! Each thing such a request makes is claimed under the key and its own part of it, in the same commit as the intent to make it. So whoever asks
-//! again after a crash gets what was made, and what was not made yet is made then.
+//! Each created item is claimed under the key and its part name, in the same commit as the intent.
+//! A repeated request after a crash therefore returns the existing items and creates the missing
+//! ones.
 
 use stead_core::{Actor, SessionId};
 use stead_store::{Hash, IdempotencyClaim, IdempotencyKey};
@@ -20,7 +21,8 @@ impl Claims {
         Self { scope: format!("{what}/{session}/{actor}"), given }
     }
 
-    /// What this part of the same request made before; another request under the key is refused.
+    /// Returns the item that this part of the same request created before. A different request with
+    /// the same key is refused.
     pub(crate) async fn made_before(&self, engine: &Engine, part: &str) -> Result<Option<String>, OpError> {
         let Some(given) = &self.given else { return Ok(None) };
         match engine.store().idempotent(&self.key(given, part)).await? {
@@ -30,7 +32,7 @@ impl Claims {
         }
     }
 
-    /// The claim to commit together with the intent to make `target`.
+    /// The claim to commit together with the intent to create `target`.
     pub(crate) fn on(&self, part: &str, target: impl ToString) -> Option<IdempotencyClaim> {
         let given = self.given.as_ref()?;
         let (key, target) = (self.key(given, part), target.to_string());
@@ -38,7 +40,7 @@ impl Claims {
     }
 
     fn key(&self, given: &Idempotency, part: &str) -> IdempotencyKey {
-        // A key holds no blank, so no key and part read like another key.
+        // A key contains no space, so different pairs of key and part never give the same text.
         IdempotencyKey { scope: self.scope.clone(), key: format!("{} {part}", given.key) }
     }
 }

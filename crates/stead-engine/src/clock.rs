@@ -1,4 +1,4 @@
-//! The one place that reads the clocks, and the one that draws ids.
+//! Reads the clocks and generates ids. No other module does.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,9 @@ use rustix::time::{ClockId, clock_gettime};
 use stead_core::clock_history::{BootTime, ClockHistory, Reading};
 use stead_core::{Session, Timestamp};
 
-/// After a start whose clock cannot be compared with the last run's, no session of that run is closed for
-/// its age before this many seconds. A machine often starts with a wrong clock and corrects it soon after.
+/// Grace period in seconds after a start whose clock cannot be compared with the last run's. No
+/// session of that run is closed for its age during it. A machine often starts with a wrong clock
+/// and corrects it soon after.
 const GRACE_SECONDS: u64 = 600;
 
 /// The wall clock.
@@ -19,7 +20,7 @@ pub(crate) fn now() -> Timestamp {
     read().wall
 }
 
-/// Fresh bits for an id: a UUIDv7, so that ids sort in order of creation.
+/// New bits for an id: a UUIDv7, so that ids sort by creation time.
 pub(crate) fn id_bits() -> u128 {
     uuid::Uuid::now_v7().as_u128()
 }
@@ -44,7 +45,7 @@ fn boot_id() -> String {
 struct TestClock {
     wall_ms: i64,
     boot_ms: i64,
-    /// The wall clock stands still here.
+    /// If set, the wall clock always shows this time.
     frozen_at_ms: Option<i64>,
     boot_id: Option<String>,
 }
@@ -77,7 +78,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Goes on with the history in the file if it is of this boot.
+    /// Continues the history in the file if it belongs to this boot.
     pub(crate) fn start(file: Option<PathBuf>) -> Self {
         let (boot_id, now) = (boot_id(), read());
         let known = file.as_deref().and_then(|file| read_history(file).ok());
@@ -91,7 +92,7 @@ impl Clock {
         clock
     }
 
-    /// Reads the clocks; a step of the wall clock is remembered.
+    /// Reads the clocks and records a step of the wall clock.
     pub(crate) fn observe(&self) -> BootTime {
         let now = read();
         let step = self.history().observe(now);
@@ -99,7 +100,7 @@ impl Clock {
             let in_grace = self.grace_until.is_some_and(|until| now.boot < until);
             tracing::warn!(step_ms, "the wall clock was set; the age of sessions goes by the boot clock");
             if in_grace {
-                // The clock of this start was wrong: what it said about earlier runs was, too.
+                // The clock was wrong at this start, so its times of earlier runs were wrong too.
                 self.history().correct(now);
             }
             self.keep();
@@ -107,12 +108,12 @@ impl Clock {
         now.boot
     }
 
-    /// Up to which `due_at` sessions can be due now.
+    /// The latest `due_at` that can be due now.
     pub(crate) fn latest_wall(&self, now: BootTime) -> Timestamp {
         self.history().latest_wall(now)
     }
 
-    /// The times of a session that an earlier run of the server left.
+    /// The times of a session from an earlier run of the server.
     pub(crate) fn of_earlier_run(&self, session: &Session) -> Times {
         let now = self.observe();
         match self.grace_until {
@@ -121,7 +122,7 @@ impl Clock {
                 let created = Some(self.history().boot_time(session.created_at, now));
                 Times { created, active: (session.active_at, active), not_before: None }
             }
-            // The clocks do not tell how long the server was down, so idle time begins anew.
+            // The clocks do not show how long the server was down, so idle time starts again.
             until => Times { created: None, active: (session.active_at, now), not_before: until },
         }
     }
@@ -133,7 +134,8 @@ impl Clock {
     fn keep(&self) {
         let Some(file) = &self.file else { return };
         let text = serde_json::to_vec(&*self.history()).unwrap_or_default();
-        // Needs no fsync: after a power loss the history is of an earlier boot and is not used.
+        // Needs no fsync: after a power loss the history belongs to an earlier boot and is not
+        // used.
         let new = file.with_extension("new");
         if let Err(error) = fs::write(&new, text).and_then(|()| fs::rename(&new, file)) {
             tracing::warn!(%error, file = %file.display(), "cannot keep the history of the clock");
@@ -141,7 +143,7 @@ impl Clock {
     }
 
     fn history(&self) -> MutexGuard<'_, ClockHistory> {
-        // Each change is whole: a panic elsewhere leaves it whole.
+        // Every change is complete, so a panic elsewhere cannot corrupt it.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,19 +152,19 @@ fn read_history(file: &Path) -> io::Result<ClockHistory> {
     Ok(serde_json::from_slice(&fs::read(file)?)?)
 }
 
-/// When a session was made and last active, by the boot clock.
+/// The boot-clock times at which a session was created and last active.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     /// `None` while the clock may still be corrected.
     created: Option<BootTime>,
-    /// The wall-clock time in the session's state, and what it is by the boot clock.
+    /// The wall-clock time in the session's state, and the same time by the boot clock.
     active: (Timestamp, BootTime),
     /// The session is not closed for its age before this time.
     not_before: Option<BootTime>,
 }
 
 impl Times {
-    /// Returns the times of a session that is being made.
+    /// Returns the times of a session that is being created.
     pub(crate) fn of_new(session: &Session) -> Self {
         let now = read().boot;
         Self { created: Some(now), active: (session.active_at, now), not_before: None }
@@ -170,15 +172,15 @@ impl Times {
 
     /// Records that events of this time were folded into the session.
     ///
-    /// If the wall clock is behind the session's last activity, the state cannot show a later one. Any
-    /// event then counts as activity.
+    /// If the wall clock is behind the session's last activity, the state cannot show a later one.
+    /// Any event then counts as activity.
     pub(crate) fn note(&mut self, session: &Session, at: Timestamp) {
         if self.active.0 != session.active_at || at <= session.active_at {
             self.active = (session.active_at, read().boot);
         }
     }
 
-    /// When the session was made and last active, once its age may be judged.
+    /// Returns the times of creation and last activity, once the session's age is known.
     pub(crate) fn judged(&mut self, session: &Session, clock: &Clock, now: BootTime) -> Option<(BootTime, BootTime)> {
         if self.not_before.is_some_and(|until| now < until) {
             return None;

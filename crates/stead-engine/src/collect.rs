@@ -1,6 +1,7 @@
-//! Mirrors that no live session uses and blobs that nothing names, looked for now and then.
+//! Periodically removes mirrors that no live session uses and blobs that nothing names.
 //!
-//! A mirror is held by every live session of its repository. The layer store collects its own layers (`stead-providers`).
+//! Every live session holds the mirror of its repository. The layer store collects its own layers
+//! (`stead-providers`).
 
 use std::time::{Duration, SystemTime};
 
@@ -63,7 +64,8 @@ async fn collect(engine: &Engine) -> Result<(), OpError> {
     Ok(())
 }
 
-/// The repositories of every live session. One that cannot be read is no reason to keep everything: a mirror that goes is fetched again.
+/// The repositories of all live sessions. An unreadable session does not block the collection,
+/// because a removed mirror can be fetched again.
 pub(crate) async fn held(engine: &Engine) -> Result<Vec<RepositoryUrl>, OpError> {
     let mut held = Vec::new();
     for row in engine.store().live_sessions().await? {

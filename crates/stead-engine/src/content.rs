@@ -1,6 +1,7 @@
-//! Content outside the pure core: trees in the blob store, versions in the database, reading a version for a session, building what a model is sent.
+//! Content outside the pure core: trees in the blob store, versions in the database, snapshots for
+//! sessions, and inputs of model requests.
 //!
-//! What content means is `stead_core::content`; here it is only fetched and kept.
+//! `stead_core::content` defines the meaning of content. This module only fetches and stores it.
 
 pub mod arguments;
 pub(crate) mod bound;

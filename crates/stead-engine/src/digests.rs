@@ -1,7 +1,8 @@
-//! Making digests: a few at a time, and none twice.
+//! Generates digests, with limited concurrency and a cache.
 //!
-//! A workspace's tree comes through a pipe as it is exported, so nothing of it is written anywhere; what the digest needs is kept in memory, within the
-//! survey's bounds. What was made is remembered by the tree's hash or the workspace's stamp, and by the survey's hash.
+//! The exported tree streams through a pipe, so nothing is written to disk. The parts that the
+//! digest needs stay in memory, within the survey's bounds. Results are cached by the hash of the
+//! tree or the stamp of the workspace, and by the hash of the survey.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,9 +20,9 @@ use tokio::sync::Semaphore;
 
 use crate::error::OpError;
 
-/// Each holds some dozens of mebibytes while it is made.
+/// Maximum number of concurrent digests. Each takes some dozens of mebibytes.
 const AT_ONCE: usize = 2;
-/// How long a workspace may take to tell of its files.
+/// Time limit for exporting the files of a workspace.
 const PATIENCE: Duration = Duration::from_secs(120);
 const MOST_KNOWN: usize = 256;
 const PIPE_BYTES: usize = 1 << 20;
@@ -33,11 +34,11 @@ pub(crate) struct Digests {
     turns: Semaphore,
 }
 
-/// A digest and what it is of.
+/// A digest and the hash of its inputs.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) digest: Digest,
-    /// Of all that it depends on.
+    /// Hash of the survey that the digest was generated from.
     pub(crate) tree: String,
 }
 
@@ -46,7 +47,7 @@ impl Digests {
         Self { parsers, symbols: Arc::default(), known: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
     }
 
-    /// The digest of a workspace as it is now.
+    /// Returns the digest of the current files of a workspace.
     pub(crate) async fn of(
         &self,
         session: SessionId,
@@ -74,7 +75,8 @@ impl Digests {
             }
         };
         self.keep(of_survey, &made);
-        // If the tree changed meanwhile, what was read may be of either.
+        // If the tree changed meanwhile, the survey may mix both states and must not be cached
+        // under the key.
         let after = known_by(session, &*workspace, &notices).await;
         if let Some(key) = before
             && after.as_ref() == Some(&key)
@@ -97,12 +99,12 @@ impl Digests {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Made>>> {
-        // Whole entries only: a panic elsewhere cannot leave the map half changed.
+        // Entries are replaced as a whole, so a panic elsewhere cannot corrupt the map.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the files as they are now are known by, if that costs less than reading them.
+/// Returns a cache key for the current files, if it is cheaper than reading them.
 async fn known_by(session: SessionId, workspace: &dyn Workspace, notices: &[String]) -> Option<String> {
     if let Some(hash) = workspace.tree_hash().await {
         return Some(key("tree", &hash, notices));
@@ -116,15 +118,15 @@ fn key(kind: &str, hash: &str, notices: &[String]) -> String {
     format!("{GENERATOR} {kind} {hash} {told}")
 }
 
-/// Reads the tree while it is exported.
+/// Reads the tree during its export.
 async fn survey(workspace: Arc<dyn Workspace>) -> Result<Survey, OpError> {
     let failed = |source| OpError::Spool { source };
     let (reader, writer) = io::pipe().map_err(failed)?;
-    // A larger pipe saves turns; a smaller one works as well.
+    // A larger pipe needs fewer context switches. A smaller one works as well.
     let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_BYTES);
     let until = Until { pipe: reader, deadline: Instant::now() + PATIENCE };
     let reading = tokio::task::spawn_blocking(move || Survey::of_tar(io::BufReader::with_capacity(PIPE_BYTES, until)));
-    // The export owns the pipe's end: when it returns, the reader sees the end.
+    // The export owns the write end of the pipe. When it returns, the reader sees end of file.
     let exported = workspace.export("/", File::from(OwnedFd::from(writer))).await;
     let surveyed = reading.await.map_err(|_| OpError::ShuttingDown)?;
     match (surveyed, exported) {
@@ -139,7 +141,7 @@ async fn survey(workspace: Arc<dyn Workspace>) -> Result<Survey, OpError> {
     }
 }
 
-/// A pipe that is read until a deadline: a box that stops writing does not hold a thread for ever.
+/// A pipe reader with a deadline, so that a box that stops writing does not block a thread forever.
 struct Until {
     pipe: io::PipeReader,
     deadline: Instant,

@@ -1,14 +1,15 @@
-//! The states of sessions that have ended and were asked for, so that asking again does not fold a whole journal again.
+//! A cache of the states of ended sessions, so that a repeated read does not fold the whole
+//! journal.
 //!
-//! The invariant: a state is given out only for the sequence number it was folded to. Who asks has just read that number from the
-//! store, so a journal that grew after all is folded again.
+//! Invariant: a state is returned only for the sequence number it was folded to. The caller has
+//! just read that number from the store, so a journal that grew is folded again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stead_core::{SessionId, State};
 
-/// As many as fit on a few pages of a list.
+/// Enough for a few pages of a list.
 const KEPT: usize = 256;
 
 #[derive(Default)]
@@ -21,7 +22,7 @@ impl Ended {
         Some(state.clone())
     }
 
-    /// Keeps a state in place of the oldest, and of an older one of the same session.
+    /// Adds a state. Replaces an older state of the same session, and evicts the oldest entry.
     pub(crate) fn keep(&self, session: SessionId, state: Arc<State>) {
         let mut kept = self.lock();
         kept.retain(|(id, _)| *id != session);
@@ -32,7 +33,7 @@ impl Ended {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(SessionId, Arc<State>)>> {
-        // Entries are put in and taken out whole: a panic elsewhere leaves none half made.
+        // Entries are added and removed as a whole, so a panic elsewhere cannot corrupt the cache.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: what every operation stands on.
+//! The engine: the shared state and services of all operations.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -31,39 +31,40 @@ use crate::share::Shares;
 use crate::token::TokenKey;
 use crate::{collect, pool, reap, recover, seals};
 
-/// Exports that may run at once. Each holds a thread for as long as its client reads.
+/// Maximum number of concurrent exports. Each holds a thread while its client reads.
 const MOST_EXPORTS: usize = 128;
 
-/// What the server's operator set.
+/// The server's settings for the engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
-    /// Largest number of live sessions with a workspace.
+    /// Maximum number of live sessions with a workspace.
     pub max_sessions: u32,
-    /// Largest number of concurrent calls, commands and file operations of one session. Four times
+    /// Maximum number of concurrent calls, commands and file operations of one session. Four times
     /// as many may wait.
     pub calls_per_session: usize,
-    /// How often sessions past their time are looked for.
+    /// Interval of the search for sessions whose time is over.
     pub reap_every: Duration,
-    /// How long a close waits for the removal before it answers that it is under way.
+    /// Maximum time that a close waits for the removal before it answers that the removal is in
+    /// progress.
     pub close_wait: Duration,
     /// Runs the `eval` tool.
     pub evaluator: Evaluator,
-    /// Where repositories are fetched to; without them nothing is cloned.
+    /// The repository mirrors. Without them no repository can be cloned.
     pub mirrors: Option<Mirrors>,
-    /// Images imported from files; without them none can be.
+    /// The store of images imported from files. Without it none can be imported.
     pub images: Option<Arc<Images>>,
-    /// What is kept of them although no live session needs it.
+    /// Limits for mirrors that no live session needs.
     pub mirror_retention: Retention,
-    /// How often mirrors that nobody needs are looked for.
+    /// Interval of the search for unneeded mirrors.
     pub collect_every: Duration,
-    /// A blob that no event or document names is kept for this long, because a client may be about
-    /// to name it.
+    /// Grace period for a blob that no event or document names, because a client may be about to
+    /// name it.
     pub blob_grace: Duration,
-    /// Where the grammars run that find symbols for digests.
+    /// The parsers that find symbols for digests.
     pub parsers: Parsers,
-    /// Signs the ledger; without it records are chained and not signed.
+    /// Signs the ledger. Without it records are chained but not signed.
     pub sealer: Option<Arc<Sealer>>,
     /// The file that records steps of the wall clock, so that a step while the server is down
     /// closes no session.
@@ -92,7 +93,7 @@ impl Default for Settings {
     }
 }
 
-/// Why an engine cannot start.
+/// The reason why an engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -105,7 +106,7 @@ pub enum StartError {
     Recover(#[source] OpError),
 }
 
-/// A running Stead, without its front doors. Cloning gives another handle to the same one.
+/// A running Stead without its API. A clone is another handle to the same engine.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -114,9 +115,9 @@ struct Inner {
     providers: Providers,
     settings: Settings,
     token_key: TokenKey,
-    /// Given up by [`Engine::stop`]: until then no other engine works on this store.
+    /// Released by [`Engine::stop`]. Until then no other engine works on this store.
     ownership: Mutex<Option<Ownership>>,
-    /// Sessions that are being worked on. One that has ended is not among them.
+    /// The cells of sessions in use. Ended sessions are not among them.
     cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
     ended: Ended,
     readiness: Readiness,
@@ -132,7 +133,7 @@ struct Inner {
 }
 
 impl Engine {
-    /// Takes up what the last run left, then looks after it until [`Engine::stop`].
+    /// Recovers the sessions of the last run, then maintains them until [`Engine::stop`].
     ///
     /// The caller owns the store ([`Store::own`]), so no other engine works on it.
     pub async fn start(
@@ -176,7 +177,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Lets what is under way end, then closes the store. Sessions stay as they are.
+    /// Waits for running work to end, then closes the store. Sessions stay open.
     pub async fn stop(&self) {
         self.0.stopping.cancel();
         self.0.tasks.close();
@@ -190,7 +191,8 @@ impl Engine {
         self.0.store.close().await;
     }
 
-    /// Signs the end of the ledger and lets the next server take over at once.
+    /// Signs the end of the ledger and releases the store, so that the next server can take over at
+    /// once.
     async fn give_up_store(&self) {
         let ownership = self.0.ownership.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(ownership) = ownership else { return };
@@ -203,7 +205,7 @@ impl Engine {
         }
     }
 
-    /// The reason, if another server has the store.
+    /// Returns the reason if another server owns the store.
     pub fn lost_store(&self) -> Option<String> {
         match self.0.store.standing() {
             Standing::Lost(reason) => Some(reason),
@@ -211,7 +213,8 @@ impl Engine {
         }
     }
 
-    /// Completes with the reason when another server has the store. Nothing can be written any more: the caller stops.
+    /// Completes with the reason when another server owns the store. Writes fail from then on, so
+    /// the caller must stop.
     pub async fn disowned(&self) -> String {
         self.0.store.lost().await
     }
@@ -221,12 +224,12 @@ impl Engine {
         self.0.token_key.token(session)
     }
 
-    /// The session a token is for, if it is a session token of this server.
+    /// Returns the session of a token, if it is a session token of this server.
     pub fn verify_session_token(&self, token: &str) -> Option<SessionId> {
         self.0.token_key.verify(token)
     }
 
-    /// Whether operations can succeed now.
+    /// Checks that operations can succeed now.
     pub async fn ready(&self) -> Result<(), OpError> {
         if self.0.stopping.is_cancelled() {
             return Err(OpError::ShuttingDown);
@@ -237,7 +240,7 @@ impl Engine {
         self.0.readiness.check(&self.0.store).await
     }
 
-    /// The last sequence number of a session that is being worked on, as it grows. `None` once it has ended.
+    /// Watches the last sequence number of a session. `None` once the session has ended.
     pub fn watch(&self, session: SessionId) -> Option<watch::Receiver<u64>> {
         self.cell(session).map(|cell| cell.watch())
     }
@@ -290,7 +293,7 @@ impl Engine {
         }
     }
 
-    /// Runs work that must reach its record even if whoever asked goes away.
+    /// Runs work that must complete and be recorded even if its caller goes away.
     pub(crate) fn spawn<F>(&self, work: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -299,11 +302,12 @@ impl Engine {
         self.0.tasks.spawn(work)
     }
 
-    /// The same for an operation that a caller waits for. Every operation that appends runs like this: if its future were dropped
-    /// with the connection, the journal could know more than the process does.
+    /// The same for an operation that a caller waits for. Every operation that appends events runs
+    /// like this. If its future were dropped with the connection, the journal could be ahead of the
+    /// state in memory.
     ///
-    /// The work is boxed at once. An operation's future has tens of kilobytes, and every `async fn` that takes it by value
-    /// would hold a copy of it on the stack.
+    /// The work is boxed at once. An operation's future takes tens of kilobytes, and every `async
+    /// fn` that takes it by value would hold a copy of it on the stack.
     pub(crate) fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, OpError>> + Send + 'static,
@@ -318,7 +322,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::to_its_end`], in a slot of the session that the work holds to its end.
+    /// Like [`Engine::to_its_end`], in a slot of the session that the work holds until it ends.
     pub(crate) fn in_lane<T: Send + 'static>(
         &self,
         session: SessionId,
@@ -336,7 +340,7 @@ impl Engine {
         }
     }
 
-    /// A slot of the session, for work that ends when its caller goes away.
+    /// Takes a slot of the session, for work that ends when its caller goes away.
     pub(crate) async fn enter(&self, session: SessionId) -> Result<Slot, OpError> {
         self.0.lanes.enter(session).await
     }
@@ -349,7 +353,8 @@ impl Engine {
         self.lock_cells().get(&session).cloned()
     }
 
-    /// Keeps a freshly loaded cell, unless somebody else was quicker: there is one cell per session.
+    /// Stores a freshly loaded cell, unless another task stored one first. There is one cell per
+    /// session.
     pub(crate) fn keep_cell(&self, session: SessionId, cell: Arc<Cell>) -> Arc<Cell> {
         self.lock_cells().entry(session).or_insert(cell).clone()
     }
@@ -359,7 +364,7 @@ impl Engine {
         self.0.connections.end(session);
     }
 
-    /// Drops the cell if it is still the one that is kept.
+    /// Drops the cell if it is still the stored one.
     pub(crate) fn drop_stale_cell(&self, session: SessionId, stale: &Arc<Cell>) -> bool {
         let mut cells = self.lock_cells();
         let same = cells.get(&session).is_some_and(|cell| Arc::ptr_eq(cell, stale));
@@ -372,7 +377,7 @@ impl Engine {
     }
 
     fn lock_cells(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<Cell>>> {
-        // Only whole entries are inserted and removed: a panic elsewhere cannot leave the map half changed.
+        // Entries are inserted and removed as a whole, so a panic elsewhere cannot corrupt the map.
         self.0.cells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Why an operation did not happen.
+//! Errors of operations.
 
 use stead_core::content::SyncFault;
 use stead_core::{Rejection, Resource, SessionId};

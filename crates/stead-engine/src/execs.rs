@@ -1,7 +1,9 @@
-//! Commands that run in boxes: each is watched until its end is in the journal, also when the server was away meanwhile.
+//! Watches commands in boxes until their ends are in the journal, also across restarts of the
+//! server.
 //!
-//! A box outlives the server, and its commands with it. So an exec without an outcome is never presumed dead: the box is asked. Only what the
-//! box does not know, or what a box that is gone took with it, is recorded as interrupted, with the reason.
+//! A box and its commands outlive the server. An exec without an outcome is therefore not assumed
+//! dead: the engine asks the box. Only an exec that the box does not know, or whose box is gone, is
+//! recorded as interrupted, with the reason.
 
 use stead_core::command::ExecOutcome;
 use stead_core::event::Failure;
@@ -13,7 +15,7 @@ use crate::error::OpError;
 use crate::open_session::OpenSession;
 use crate::points;
 
-/// Looks after a command in the background until its end is recorded.
+/// Watches a command in the background until its end is recorded.
 pub(crate) fn watch(engine: &Engine, session: &OpenSession, exec: ExecId) {
     let (work, session) = (engine.clone(), session.clone());
     engine.spawn(async move {
@@ -25,7 +27,8 @@ pub(crate) fn watch(engine: &Engine, session: &OpenSession, exec: ExecId) {
 
 /// Waits for a command's end, unless it is known, and records it.
 ///
-/// `Ok` without a record if the server stops or the session closes first: then the next start, or the removal, tells of the end.
+/// Returns `Ok` without a record if the server stops or the session closes first. The next start or
+/// the removal then records the end.
 pub(crate) async fn settle(
     engine: &Engine,
     session: &OpenSession,
@@ -51,7 +54,7 @@ pub(crate) async fn settle(
                 if session.status().await != Status::Active {
                     return Ok(());
                 }
-                // The connection may be lost and the box not.
+                // The connection may be lost while the box still runs.
                 if at_work(&*workspace).await.is_ok() {
                     continue;
                 }
@@ -72,7 +75,7 @@ pub(crate) async fn at_work(workspace: &dyn Workspace) -> Result<stead_providers
     workspace.execs().ok_or(ExecError::Unsupported)?.at_work().await
 }
 
-/// After a start: what still runs is watched again, what does not is told of.
+/// After a start, watches the commands that still run, and records the end of the others.
 pub(crate) async fn take_up(engine: &Engine, session: &OpenSession) -> Result<(), OpError> {
     let state = session.state().await;
     let open: Vec<ExecId> = state.session.iter().flat_map(|session| session.execs.running()).collect();
@@ -96,12 +99,12 @@ pub(crate) async fn take_up(engine: &Engine, session: &OpenSession) -> Result<()
     Ok(())
 }
 
-/// Ends the commands of a session that leaves a workspace others stay in.
+/// Ends the commands of a session that leaves a workspace which other sessions still use.
 pub(crate) async fn end_all(session: &OpenSession, workspace: &dyn Workspace) {
     let state = session.state().await;
     for exec in state.session.iter().flat_map(|session| session.execs.running()) {
         if let Some(execs) = workspace.execs() {
-            // What it cannot end now goes with the box.
+            // A command that cannot be ended now ends with the box.
             let _ = execs.kill(exec).await;
         }
     }

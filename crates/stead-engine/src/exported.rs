@@ -1,4 +1,4 @@
-//! A journal that `export_journal` wrote: folded again, with nothing else at hand.
+//! Verifies a journal from `export_journal` without a server.
 
 use std::io::BufRead;
 
@@ -37,7 +37,8 @@ enum Line {
     End { seq: u64, state_hash: String },
 }
 
-/// Checks the chain and folds the events, up to `until` or to the end, where the state must be the recorded one.
+/// Checks the chain and folds the events, up to `until` or to the end. At the end the state must
+/// have the recorded hash.
 pub fn fold(reader: impl BufRead, until: Option<u64>) -> Result<State, ExportError> {
     let mut lines = reader.lines().enumerate();
     let wrong = |line: usize| {

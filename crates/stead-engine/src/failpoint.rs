@@ -1,11 +1,13 @@
-//! Named moments where a test may hold the server or make it fail. Without the `failpoints` feature nothing is compiled.
+//! Named places where a test can pause the server or make it fail. Compiled only with the
+//! `failpoints` feature.
 
-/// Waits here if a test says so (`FAILPOINTS=provision.create=sleep(1500)`), off the async threads.
+/// Pauses here on a blocking thread if a test asks for it
+/// (`FAILPOINTS=provision.create=sleep(1500)`).
 pub(crate) async fn pause(name: &'static str) {
     #[cfg(feature = "failpoints")]
     {
         let held = tokio::task::spawn_blocking(move || fail::fail_point!(name));
-        // The action `panic` shall panic in the operation, not beside it.
+        // The action `panic` must panic in the operation and not in the blocking thread only.
         if let Err(error) = held.await
             && error.is_panic()
         {
@@ -16,7 +18,7 @@ pub(crate) async fn pause(name: &'static str) {
     let _ = name;
 }
 
-/// Reads which moments the environment names, once per process. They hold until the process ends.
+/// Reads the failpoints from the environment, once per process. They stay active until it ends.
 pub(crate) fn arm() {
     #[cfg(feature = "failpoints")]
     {

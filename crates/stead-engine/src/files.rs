@@ -1,7 +1,7 @@
-//! Between the file layer's changes and the journal's.
+//! Converts file changes between the file layer and the journal.
 //!
-//! Small text goes into the journal as it is; everything else goes to the blob store first and the journal names it, so an event never
-//! refers to bytes that are not durable yet.
+//! Small text is stored in the journal. Everything else goes to the blob store first, and the
+//! journal names it. An event therefore never refers to bytes that are not durable yet.
 
 use bytes::Bytes;
 use stead_core::event::{Content, FileChange, FileEffect};
@@ -11,10 +11,11 @@ use stead_providers::Done;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-/// Text up to this size stays in the journal.
+/// Text up to this size is stored in the journal.
 const INLINE_BYTES: usize = 64 * 1024;
 
-/// What the journal keeps of something that was done, and what publishes it once it is kept.
+/// Returns the effect for the journal, and the staged change to publish once the effect is
+/// recorded.
 pub(crate) async fn to_effect(engine: &Engine, done: Done) -> Result<(FileEffect, stead_providers::Staged), OpError> {
     let Done { changes, tree_hash, revision, touched, point, staged, .. } = done;
     let changes = to_journal(engine, changes).await?;
@@ -79,7 +80,8 @@ pub(crate) async fn from_journal(engine: &Engine, change: FileChange) -> Result<
     })
 }
 
-/// A path that was valid when it was recorded. Were it ever not to parse, it is the root, on which every file change is refused.
+/// Parses a path that was valid when it was recorded. A path that does not parse becomes the root,
+/// where every file change is refused.
 fn recorded_path(text: &str) -> WorkspacePath {
     text.parse().unwrap_or_else(|_| WorkspacePath::root())
 }

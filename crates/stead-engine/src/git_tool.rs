@@ -1,7 +1,8 @@
-//! The `git` tool: the agent's repository is only ever touched by a git inside its box.
+//! The `git` tool. Only git processes inside the box touch the agent's repository.
 //!
-//! What stays in the workspace is one git with the agent's words. What leaves or enters it goes through the server's mirror: a fetch brings a pack
-//! in, a push takes a pack out, and the mirror speaks with the remote, which is always the session's own repository.
+//! A local command runs one git in the box with the agent's arguments. Transfers go through the
+//! server's mirror: a fetch copies a pack into the box, and a push copies a pack out of it. The
+//! mirror talks to the remote, which is always the session's own repository.
 
 mod arguments;
 mod exchange;
@@ -22,11 +23,11 @@ use arguments::{Ask, Request};
 use exchange::Exchange;
 use inside::Inside;
 
-/// How often a git in the box is told to end that may not have begun yet.
+/// Interval between attempts to kill a git in the box, which may not have started yet.
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
-/// Answers a call of the tool. One that fails is an answer too, and so is one that is cancelled or whose session ends: by then nothing
-/// of it runs, in the box or beside the mirror.
+/// Answers a call of the tool. Failures and cancelled calls are answers too, also when the session
+/// ends. After the answer none of its processes runs, neither in the box nor beside the mirror.
 pub(crate) async fn call(
     engine: &Engine,
     session: &OpenSession,
@@ -51,7 +52,8 @@ pub(crate) async fn call(
     }
 }
 
-/// Ends what is under way. A git in the box is waited for; one of the mirror's ends when nobody waits for it any more.
+/// Ends the running work. Waits for a git in the box. A git of the mirror ends when its future is
+/// dropped.
 async fn end(
     inside: &Inside<'_>,
     mut work: Pin<&mut impl Future<Output = Result<Said, Failure>>>,
@@ -76,7 +78,7 @@ async fn over(session: &OpenSession) {
     }
 }
 
-/// What git said in the end, and how it ended.
+/// The output of git and its exit status.
 struct Said {
     exit_code: i32,
     output: String,

@@ -1,7 +1,7 @@
-//! A panic becomes an error where an operation can still record it.
+//! Turns a panic into an error, where an operation can still record it.
 //!
-//! An intent without an outcome stays open until the next start. So whatever runs between the two is guarded: a bug in a tool
-//! ends that call, and the journal says so.
+//! An intent without an outcome stays open until the next start. Work between the two is therefore
+//! guarded: a bug in a tool ends that call, and the journal records it.
 
 use std::panic::AssertUnwindSafe;
 
@@ -9,9 +9,11 @@ use futures::FutureExt as _;
 
 use crate::error::OpError;
 
-/// Runs work to its end. A panic is [`OpError::Panicked`]; the panic hook has written the message and the place to the log.
+/// Runs work to its end. A panic becomes [`OpError::Panicked`]. The panic hook has logged its
+/// message and position.
 ///
-/// Unwind safety: state is shared through tokio mutexes and replaced whole, so a panic leaves no half-made value behind.
+/// Unwind safety: shared state is behind mutexes and replaced as a whole, so a panic leaves no
+/// half-made value behind.
 pub(crate) async fn guard<T>(work: impl Future<Output = T>) -> Result<T, OpError> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| {
         tracing::error!("an operation panicked; its call is recorded as failed");

@@ -1,7 +1,8 @@
-//! Everything that ever happened to the files of a workspace, from the journals of all sessions that worked in it.
+//! The complete history of a workspace's files, from the journals of all sessions that used it.
 //!
-//! Sessions that share a workspace each record their own changes; the revision puts them in one order. A workspace that began as
-//! another's snapshot has that one's history up to it first.
+//! Sessions that share a workspace record their own changes. The revision gives all changes one
+//! order. A workspace that began as a snapshot of another one has that one's history up to the
+//! snapshot first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +17,7 @@ use crate::error::OpError;
 use crate::files::from_journal;
 use crate::open_session::{each_event, load};
 
-/// The whole history of files that live in the journal, oldest first.
+/// The history of files that live in the journal, oldest first.
 pub(crate) async fn history(engine: &Engine, session: SessionId) -> Result<Vec<FileEvent>, OpError> {
     let mut history = Vec::new();
     for entry in entries(engine, session).await? {
@@ -31,7 +32,8 @@ pub(crate) async fn history(engine: &Engine, session: SessionId) -> Result<Vec<F
 pub(crate) async fn entries(engine: &Engine, session: SessionId) -> Result<Vec<Entry>, OpError> {
     let mut found = Vec::new();
     let mut at = Some((session, None));
-    // Backwards through the origins: each contributes its history up to the snapshot the next one began with.
+    // Walks back through the origins. Each contributes its history up to the snapshot that the next
+    // one began with.
     while let Some((session, until)) = at {
         let root = first_of(engine, session).await?;
         let (mut entries, origin) = shared_history(engine, root).await?;
@@ -44,7 +46,7 @@ pub(crate) async fn entries(engine: &Engine, session: SessionId) -> Result<Vec<E
     Ok(found.into_iter().rev().flatten().collect())
 }
 
-/// Leaves out what came after a snapshot was kept, also in the event that kept it.
+/// Removes the entries after a snapshot, including later marks of the event that created it.
 fn cut_after(entries: &mut Vec<Entry>, until: SnapshotId) {
     let kept = |mark: &Mark| *mark == Mark::Kept(until);
     let Some(end) = entries.iter().position(|entry| entry.marks.iter().any(kept)) else { return };
@@ -54,12 +56,12 @@ fn cut_after(entries: &mut Vec<Entry>, until: SnapshotId) {
         && mark + 1 < last.marks.len()
     {
         last.marks.truncate(mark + 1);
-        // The hash is that of the tree after all of them.
+        // The hash belongs to the tree after all marks.
         last.tree_hash = None;
     }
 }
 
-/// The session that had the workspace made.
+/// Returns the session that created the workspace.
 async fn first_of(engine: &Engine, session: SessionId) -> Result<SessionId, OpError> {
     let mut first = session;
     let mut seen = HashSet::new();
@@ -76,7 +78,7 @@ async fn first_of(engine: &Engine, session: SessionId) -> Result<SessionId, OpEr
 
 type Origin = Option<(SessionId, SnapshotId)>;
 
-/// What all sessions of one workspace recorded, in the order it happened, and where its files came from.
+/// Returns the records of all sessions of one workspace, in order, and the origin of its files.
 async fn shared_history(engine: &Engine, root: SessionId) -> Result<(Vec<Entry>, Origin), OpError> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut origin = None;
@@ -96,7 +98,7 @@ async fn shared_history(engine: &Engine, root: SessionId) -> Result<(Vec<Entry>,
         sessions.append(&mut reader.shared);
         origin = origin.or(reader.origin);
     }
-    // Where the files are not the journal's, only the time tells.
+    // If the files do not live in the journal, there is only the time to sort by.
     match entries.iter().any(|entry| entry.revision.is_some_and(|revision| revision > 0)) {
         true => entries.sort_by_key(|entry| entry.revision),
         false => entries.sort_by_key(|entry| entry.at),
@@ -104,12 +106,13 @@ async fn shared_history(engine: &Engine, root: SessionId) -> Result<(Vec<Entry>,
     Ok((entries, origin))
 }
 
-/// Something that touched files; bytes may still be in the blob store.
+/// An operation that touched files. Its bytes may still be in the blob store.
 pub(crate) struct Entry {
     pub(crate) session: SessionId,
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
-    /// Its place among all sessions of the workspace, where the files live in the journal.
+    /// The position among the changes of all sessions of the workspace, if the files live in the
+    /// journal.
     revision: Option<u64>,
     pub(crate) changes: Vec<FileChange>,
     pub(crate) touched: Option<Touched>,
@@ -119,21 +122,21 @@ pub(crate) struct Entry {
     pub(crate) deed: Deed,
 }
 
-/// Who did something, and with what.
+/// The actor and the operation behind a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deed {
     pub kind: DeedKind,
-    /// The tool, the operation, the action, or what was run.
+    /// The tool, the operation, the init action, or the command.
     pub name: String,
-    /// The call or exec, if it was one.
+    /// The id of the call or exec, if it was one.
     pub id: Option<String>,
     pub actor: Actor,
 }
 
-/// What changes files.
+/// The kind of an operation that changes files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeedKind {
-    /// What the session began with.
+    /// The session's initial files.
     Start,
     Tool,
     Exec,
@@ -162,7 +165,7 @@ impl Entry {
     }
 }
 
-/// Picks the file events out of one journal.
+/// Collects the file events of one journal.
 struct Reader {
     session: SessionId,
     entries: Vec<Entry>,
@@ -190,7 +193,7 @@ impl Reader {
                     _ => None,
                 });
             }
-            // What an earlier attempt wrote went with it.
+            // The files of an earlier attempt were removed with its box.
             Event::ProvisionStarted { .. } => self.entries.clear(),
             Event::InitStepStarted { action, .. } => self.step = Some((at, start(&action))),
             Event::InitStepFinished { files, .. } => {
@@ -240,7 +243,7 @@ impl Reader {
         }
     }
 
-    /// Keeps what has something to tell of the files.
+    /// Adds an entry if the effect says anything about files.
     fn push(&mut self, seq: u64, at: Timestamp, files: FileEffect, mut marks: Vec<Mark>, deed: Deed) {
         let FileEffect { changes, tree_hash, revision, touched, point } = files;
         if let (Some(Point::Kept(snapshot)), Some(_)) = (point, revision) {

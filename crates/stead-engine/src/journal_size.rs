@@ -1,8 +1,8 @@
 //! The size of a session's journal, and its limit.
 //!
-//! The journal records everything an agent does, and no record is ever removed. So a journal may
-//! grow to a multiple of the disk limit. After that the session refuses calls, and only removing
-//! files, restoring and rewinding stay possible.
+//! The journal records everything an agent does, and no record is ever removed. A journal may
+//! therefore grow to a multiple of the disk limit. After that the session refuses calls. Only
+//! removing files, restoring and rewinding stay possible.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -21,7 +21,7 @@ const MOST: u64 = 4 << 30;
 
 #[derive(Default)]
 pub(crate) struct JournalSize {
-    /// Bytes of the events that were there when this was first asked for.
+    /// Bytes of the events that existed at the first check.
     before: OnceCell<u64>,
     /// Bytes of events since the session was opened.
     added: AtomicU64,
@@ -41,12 +41,12 @@ impl JournalSize {
             _ => return,
         };
         if files.blobs().next().is_some() {
-            // The store alone knows how long a blob is.
+            // Only the store knows the length of a blob.
             self.measured.store(false, Relaxed);
         }
     }
 
-    /// Refuses what would make a full journal longer.
+    /// Refuses a command if the journal is full.
     pub(crate) async fn check(&self, engine: &Engine, id: SessionId, disk: Option<u64>) -> Result<(), OpError> {
         let limit = disk.unwrap_or(u64::MAX).saturating_mul(FACTOR).clamp(LEAST, MOST);
         let store = engine.store();

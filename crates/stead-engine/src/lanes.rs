@@ -1,9 +1,9 @@
 //! Limits the concurrent operations of one session.
 //!
-//! A session gets a fixed number of slots and a queue of fixed length. An operation that finds the
-//! queue full is refused, so one session can neither take all threads and connections of the server
-//! nor fill its memory with waiting calls. The operation holds the slot, not the client: a client
-//! that disconnects and asks again does not free a slot.
+//! A session has a fixed number of slots and a queue of fixed length. An operation that finds the
+//! queue full is refused. One session can thus neither take all threads and connections of the
+//! server nor fill its memory with waiting calls. The operation holds the slot, not the client: a
+//! client that disconnects and asks again does not free a slot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::OpError;
 
-/// Waiting operations per running one.
+/// Number of waiting operations per running one.
 const QUEUE_FACTOR: usize = 4;
 
 #[derive(Clone)]
@@ -24,13 +24,13 @@ pub(crate) struct Lanes {
 
 struct Lane {
     slots: Arc<Semaphore>,
-    /// Operations that run or wait.
+    /// Number of operations that run or wait.
     entered: usize,
 }
 
-/// A place in a session's lane, until it is dropped.
+/// A slot of a session, held until it is dropped.
 pub(crate) struct Slot {
-    /// Given back before `entered` is, so a waiting operation starts first.
+    /// Dropped before `_entered`, so that a waiting operation starts first.
     _running: Option<OwnedSemaphorePermit>,
     _entered: Entered,
 }
@@ -45,10 +45,10 @@ impl Lanes {
         Self { running: running.max(1), by_session: Arc::default() }
     }
 
-    /// Waits for a slot of the session, or refuses if too many wait already.
+    /// Waits for a slot of the session. Refuses if too many operations already wait.
     pub(crate) async fn enter(&self, session: SessionId) -> Result<Slot, OpError> {
         let (slots, entered) = self.queue(session)?;
-        // The semaphore is never closed, so there is always a permit in the end.
+        // The semaphore is never closed, so a permit always arrives.
         Ok(Slot { _running: slots.acquire_owned().await.ok(), _entered: entered })
     }
 
@@ -65,7 +65,7 @@ impl Lanes {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Lane>> {
-        // Only whole lanes and counts are changed.
+        // Entries and counts change as a whole, so a panic elsewhere cannot corrupt the map.
         self.by_session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,12 @@
 //! The operations of Stead, one file each, over the store and the providers.
 //!
-//! Every operation makes one trip: open the session, decide (pure, in `stead-core`), commit the intent, perform the effect, record the
-//! outcome. Only a committed intent hands out an effect, so after a crash [`recover`](Engine::start) finds every effect that may have
-//! happened, and goes on with the code that runs long work anyway ([`reconcile`]).
+//! Every operation has the same steps: open the session, decide (pure, in `stead-core`), commit the
+//! intent, perform the effect, record the outcome. Only a committed intent hands out an effect.
+//! After a crash [`recover`](Engine::start) therefore finds every effect that may have happened,
+//! and continues with the same code that does long work ([`reconcile`]).
 //!
-//! This crate reads no environment, no configuration files and prints nothing: its callers hand it values.
+//! This crate reads no environment variables and no configuration files, and prints nothing.
+//! Callers pass values. Only the `failpoints` feature, for tests, reads the environment.
 
 mod audit;
 mod bundle;

@@ -1,9 +1,9 @@
 //! An open session: its state, its workspace, and the only ways to change it.
 //!
-//! [`OpenSession::commit`] decides on a command, appends the events and only then returns the effect.
-//! [`OpenSession::record`] concludes from an outcome and appends. [`OpenSession::commit_finished`]
-//! does both for an effect that changed nothing. All append at the sequence number of the state they
-//! used (`append.rs`).
+//! [`OpenSession::commit`] decides on a command, appends the events and only then returns the
+//! effect. [`OpenSession::record`] concludes from an outcome and appends.
+//! [`OpenSession::commit_finished`] does both for an effect that changed nothing. All append at the
+//! sequence number of the state they used (`append.rs`).
 
 mod append;
 mod load;
@@ -35,7 +35,7 @@ use crate::{audit, clock};
 pub(crate) use append::AppendError;
 pub(crate) use load::{each_event, load};
 
-/// What the process keeps of a session it works on.
+/// The state in memory of an open session.
 pub(crate) struct Cell {
     /// Held from a decision until its events are durable and folded.
     appending: tokio::sync::Mutex<()>,
@@ -45,18 +45,19 @@ pub(crate) struct Cell {
     workspace: Mutex<Option<Arc<dyn Workspace>>>,
     /// Set once the session has an event.
     times: Mutex<Option<Times>>,
-    /// Held by whoever does the session's long work: one at a time.
+    /// Held by the task that does the session's long work, so that there is only one.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    /// Exports of this session that may run at once.
+    /// Limits the concurrent exports of this session.
     exports: Arc<Semaphore>,
-    /// Bytes of all uploads under way.
+    /// Bytes of all uploads in progress.
     uploads: Arc<AtomicU64>,
-    /// Calls under way that have no event yet.
+    /// Number of calls in progress that have no event yet.
     unrecorded_calls: AtomicUsize,
     journal: JournalSize,
 }
 
-/// An export runs as slowly as its client reads, and holds a thread and a job in the box meanwhile.
+/// Maximum number of concurrent exports of a session. An export runs as slowly as its client reads,
+/// and holds a thread and a job in the box meanwhile.
 const MOST_EXPORTS: usize = 4;
 
 impl Cell {
@@ -81,12 +82,12 @@ impl Cell {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, State> {
-        // Replaced as a whole: a panic elsewhere leaves it whole.
+        // The value is replaced as a whole, so a panic elsewhere cannot corrupt it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn times(&self) -> MutexGuard<'_, Option<Times>> {
-        // Set as a whole: a panic elsewhere leaves it whole.
+        // The value is set as a whole, so a panic elsewhere cannot corrupt it.
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,17 +96,17 @@ impl Cell {
     }
 }
 
-/// A command that was allowed, with its effect.
+/// An allowed command with its effect.
 pub(crate) struct Intent {
     pub(crate) effect: Option<Effect>,
-    /// When it was recorded: the time of everything the effect does.
+    /// The time of recording, which is the time of everything that the effect does.
     pub(crate) at: Timestamp,
     /// The number of its first event.
     pub(crate) first_seq: u64,
 }
 
-/// An allowed call that changes nothing. It has no event yet; until it is dropped it keeps the
-/// session from being idle.
+/// An allowed call that changes nothing and has no event yet. Until it is dropped, the session does
+/// not count as idle.
 pub(crate) struct Unrecorded {
     pub(crate) effect: Option<Effect>,
     pub(crate) at: Timestamp,
@@ -118,7 +119,7 @@ impl Drop for Unrecorded {
     }
 }
 
-/// What only the first commit of a session carries.
+/// The parts that only the first commit of a session has.
 pub(crate) struct Birth {
     pub(crate) admission: Option<Admission>,
     pub(crate) idempotency: Option<IdempotencyClaim>,
@@ -132,7 +133,7 @@ pub(crate) struct OpenSession {
 }
 
 impl OpenSession {
-    /// The session as the journal has it.
+    /// Opens a session, from its cell or from its journal.
     pub(crate) async fn open(engine: &Engine, id: SessionId) -> Result<Self, OpError> {
         let cell = match engine.cell(id) {
             Some(cell) => cell,
@@ -141,19 +142,20 @@ impl OpenSession {
         Ok(Self { engine: engine.clone(), id, cell })
     }
 
-    /// A session that is about to have its first event.
+    /// A session that is about to get its first event.
     pub(crate) fn unborn(engine: &Engine, id: SessionId) -> Self {
         Self { engine: engine.clone(), id, cell: Cell::new(State::default()) }
     }
 
-    /// The state with every event that is in the journal by now. It waits for an append under way,
-    /// whose events may be readable in the store already.
+    /// Returns the state with every event that is in the journal by now. Waits for an append in
+    /// progress, whose events may already be readable in the store.
     pub(crate) async fn state(&self) -> State {
         let _appended = self.cell.appending.lock().await;
         self.cell.state()
     }
 
-    /// The boot-clock time at which the session expires, and why; `None` while its age is not known.
+    /// Returns the boot-clock time at which the session expires, and the reason. `None` while its
+    /// age is not known.
     pub(crate) async fn due(&self, now: BootTime) -> Option<(BootTime, CloseReason)> {
         let state = self.state().await;
         let session = state.session.as_deref()?;
@@ -170,7 +172,7 @@ impl OpenSession {
         self.state().await.session.map_or(Status::Closed, |session| session.status)
     }
 
-    /// What may be spent on keeping files.
+    /// The session's setting for checkpoints.
     pub(crate) async fn points(&self) -> Points {
         let state = self.state().await;
         let spec = state.session.as_ref().and_then(|session| session.workspace_spec());
@@ -189,7 +191,7 @@ impl OpenSession {
         self.cell.turn.lock().await
     }
 
-    /// Begins an upload, charged to the session's disk limit.
+    /// Starts an upload, charged to the session's disk limit.
     pub(crate) async fn charge(&self, slack: Slack) -> Charge {
         let limit = disk_limit(&self.state().await).unwrap_or(u64::MAX);
         let limit = match slack {
@@ -199,7 +201,7 @@ impl OpenSession {
         Charge::new(self.cell.uploads.clone(), limit)
     }
 
-    /// Waits until this session, and the server, may run one more export.
+    /// Waits until this session and the server may run one more export.
     pub(crate) async fn export_permits(&self) -> Result<[OwnedSemaphorePermit; 2], OpError> {
         let own = self.cell.exports.clone().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
         let all = self.engine.exports().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
@@ -220,15 +222,15 @@ impl OpenSession {
     }
 }
 
-/// Asking: a command is allowed or refused.
+/// Commands, which are allowed or refused.
 impl OpenSession {
-    /// Asks. The effect exists only once the intent is on disk.
+    /// Decides on a command. Returns the effect only after the intent is durable.
     pub(crate) async fn commit(&self, command: Command, actor: &Actor) -> Result<Intent, OpError> {
         self.commit_claimed(command, actor, |_| None).await
     }
 
-    /// Asks, and claims with it the idempotency key that `claim` names for what was decided. That
-    /// another request claimed the key just now is [`OpError::Contended`].
+    /// Decides on a command and claims the idempotency key that `claim` returns for the decision.
+    /// Returns [`OpError::Contended`] if another request has just claimed the key.
     pub(crate) async fn commit_claimed(
         &self,
         command: Command,
@@ -246,7 +248,8 @@ impl OpenSession {
         Ok(appended.await?)
     }
 
-    /// The first commit, with the intent to do what is due first. On success the session is open in the engine.
+    /// Makes the first commit, with the intent of the first due work. On success the session is
+    /// open in the engine.
     pub(crate) async fn commit_birth(
         &self,
         command: Command,
@@ -267,9 +270,9 @@ impl OpenSession {
         Ok(intent)
     }
 
-    /// Asks without recording, for a call that changes nothing. [`Self::commit_finished`] decides
-    /// again when the call is over, so an answer from a state that an append is about to replace
-    /// does no harm if it is yes.
+    /// Decides without recording, for a call that changes nothing. [`Self::commit_finished`]
+    /// decides again when the call is over. A permission based on an outdated state therefore does
+    /// no harm.
     pub(crate) async fn ask_unrecorded(&self, command: &Command, actor: &Actor) -> Result<Unrecorded, OpError> {
         self.check_journal(command).await?;
         let step = match decide(&self.cell.state(), command.clone(), actor) {
@@ -280,8 +283,8 @@ impl OpenSession {
         Ok(Unrecorded { effect: step.effect, at: clock::now(), cell: self.cell.clone() })
     }
 
-    /// Records a call that changed nothing, from its start to its outcome, and returns the number of
-    /// the last event. A session that was closed meanwhile refuses it.
+    /// Records a call that changed nothing, from its start to its outcome. Returns the number of
+    /// the last event. Refused if the session was closed meanwhile.
     pub(crate) async fn commit_finished(
         &self,
         command: Command,
@@ -306,24 +309,26 @@ impl OpenSession {
     }
 }
 
-/// Stating: what happened cannot be refused, only fail to be written.
+/// Outcomes, which cannot be refused.
 impl OpenSession {
-    /// Records an outcome and returns the number of its last event. `None`: the effect has its
-    /// outcome already, and this one is not kept.
+    /// Records an outcome and returns the number of its last event. `None` if the effect already
+    /// has an outcome, in which case this one is dropped.
     pub(crate) async fn record(&self, outcome: Outcome) -> Result<Option<u64>, OpError> {
         self.append_with(Retry::Reopened, |state, _| Ok(concluded(state, &outcome))).await
     }
 
-    /// Records, however long it takes the store to take it: what happened must not be forgotten because a disk was full.
+    /// Like [`OpenSession::record`], and retries until the store accepts it. An outcome must not be
+    /// lost because a disk was full.
     pub(crate) async fn record_surely(&self, outcome: Outcome) -> Result<Option<u64>, OpError> {
         self.append_with(Retry::Surely, |state, _| Ok(concluded(state, &outcome))).await
     }
 
-    /// Records, however long it takes, and with it the intent to do what is due next, if anything is. `None` as of [`OpenSession::record`].
+    /// Like [`OpenSession::record_surely`], and records the intent of the next due work with it.
+    /// `None` as in [`OpenSession::record`].
     pub(crate) async fn record_onward(&self, outcome: Outcome) -> Result<Option<Intent>, OpError> {
         let appended = self.append_with(Retry::Surely, |state, handle| {
             if handle == Handle::Reopened {
-                // The session goes on under another cell, which decides itself what is due next.
+                // The session continues in another cell, which decides what is due next.
                 return Ok(concluded(state, &outcome).map(|_| None));
             }
             let at = clock::now();
@@ -335,7 +340,8 @@ impl OpenSession {
         appended.await
     }
 
-    /// Records a refusal of a live session; of one that has ended only the audit log tells.
+    /// Records a refusal in the journal of a live session, or in the audit log if the session has
+    /// ended.
     pub(crate) async fn record_refusal(&self, refusal: Event) -> Result<(), OpError> {
         let appended = self.append_with(Retry::Reopened, |state, _| {
             let live = state.session.as_ref().is_some_and(|session| session.live());
@@ -360,7 +366,7 @@ fn concluded(state: &State, outcome: &Outcome) -> Entry<Option<u64>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slack {
     None,
-    /// Headers and padding.
+    /// For headers and padding.
     Archive,
 }
 

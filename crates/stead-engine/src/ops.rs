@@ -1,4 +1,4 @@
-//! Every operation, one file each. This page is their list.
+//! All operations, one file each.
 
 mod agent_type;
 mod audit;

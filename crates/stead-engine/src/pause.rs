@@ -1,4 +1,4 @@
-//! Waiting before trying again, longer each time.
+//! Exponential backoff for retries.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 pub(crate) struct Pause(Duration);
 
-/// The server is going down: somebody else tries again, after the next start.
+/// The server is shutting down. The work continues after the next start.
 pub(crate) struct Stopping;
 
 impl Pause {

@@ -1,7 +1,8 @@
-//! What is kept on a session's way, so that it can be gone back to.
+//! Takes and removes the checkpoints of a session.
 //!
-//! A point is made between an effect and its record, and named by the record: a crash in between leaves a snapshot nobody names, which the next start lets go.
-//! A call is never refused or undone because its tree could not be kept; that it was not is what the record says.
+//! A checkpoint is taken between an effect and its outcome event, which names it. A crash in
+//! between leaves a snapshot that no event names, and the next start removes it. A failed
+//! checkpoint never fails or undoes a call. The outcome then contains the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 
-/// Keeps the tree as it is after something was done, if the session's agent type wants that.
+/// Takes a checkpoint after an operation, if the session's agent type asks for it.
 pub(crate) async fn keep(session: &OpenSession, workspace: &dyn Workspace, done: &mut Done) {
     let points = session.points().await;
     if points == Points::Off {
@@ -30,14 +31,14 @@ pub(crate) async fn keep(session: &OpenSession, workspace: &dyn Workspace, done:
     }
 }
 
-/// The same after a command, whose files are never the journal's.
+/// The same after a command, whose files never live in the journal.
 pub(crate) async fn keep_after_exec(session: &OpenSession, workspace: &dyn Workspace) -> FileEffect {
     let mut done = Done::nothing();
     keep(session, workspace, &mut done).await;
     FileEffect { touched: done.touched, point: done.point, ..FileEffect::default() }
 }
 
-/// Every snapshot a session can go back to.
+/// Returns all snapshots and checkpoints of a session.
 pub(crate) fn wanted(state: &State) -> BTreeSet<SnapshotId> {
     let session = state.session.as_ref();
     let named = session.into_iter().flat_map(|session| session.snapshots.keys().copied());
@@ -45,10 +46,10 @@ pub(crate) fn wanted(state: &State) -> BTreeSet<SnapshotId> {
     named.chain(points).collect()
 }
 
-/// Lets go of what a session can no longer go back to.
+/// Removes checkpoints that the session can no longer be rewound to.
 pub(crate) fn forget(engine: &Engine, session: &OpenSession, before: &State, after: &State) {
     let trail = |state: &State| state.session.as_ref().map(|session| session.trail.clone());
-    // Most events leave the trail alone, and two pointers to it are then the same.
+    // Most events do not change the trail, and both states then share one pointer.
     if let (Some(before), Some(after)) = (trail(before), trail(after))
         && (Arc::ptr_eq(&before, &after) || before == after)
     {
@@ -65,7 +66,8 @@ pub(crate) fn forget(engine: &Engine, session: &OpenSession, before: &State, aft
     });
 }
 
-/// After a start: of each workspace, only what some session can go back to or is about to begin with stays.
+/// After a start, removes every snapshot that no session can be rewound to or is about to begin
+/// with.
 pub(crate) async fn forget_unnamed(engine: &Engine, sessions: &[SessionId]) -> Result<(), OpError> {
     let mut workspaces: BTreeMap<WorkspaceId, (BTreeSet<SnapshotId>, OpenSession)> = BTreeMap::new();
     let mut begun_with = BTreeSet::new();

@@ -1,11 +1,12 @@
-//! The warm pool: boxes that are kept ready before anyone asks.
+//! The warm pool: pre-started boxes for agent types.
 //!
-//! A member is a box under a workspace id of its own. A session that takes one takes its id, so the journal lists it from the session's first
-//! event on, and whoever is listed by no session is nobody's: after a crash recovery removes it like every other box that no
-//! session lists, and the pool fills anew. Nothing of the pool is written down, so nothing about it can be wrong.
+//! A member is a box with a workspace id of its own. A session that takes a member takes its id, so
+//! the journal names it from the session's first event on. After a crash, recovery removes every
+//! box that no session names, including the pool's members, and the pool fills again. The pool has
+//! no persistent state that could become inconsistent.
 //!
-//! The invariant: a member is taken out under the lock before anybody else can see it, and never comes back once a session may have
-//! used it.
+//! Invariant: a member leaves the pool under the lock, so that only one session gets it. It never
+//! returns once a session may have used it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::{Page, agent_types, platform};
 
-/// How often images and agent types are looked at when nothing is said to have changed.
+/// Interval of the check for changed images and agent types without a notification.
 const EVERY: Duration = Duration::from_secs(5);
 const PAGE: u32 = 200;
 
@@ -37,7 +38,7 @@ pub(crate) struct Pool {
 #[derive(Default)]
 struct Entries {
     of: BTreeMap<String, Entry>,
-    /// Members that a session has taken and not begun to use.
+    /// Members that a session has taken and not started to use.
     taken: HashMap<WorkspaceId, ProviderName>,
 }
 
@@ -52,7 +53,7 @@ struct Entry {
     discarded: u64,
 }
 
-/// What is kept ready for one agent type.
+/// The state of the pool for one agent type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolReport {
     pub agent_type: String,
@@ -64,22 +65,23 @@ pub struct PoolReport {
     pub misses: u64,
     pub fills: u64,
     pub discarded: u64,
-    /// Since when the oldest member waits.
+    /// The time since which the oldest member waits.
     pub oldest: Option<Timestamp>,
 }
 
 impl Pool {
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        // Every change is made in one piece: a panic elsewhere cannot leave it half made.
+        // Every change is complete under the lock, so a panic elsewhere cannot leave it half done.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that something may have to be done.
+    /// Wakes the pool's task.
     pub(crate) fn look(&self) {
         self.wake.notify_one();
     }
 
-    /// Whether this workspace is a member that waits to be bound, and whose; asked once.
+    /// Returns the provider if this workspace is a taken member. Removes it from the taken members,
+    /// so a second call returns `None`.
     pub(crate) fn claim(&self, workspace: WorkspaceId) -> Option<ProviderName> {
         self.lock().taken.remove(&workspace)
     }
@@ -100,7 +102,7 @@ impl Pool {
         self.lock().of.iter().map(report).collect()
     }
 
-    /// A member for a session of this agent type, whose box must have the shape of `key`.
+    /// Takes a member for a session of this agent type, if its box has the shape `key`.
     fn take(&self, agent_type: &str, provider: ProviderName, key: &str) -> Option<WorkspaceId> {
         let mut entries = self.lock();
         let entry = entries.of.get_mut(agent_type)?;
@@ -116,12 +118,12 @@ impl Pool {
     }
 }
 
-/// Gives the workspace the id of a box that is ready, if there is one of its shape.
+/// Gives the workspace the id of a ready box of its shape, if there is one.
 pub(crate) async fn take(engine: &Engine, agent_type: &str, spec: &mut WorkspaceSpec) {
     let keeps = engine.pool().lock().of.contains_key(agent_type);
     let (Some(provider), true) = (spec.providers.first().copied(), keeps) else { return };
     let order = order(spec.id, (spec.base_image.clone(), spec.image_roots.clone()), &spec.limits);
-    // The shape as it is now: an image that was replaced since has another one.
+    // Uses the current shape: it differs if the image was replaced since.
     let key = match engine.providers().get(provider).ok().and_then(|provider| provider.warm_boxes()) {
         Some(warm) => warm.shape(&order).await.ok(),
         None => None,
@@ -132,7 +134,8 @@ pub(crate) async fn take(engine: &Engine, agent_type: &str, spec: &mut Workspace
     engine.pool().look();
 }
 
-/// A session that took a member did not come to be: the member goes, since nobody can prove that it was never used.
+/// Removes the member of a session that could not be created. It cannot return to the pool, because
+/// there is no proof that it was never used.
 pub(crate) async fn drop_taken(engine: &Engine, workspace: Option<WorkspaceId>) {
     let Some(workspace) = workspace else { return };
     if let Some(provider) = engine.pool().claim(workspace) {
@@ -140,7 +143,7 @@ pub(crate) async fn drop_taken(engine: &Engine, workspace: Option<WorkspaceId>) 
     }
 }
 
-/// Keeps the pool as the agent types want it until the engine stops, and then empties it.
+/// Maintains the pool for the agent types until the engine stops, then empties it.
 pub(crate) async fn run(engine: Engine) {
     loop {
         if let Err(error) = tend(&engine).await {
@@ -160,7 +163,7 @@ pub(crate) async fn run(engine: Engine) {
     }
 }
 
-/// One round: what is wanted, what is there, the difference.
+/// One round: removes members that are not wanted and creates missing ones.
 async fn tend(engine: &Engine) -> Result<(), OpError> {
     let wanted = wanted(engine).await?;
     let mut unwanted = Vec::new();
@@ -202,7 +205,7 @@ async fn tend(engine: &Engine) -> Result<(), OpError> {
 
 type Wanted = (String, ProviderName, String, u64, CreateOrder);
 
-/// Every agent type that wants boxes ready, with the shape they must have now.
+/// Returns every agent type with a warm pool, with the current shape of its boxes.
 async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
     let platform = platform(engine).await?;
     let (mut wanted, mut after) = (Vec::new(), None);
@@ -236,7 +239,8 @@ fn wants(config: &WorkspaceConfig) -> bool {
     config.enabled && config.warm_pool > 0
 }
 
-/// Makes members until there are enough. One after the other: sessions that wait for a box come first.
+/// Creates members until there are enough. One at a time, so that sessions that wait for a box come
+/// first.
 async fn fill(engine: &Engine, agent_type: &str, provider: ProviderName, key: &str, shape: &CreateOrder) {
     let Some(maker) = engine.providers().get(provider).ok().and_then(|provider| provider.warm_boxes()) else { return };
     while !engine.stopping().is_cancelled() {
@@ -268,12 +272,13 @@ async fn fill(engine: &Engine, agent_type: &str, provider: ProviderName, key: &s
 async fn remove(engine: &Engine, provider: ProviderName, member: WorkspaceId) {
     let Ok(provider) = engine.providers().get(provider) else { return };
     if let Err(error) = provider.remove(member).await {
-        // It is listed by nobody: the next start removes it.
+        // No session names the box, so the next start removes it.
         tracing::warn!(%member, error = %error.to_failure().message, "cannot remove a box that was kept ready");
     }
 }
 
-/// A box of nobody's: the image and the disk shape it, everything else is bound when it is claimed.
+/// An order for a box without a session. Only the image and the disk limit shape it. Everything
+/// else is set when a session claims it.
 fn order(
     workspace: WorkspaceId,
     (base_image, image_roots): (Option<String>, Vec<String>),

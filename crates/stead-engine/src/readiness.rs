@@ -1,4 +1,4 @@
-//! Whether the store can be written, found out by writing, and not more often than somebody could make it a burden.
+//! The readiness check: tests that the store accepts writes, at a limited rate.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,11 @@ use tokio::sync::Mutex;
 
 use crate::error::OpError;
 
-/// How long an answer is good for.
+/// Validity of a positive result.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
-/// When writing last worked. Held while it is tried: many who ask at once cause one try.
+/// Time of the last successful check. The lock is held during a check, so that concurrent requests
+/// cause only one.
 #[derive(Default)]
 pub(crate) struct Readiness(Mutex<Option<Instant>>);
 

@@ -1,4 +1,4 @@
-//! Ends sessions whose time is over: past their expiry, or idle for too long.
+//! Closes sessions that are past their expiry or idle for too long.
 
 use stead_core::clock_history::BootTime;
 use stead_core::event::CloseReason;
@@ -36,7 +36,7 @@ async fn reap(engine: &Engine) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Ends one session, if its time is over.
+/// Closes one session, if its time is over.
 async fn end(engine: &Engine, id: SessionId, now: BootTime) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
     if let Some((_, reason)) = session.due(now).await.filter(|(at, _)| *at <= now) {
@@ -50,7 +50,8 @@ async fn end(engine: &Engine, id: SessionId, now: BootTime) -> Result<(), OpErro
     Ok(())
 }
 
-/// Whether processes are at work in the box, whoever started them; if so, that is noted, and the session is not idle.
+/// Returns true if any process is running in the box. In that case it records the activity, and the
+/// session is not idle.
 async fn at_work(session: &OpenSession) -> Result<bool, OpError> {
     let Some(workspace) = session.workspace() else { return Ok(false) };
     match execs::at_work(&*workspace).await {
@@ -59,7 +60,7 @@ async fn at_work(session: &OpenSession) -> Result<bool, OpError> {
             session.commit(Command::NoteActivity { processes }, &Actor::System).await?;
             Ok(true)
         }
-        // No box, or none that answers: nothing that could be seen is at work.
+        // There is no box, or it does not answer, so no running process is known.
         _ => Ok(false),
     }
 }

@@ -1,7 +1,8 @@
-//! The long work of a session: provisioning it, removing what it held.
+//! The reconciler: provisions sessions and removes their workspaces.
 //!
-//! One loop: ask the state what is due, commit it, perform the effect, record the outcome, until nothing is due. After a crash the same
-//! loop goes on; there is no other recovery path.
+//! It is one loop: ask the state for the due command, commit it, perform the effect, and record the
+//! outcome, until nothing is due. After a crash the same loop continues. There is no other recovery
+//! path.
 
 use std::time::Instant;
 
@@ -25,12 +26,12 @@ use crate::repository::Watcher;
 use crate::share::Left;
 use crate::{bundle, execs, files, ops, points, repository};
 
-/// Begins a session's due work in the background.
+/// Starts a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
     spawn(engine, session, None);
 }
 
-/// The same, with the first intent recorded already.
+/// The same, with the first intent already recorded.
 pub(crate) fn begin_with(engine: &Engine, session: SessionId, intent: Intent) {
     spawn(engine, session, Some(intent));
 }
@@ -45,7 +46,7 @@ fn spawn(engine: &Engine, session: SessionId, intent: Option<Intent>) {
     });
 }
 
-/// Does a session's work until nothing is due. What fails is tried again, later each time: nobody else would.
+/// Works until nothing is due. Retries failures with growing delays, because no other task would.
 async fn run(engine: &Engine, id: SessionId, intent: Option<Intent>) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
     let _turn = session.turn().await;
@@ -65,9 +66,9 @@ async fn run(engine: &Engine, id: SessionId, intent: Option<Intent>) -> Result<(
                 Err(OpError::Panicked) => Again::Later,
                 carried => carried?,
             },
-            // Somebody else did it meanwhile: look again.
+            // Another task did it meanwhile: look again.
             Err(OpError::Rejected(_)) => Again::Now,
-            // The session is taken up again elsewhere (`recover.rs`), with a cell of its own.
+            // `recover.rs` opens the session again with a new cell.
             Err(OpError::Contended) if session.is_stale() => return Ok(()),
             Err(error @ (OpError::Store(_) | OpError::Contended)) => {
                 tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot go on yet");
@@ -91,7 +92,7 @@ async fn run(engine: &Engine, id: SessionId, intent: Option<Intent>) -> Result<(
 enum Again {
     Now,
     Later,
-    /// It is recorded already.
+    /// The next intent is already recorded.
     With(Intent),
 }
 
@@ -101,12 +102,12 @@ impl Again {
     }
 }
 
-/// Records what came of an effect, and with it what is due next.
+/// Records the outcome of an effect, together with the next due intent.
 async fn record(session: &OpenSession, outcome: Outcome) -> Result<Again, OpError> {
     Ok(Again::after(session.record_onward(outcome).await?))
 }
 
-/// Performs one effect and records what came of it.
+/// Performs one effect and records its outcome.
 async fn carry_out(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Again, OpError> {
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => create_workspace(engine, session, provider, &order).await,
@@ -156,7 +157,7 @@ async fn create_workspace(
     record(session, outcome).await
 }
 
-/// Takes the workspace of another session into use.
+/// Uses the workspace of another session.
 async fn share_workspace(
     engine: &Engine,
     session: &OpenSession,
@@ -174,7 +175,7 @@ async fn share_workspace(
     record(session, outcome).await
 }
 
-/// An action of the init plan that is due.
+/// An init action that is due.
 struct InitStep {
     workspace: WorkspaceId,
     action: Action,
@@ -182,7 +183,7 @@ struct InitStep {
     now: Timestamp,
 }
 
-/// Performs an action of the init plan, unless the session is closed first.
+/// Performs an init action, unless the session is closed first.
 async fn perform_action(engine: &Engine, session: &OpenSession, step: InitStep) -> Result<Again, OpError> {
     let started = Instant::now();
     let performed = tokio::select! {
@@ -206,7 +207,7 @@ async fn perform_step(engine: &Engine, session: &OpenSession, step: InitStep) ->
     Ok(performed)
 }
 
-/// Removes a workspace, or this session's part in one that others still use.
+/// Removes a workspace, or only this session's use of it while other sessions use it.
 async fn remove_workspace(
     engine: &Engine,
     session: &OpenSession,
@@ -220,10 +221,10 @@ async fn remove_workspace(
     }
     session.set_workspace(None);
     let removed = match engine.providers().get(provider) {
-        // Another session works in it: only this one's part in it ends.
+        // Another session still uses the workspace, so it stays.
         Ok(_) if left == Left::Others => Ok(()),
         Ok(provider) => provider.remove(workspace).await,
-        // A server without this provider holds nothing of it.
+        // A server without this provider has nothing to remove.
         Err(ProviderError::Absent { .. }) => Ok(()),
         Err(error) => Err(error),
     };
@@ -235,7 +236,7 @@ async fn remove_workspace(
     Ok(again)
 }
 
-/// Reads the content of an open sync. `ops::read_sync` records what came of it.
+/// Reads the content of an open sync. `ops::read_sync` records the outcome.
 async fn read_content(engine: &Engine, session: &OpenSession, sync: u64, requested: &SyncRequested) -> Again {
     match ops::read_sync(engine, session, sync, requested).await {
         Ok(()) => Again::Now,
@@ -246,9 +247,10 @@ async fn read_content(engine: &Engine, session: &OpenSession, sync: u64, request
     }
 }
 
-/// What is there now is what the session begins with, and can go back to.
+/// Ends provisioning. The current files become the session's initial files and its first
+/// checkpoint.
 async fn begin_work(session: &OpenSession) -> Outcome {
-    // Not for one of several users of a workspace: it began when the first did.
+    // Not for a session that shares a workspace, which already runs.
     let state = session.state().await;
     let spec = state.session.as_ref().and_then(|session| session.workspace_spec());
     let shares = spec.is_some_and(|spec| spec.shared_with.is_some());
@@ -256,7 +258,7 @@ async fn begin_work(session: &OpenSession) -> Outcome {
     if let Some(workspace) = session.workspace().filter(|_| !shares) {
         match workspace.begin().await {
             Ok(began) => warnings = began,
-            // The place was there, the box could not be: the attempt failed as if it had never been made.
+            // The workspace existed but its box could not start, so the whole attempt failed.
             Err(error) => return Outcome::CreateFailed(error.to_failure()),
         }
         points::keep(session, &*workspace, &mut done).await;
@@ -264,7 +266,7 @@ async fn begin_work(session: &OpenSession) -> Outcome {
     Outcome::Began { point: done.point, warnings }
 }
 
-/// The box that was kept ready for this session, or a new one.
+/// Claims the warm box that was taken for this session, or creates a new one.
 async fn create(
     engine: &Engine,
     session: &OpenSession,
@@ -277,13 +279,13 @@ async fn create(
     {
         match warm.claim(order).await {
             Ok(workspace) => return Ok(workspace),
-            // It died while it waited: what is left of it goes first when a new one is made under its id.
+            // The warm box died. Creating a new one under the same id removes its remains first.
             Err(error) => {
                 tracing::warn!(workspace = %order.workspace, error = %error.to_failure().message, "a box that was kept ready is of no use")
             }
         }
     }
-    // Asked each time: one that was broken a moment ago may work again, and one that is broken need not be tried.
+    // Checked each time: a broken provider may work again, and a broken one need not be tried.
     if let Health::Unhealthy { reason } = provider.health().await {
         return Err(ProviderError::Unhealthy { provider: name, reason });
     }
@@ -298,7 +300,7 @@ async fn create(
     provider.create(order).await
 }
 
-/// A step that failed, with what it had to tell all the same.
+/// A failed init action, with the report it produced nevertheless.
 struct StepFailed {
     failure: Failure,
     report: StepReport,
@@ -336,7 +338,7 @@ async fn record_step(
     Ok(Again::after(kept))
 }
 
-/// Takes a workspace into use.
+/// Attaches a workspace to the session.
 fn hold(session: &OpenSession, workspace: std::sync::Arc<dyn Workspace>) -> Outcome {
     let (enforced_limits, made) = (workspace.enforced_limits(), workspace.made());
     session.set_workspace(Some(workspace));
@@ -347,7 +349,7 @@ pub(crate) fn millis(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A step that panicked.
+/// The failure of an init action that panicked.
 fn bug() -> Failure {
     Failure::new("internal", "the step failed because of a bug in the server; its log says where")
 }
@@ -356,7 +358,7 @@ fn closed() -> Failure {
     Failure::new("closed", "the session was closed")
 }
 
-/// Returns when the session is being closed: a step nobody waits for any more is given up.
+/// Returns when the session is being closed. Its init action is then abandoned.
 async fn closing(session: &OpenSession) {
     let mut watch = session.watch();
     loop {

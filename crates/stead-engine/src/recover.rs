@@ -1,7 +1,8 @@
-//! The start after a stop, whatever kind of stop it was.
+//! Recovery at a start, after a clean stop or a crash.
 //!
-//! Every live session is told that the server restarted, which ends whatever was under way; its workspace is found again or truthfully
-//! declared lost; then its work goes on. What a provider holds and no session lists is removed.
+//! Every live session records the restart, which interrupts its open calls. Its workspace is
+//! adopted or declared lost. Then its work continues. Workspaces of a provider that no session
+//! lists are removed.
 
 use std::collections::HashSet;
 
@@ -29,7 +30,7 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     let mut taken_up = Vec::new();
     let mut unreadable = 0;
     for row in &rows {
-        // First, so that one that is to go sees every other that shares its workspace.
+        // First enter all users of shared workspaces, so that no removal misses one.
         enter_share(engine, row.id).await?;
     }
     for row in rows {
@@ -39,28 +40,30 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
                 taken_up.push(row.id);
             }
             Err(error @ OpError::Store(_)) => return Err(error),
-            // One unreadable journal must not keep the others from being served.
+            // One unreadable journal must not block the other sessions.
             Err(error) => {
                 tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "cannot take up the session");
                 unreadable += 1;
             }
         }
     }
-    // A session that cannot be read may still go back to anything.
+    // An unreadable session may still need any of its checkpoints.
     if unreadable == 0 {
         points::forget_unnamed(engine, &taken_up).await?;
     }
     for session in taken_up {
         reconcile::begin(engine, session);
     }
-    // A session that cannot be read may still hold a workspace: without it nobody knows what is listed.
+    // An unreadable session may still have a workspace, so the list of needed workspaces is
+    // incomplete.
     if unreadable == 0 {
         remove_unlisted(engine, &listed).await;
     }
     Ok(())
 }
 
-/// Takes a session up from its journal while the engine runs: its cell was dropped because something else wrote to the journal.
+/// Recovers one session while the engine runs. Its cell was dropped because something else wrote to
+/// the journal.
 pub(crate) fn take_up_again(engine: &Engine, id: SessionId) {
     let work = engine.clone();
     engine.spawn(async move {
@@ -83,7 +86,7 @@ pub(crate) fn take_up_again(engine: &Engine, id: SessionId) {
     });
 }
 
-/// Counts a session among the users of its workspace. An unreadable one is nobody's user.
+/// Registers a session as user of its workspace. Skips a session with an unreadable journal.
 async fn enter_share(engine: &Engine, id: SessionId) -> Result<(), OpError> {
     let state = match OpenSession::open(engine, id).await {
         Ok(session) => session.state().await,
@@ -97,7 +100,7 @@ async fn enter_share(engine: &Engine, id: SessionId) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Takes up one session; returns the workspace it may still hold.
+/// Recovers one session. Returns the workspace it may still hold.
 async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<WorkspaceId>, OpError> {
     let session = OpenSession::open(engine, id).await?;
     session.record(Outcome::Restarted).await?;
@@ -116,7 +119,7 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
             }
             Err(Failed::Provider(error)) => Outcome::Lost { reason: error.to_failure().message },
             Err(Failed::Op(error @ OpError::Store(_))) => return Err(error),
-            // Bytes the journal names are damaged or gone: this session is lost, and says so.
+            // Blobs that the journal names are damaged or missing, so this session is lost.
             Err(Failed::Op(error)) => Outcome::Lost { reason: error.to_string() },
         };
         session.record(outcome).await?;
@@ -125,7 +128,7 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
     Ok(recovered.workspace_spec().map(|spec| spec.id))
 }
 
-/// The workspace, if a session that shares it has been taken up already.
+/// Returns the workspace if a session that shares it has already been recovered.
 async fn shared(engine: &Engine, session: &Session) -> Option<std::sync::Arc<dyn stead_providers::Workspace>> {
     let workspace = session.workspace_spec()?.id;
     for user in engine.shares().users(workspace) {
@@ -164,7 +167,7 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
     provider.adopt(&AdoptOrder { create, history }).await.map_err(Failed::Provider)
 }
 
-/// Removes what a crash left behind before its session was recorded, or after it was forgotten.
+/// Removes workspaces that a crash left behind and that no session lists.
 async fn remove_unlisted(engine: &Engine, listed: &HashSet<WorkspaceId>) {
     for provider in engine.providers().iter() {
         let held = match provider.list().await {

@@ -1,7 +1,8 @@
-//! A session's repository: from the mirror into the workspace, watched by the journal.
+//! Checks out a session's repository from the mirror into the workspace, and records it in the
+//! journal.
 //!
-//! The mirror's git is told of every step by nobody but the journal: how far it is, and before it can be used, which credential. A use
-//! that cannot be recorded does not happen.
+//! The journal records the progress of the mirror's git. It also records each credential before its
+//! use: if that record fails, the credential is not used.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::engine::Engine;
 use crate::failpoint::pause;
 use crate::open_session::OpenSession;
 
-/// The layer of a `clone_repository`, prepared for a workspace, with its report; `None` for every other action.
+/// Prepares the layer of a `clone_repository` action, with its report. `None` for other actions.
 pub(crate) async fn layer(
     engine: &Engine,
     session: &OpenSession,
@@ -70,8 +71,8 @@ pub(crate) async fn layer(
     Ok(Some((layer, CheckoutReport { commit, branch, fetched, warnings: left_out })))
 }
 
-/// The checkout with its base branch, if the task names one. A base that the remote does not have is
-/// a warning: the commits of the pull request are still worth working on.
+/// Adds the base branch to the checkout, if the task names one. A base that the remote does not
+/// have is only a warning, because the commits of the pull request are still useful.
 async fn with_base(
     mirrors: &Mirrors,
     spec: &RepositorySpec,
@@ -91,7 +92,7 @@ async fn with_base(
     }
 }
 
-/// The commit the session begins with: the one that is written down, or the one that is now.
+/// Returns the recorded commit of the session, or resolves and records it.
 async fn settle(
     session: &OpenSession,
     mirrors: &Mirrors,
@@ -104,23 +105,25 @@ async fn settle(
     }
     let target = mirrors.name(source, watcher).await.map_err(|error| failure(&error))?;
     let Target { commit, branch, default_branch } = target.clone();
-    // Before anything is fetched: after a crash the same commit is brought, wherever the branch is by then.
+    // Recorded before any fetch, so that after a crash the same commit is used, even if the branch
+    // moved.
     let resolved = Outcome::RepositoryResolved(ResolvedCommit { commit, branch, default_branch });
     let recorded = session.record(resolved).await;
     recorded.map_err(|error| Failure::new("git_failed", format!("the commit could not be recorded: {error}")))?;
     Ok(target)
 }
 
-/// How much of a checkout a workspace takes.
+/// The part of a checkout that a workspace gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Repository,
     Files,
 }
 
-/// The checkout as a layer, written if there is none yet, and what it leaves out.
+/// Prepares the checkout as a layer, and returns a warning for each omitted part. Writes the layer
+/// only if it does not exist.
 ///
-/// All of it runs on one thread for blocking work. [`Workspace::prepare_layer`] says why.
+/// All of it runs on one thread for blocking work; see [`Workspace::prepare_layer`] for the reason.
 async fn prepare(
     workspace: Arc<dyn Workspace>,
     checkout: Checkout,
@@ -145,11 +148,11 @@ async fn prepare(
             _ => Err(refused(ProviderError::LayerReport { key: layer.key })),
         }
     });
-    // It panicked, or the server is going down.
+    // The thread panicked, or the server is shutting down.
     prepared.await.unwrap_or_else(|_| Err(ProviderError::Interrupted.to_failure()))
 }
 
-/// Writes a checkout into an empty directory, and returns what it leaves out.
+/// Writes a checkout into an empty directory. Returns a warning for each omitted part.
 async fn write(checkout: &Checkout, part: Part, into: &Path) -> Result<Vec<Failure>, Failure> {
     let written = checkout.write(into).await.map_err(|error| failure(&error))?;
     if part == Part::Files {
@@ -175,7 +178,7 @@ pub(crate) fn failure(error: &GitError) -> Failure {
     Failure::new(error.code(), error.sentence())
 }
 
-/// Tells a session's journal what its git does.
+/// Records in a session's journal what its git does.
 pub(crate) struct Watcher {
     engine: Engine,
     session: SessionId,
@@ -183,21 +186,21 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the task that records the progress. One task does it, so that progress is recorded in the order in which it was made. It ends with
-    /// the watcher.
+    /// Starts the task that records progress. A single task keeps the order of progress. It ends
+    /// with the watcher.
     pub(crate) fn of(engine: &Engine, session: SessionId) -> Self {
         let (news, mut heard) = unbounded_channel();
         let recorder = engine.clone();
         engine.spawn(async move {
             while let Some(outcome) = heard.recv().await {
-                // Progress that cannot be recorded is left out: nothing depends on it.
+                // Progress that cannot be recorded is dropped, because nothing depends on it.
                 let _ = tell(&recorder, session, outcome).await;
             }
         });
         Self { engine: engine.clone(), session, news }
     }
 
-    /// Tells how far the provider is.
+    /// Records the progress of the provider.
     pub(crate) fn provisioned(&self, progress: stead_providers::Progress) {
         let stead_providers::Progress { stage, percent, detail } = progress;
         self.pass_on(Outcome::ProvisionProgressed { stage, percent, detail });

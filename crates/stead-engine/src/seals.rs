@@ -1,4 +1,4 @@
-//! Signs the ledger while the engine runs: what was added since the last seal, at most a second later.
+//! Signs the ledger while the engine runs. New records are signed within about a second.
 
 use std::time::Duration;
 

@@ -1,15 +1,15 @@
-//! Which sessions work in which workspace: the last one out turns off the light.
+//! The sessions that use each workspace. The workspace is removed when its last session leaves.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use stead_core::{SessionId, WorkspaceId};
 
-/// Users of each workspace. Held in memory: at a start it is made again from the live sessions.
+/// Users of each workspace. Kept in memory and rebuilt at a start from the live sessions.
 #[derive(Default)]
 pub(crate) struct Shares(Mutex<HashMap<WorkspaceId, HashSet<SessionId>>>);
 
-/// Whether a workspace still has users.
+/// Tells if other sessions still use a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     Last,
@@ -37,7 +37,7 @@ impl Shares {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, HashSet<SessionId>>> {
-        // Each change is one insert or remove: a panic elsewhere cannot leave it half done.
+        // Each change is one insert or remove, so a panic elsewhere cannot leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

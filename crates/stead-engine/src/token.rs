@@ -1,7 +1,8 @@
-//! Session tokens: derived, never stored.
+//! Session tokens, which are derived and never stored.
 //!
-//! A token is the session's id and a keyed hash of it, so it can be given out again and checked without a table, and nothing in the
-//! journal or the logs can be turned into one. The key is drawn once and lives in the database.
+//! A token is the session's id and a keyed hash of it. It can be issued again and verified without
+//! a table, and it cannot be derived from the journal or the logs. The key is generated once and
+//! stored in the database.
 
 use stead_core::SessionId;
 
@@ -30,7 +31,7 @@ impl TokenKey {
         format!("{PREFIX}{digits}_{}", self.proof(session).to_hex())
     }
 
-    /// The session a token is for, if it is one of ours. The comparison takes the same time wherever the texts differ.
+    /// Returns the session of a token, if the token is valid. The comparison takes constant time.
     pub(crate) fn verify(&self, token: &str) -> Option<SessionId> {
         let (digits, proof) = token.strip_prefix(PREFIX)?.split_once('_')?;
         let session: SessionId = format!("{}{digits}", SessionId::PREFIX).parse().ok()?;

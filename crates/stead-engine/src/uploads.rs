@@ -1,7 +1,7 @@
-//! Uploads, charged to their session while their bytes lie outside its workspace.
+//! Uploads, charged to their session while their bytes are outside its workspace.
 //!
-//! An upload is stored as a blob before it becomes a file. All uploads of a session that are under way
-//! may together take as much as its disk limit, so that a token cannot fill the server's disk with bytes
+//! An upload is stored as a blob before it becomes a file. All uploads in progress of a session may
+//! together take as much as its disk limit. A token thus cannot fill the server's disk with bytes
 //! that its workspace could never hold.
 
 use std::io;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::engine::Engine;
 use crate::error::OpError;
 
-/// The bytes of one upload, given back when it is dropped.
+/// The bytes of one upload. Dropping it returns them.
 pub(crate) struct Charge {
     under_way: Arc<AtomicU64>,
     limit: u64,
@@ -44,7 +44,7 @@ impl Charge {
         if total > self.limit { Err(OverLimit { limit: self.limit }) } else { Ok(()) }
     }
 
-    /// Stores the content as a blob, as far as the limit allows. A refused content leaves nothing.
+    /// Stores the content as a blob, within the limit. Refused content leaves nothing behind.
     pub(crate) async fn store(&self, engine: &Engine, content: impl AsyncRead + Unpin) -> Result<Upload, OpError> {
         let stored = engine.store().blobs().put_stream(Charged { content, charge: self }).await;
         stored.map_err(|error| match error {

@@ -1,7 +1,8 @@
 //! Giving up everything a process can do that an evaluation does not need.
 //!
-//! The interpreter has no access to files, network or programs; this is for the day it has a hole. What is left: memory up to a
-//! limit, processor time up to a limit, reading standard input, writing standard output and error.
+//! The interpreter has no access to files, network or programs; this is for the day it has a hole.
+//! What is left: memory up to a limit, processor time up to a limit, reading standard input,
+//! writing standard output and error.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ const ADDRESS_SPACE: u64 = 256 << 20;
 const CPU_SECONDS: u64 = 6;
 
 pub(crate) fn confine() -> Result<(), Box<dyn std::error::Error>> {
-    // The first to go if the host runs short of memory. Refused in some containers, and then not so.
+    // The first to go if the host runs short of memory. Refused in some containers, and then not
+    // so.
     drop(std::fs::write("/proc/self/oom_score_adj", "1000"));
     limit(Resource::As, ADDRESS_SPACE)?;
     limit(Resource::Nofile, 3)?;

@@ -1,8 +1,8 @@
 //! Checks the syntax of the code before it runs, and refuses forbidden constructs.
 //!
-//! The interpreter already gives Python code no access to the system. The gate keeps the language as
-//! documented: no imports, no code from strings, no access to hidden names. Code that does not parse passes
-//! the gate, because the interpreter reports syntax errors.
+//! The interpreter already gives Python code no access to the system. The gate keeps the language
+//! as documented: no imports, no code from strings, no access to hidden names. Code that does not
+//! parse passes the gate, because the interpreter reports syntax errors.
 
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ModModule, Stmt};

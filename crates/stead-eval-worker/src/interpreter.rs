@@ -104,8 +104,8 @@ impl Interpreter {
         Some(Self { repl: Some(repl) })
     }
 
-    /// Runs a trivial evaluation and discards it. The process shares memory with its parent until it
-    /// writes, so this takes the page copies before an evaluation has to wait for them.
+    /// Runs a trivial evaluation and discards it. The process shares memory with its parent until
+    /// it writes, so this takes the page copies before an evaluation has to wait for them.
     pub(crate) fn rehearse(&mut self) {
         const NOTHING: &str = "0 + 0";
         drop(admit(NOTHING));
@@ -270,7 +270,8 @@ struct Left {
     contents: Vec<String>,
 }
 
-/// Collects the results: the value, the variables, and the declared writes with variables substituted.
+/// Collects the results: the value, the variables, and the declared writes with variables
+/// substituted.
 fn left(repl: &mut MontyRepl, order: &Order) -> Result<Left, MontyException> {
     let mut feed = |code: &str, input: NamedValues| repl.feed_run(code, input, PrintWriter::Disabled);
     let shown = feed(&format!("None if {VALUE} is None else repr({VALUE})"), NamedValues::new())?;

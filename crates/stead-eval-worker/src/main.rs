@@ -1,9 +1,9 @@
 //! `stead-eval-worker`: evaluates Python, one process per evaluation.
 //!
-//! `stead_eval::Evaluator` starts this program with a socket as standard input and output. The first
-//! process initialises the interpreter and becomes the seed (`seed`), which forks one worker per
-//! evaluation. A worker gives up its privileges before it receives code (`confine`), waits for one order,
-//! checks the code (`gate`), runs it (`interpreter`), reports the outcome and exits.
+//! `stead_eval::Evaluator` starts this program with a socket as standard input and output. The
+//! first process initialises the interpreter and becomes the seed (`seed`), which forks one worker
+//! per evaluation. A worker gives up its privileges before it receives code (`confine`), waits for
+//! one order, checks the code (`gate`), runs it (`interpreter`), reports the outcome and exits.
 
 mod confine;
 mod fork;

@@ -1,7 +1,8 @@
 //! The code as the interpreter gets it: the same lines, with a few things said in other words.
 //!
-//! The value of a last expression is kept under a name of ours, and `del`, which the interpreter does not know, becomes an assignment
-//! or a call. Lines stay where they are, so that tracebacks are true.
+//! The value of a last expression is kept under a name of ours, and `del`, which the interpreter
+//! does not know, becomes an assignment or a call. Lines stay where they are, so that tracebacks
+//! are true.
 
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ExprAttribute, ExprCall, ModModule, Stmt, StmtDelete};

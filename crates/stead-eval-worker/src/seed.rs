@@ -1,8 +1,8 @@
 //! The seed: initialises the interpreter once, then forks one worker per evaluation.
 //!
 //! The seed never receives user code. It receives one socket per worker over its standard input and
-//! answers with the worker's pid. The worker uses the socket as its standard input and output and has no
-//! other file descriptor.
+//! answers with the worker's pid. The worker uses the socket as its standard input and output and
+//! has no other file descriptor.
 
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -28,7 +28,8 @@ pub(crate) fn grow() -> std::io::Result<Grown> {
                 return Ok(Grown::Worker);
             }
             Forked::Original { copy } => {
-                // Close our copy before reporting the worker, so that the evaluator has the only other end of its socket.
+                // Close our copy before reporting the worker, so that the evaluator has the only
+                // other end of its socket.
                 drop(socket);
                 let mut control = std::fs::File::from(rustix::io::dup(rustix::stdio::stdin())?);
                 control.write_all(&copy.to_le_bytes())?;

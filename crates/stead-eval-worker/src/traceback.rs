@@ -61,13 +61,15 @@ fn summary(error: &MontyException) -> String {
     }
 }
 
-/// A missing key as Python shows it. The interpreter forgets whether it was a string: what reads as a number or a tuple was none.
+/// A missing key as Python shows it. The interpreter forgets whether it was a string: what reads as
+/// a number or a tuple was none.
 fn key_text(key: &str) -> String {
     let plain = key.parse::<f64>().is_ok() || matches!(key, "None" | "True" | "False") || key.starts_with(['(', '\'']);
     if plain { key.to_owned() } else { MontyObject::string(key).py_repr() }
 }
 
-/// The interpreter has no exceptions of one's own making; `StatisticsError` is one of its own that no code here can meet.
+/// The interpreter has no exceptions of one's own making; `StatisticsError` is one of its own that
+/// no code here can meet.
 pub(crate) fn own_words(text: &str) -> String {
     text.replace("tomllib.TOMLDecodeError", "statistics.StatisticsError").replace("TOMLDecodeError", "StatisticsError")
 }

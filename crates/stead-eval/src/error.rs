@@ -1,4 +1,4 @@
-//! Why there is no result.
+//! Errors of an evaluation without a result.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::files::FileRefusal;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// The parameters are not within the limits. Nothing ran.
+    /// The parameters exceed the limits. Nothing ran.
     #[error("{message}")]
     Invalid { message: String },
     /// A declared read or write was refused. Nothing was written.
@@ -23,7 +23,7 @@ pub enum EvalError {
         #[source]
         source: std::io::Error,
     },
-    /// It ended, or said something it must not. Nothing was written.
+    /// The worker ended or violated the protocol. Nothing was written.
     #[error("the Python worker failed: {reason}")]
     Worker { reason: String },
 }

@@ -1,4 +1,4 @@
-//! Evaluating: a worker is taken, asked, answered, and gone.
+//! Runs evaluations: each takes a worker, exchanges messages with it, and ends it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::seed::Seed;
 use crate::turns::{Owner, Turns};
 use crate::worker::{Silence, Worker};
 
-/// The program's name.
+/// File name of the worker program.
 pub const WORKER: &str = "stead-eval-worker";
-/// A worker ends the code after 5 seconds itself; one that does not is killed.
+/// A worker stops the code after 5 seconds itself; if it does not, it is killed at this deadline.
 const DEADLINE: Duration = Duration::from_millis(5_300);
-/// Workers kept ready. The first is grown by the first evaluation.
+/// Number of workers kept ready. The first evaluation starts the first one.
 const READY: usize = 2;
 /// Maximum number of ending workers that the background thread waits for.
 const MOST_ENDING: usize = 8;
-/// Reads and writes of one evaluation.
+/// Maximum number of reads and writes in one evaluation.
 const MOST_CALLS: usize = 1_000;
 /// Exit code of a worker that ran out of memory.
 const OUT_OF_MEMORY: i32 = 65;
-/// SIGXCPU: it used more processor time than it may.
+/// Signal number of SIGXCPU: the worker exceeded its CPU time limit.
 const SIGXCPU: i32 = 24;
 const SIGKILL: i32 = 9;
 
@@ -45,7 +45,8 @@ impl Evaluation {
     }
 }
 
-/// Evaluates Python in worker processes, one each. Cheap to clone; all clones share the workers that are kept ready.
+/// Evaluates Python, one worker process per evaluation. Cheap to clone; all clones share the ready
+/// workers.
 #[derive(Clone)]
 pub struct Evaluator {
     shared: Arc<Shared>,
@@ -61,7 +62,7 @@ impl std::fmt::Debug for Evaluator {
 struct Shared {
     program: PathBuf,
     turns: Turns,
-    /// There from the first evaluation on.
+    /// Set by the first evaluation.
     seed: Mutex<Option<Seed>>,
     state: Mutex<State>,
 }
@@ -69,23 +70,23 @@ struct Shared {
 #[derive(Default)]
 struct State {
     ready: Vec<Worker>,
-    /// Those that have said all they had to say, and are ending.
+    /// Workers that have sent their report and are exiting.
     used: Vec<Worker>,
     refill: Refill,
 }
 
-/// Whether the evaluator pre-starts workers.
+/// State of the background thread that pre-starts workers.
 #[derive(Default, PartialEq, Eq)]
 enum Refill {
     #[default]
     Idle,
     UnderWay,
-    /// No more: the program ends.
+    /// No more workers are pre-started, because the program ends.
     Over,
 }
 
 impl Evaluator {
-    /// With the worker program at this path. It is looked for when it is needed.
+    /// Uses the worker program at this path. The file is looked up on first use.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let most_running = std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2).max(4);
         let shared = Shared {
@@ -97,13 +98,13 @@ impl Evaluator {
         Self { shared: Arc::new(shared), owner: None }
     }
 
-    /// The same evaluator, with its evaluations counted for an owner: one owner runs on at most half of
-    /// the workers.
+    /// Returns the same evaluator with its evaluations counted for an owner. One owner uses at most
+    /// half of the workers.
     pub fn for_owner(&self, owner: &str) -> Self {
         Self { shared: self.shared.clone(), owner: Some(owner.into()) }
     }
 
-    /// With the worker beside the running program, which is where the build puts it.
+    /// Uses the worker beside the running program, where the build puts it.
     pub fn beside_this_program() -> Self {
         let program = std::env::current_exe().unwrap_or_default();
         let here = program.parent().unwrap_or(Path::new(""));
@@ -118,7 +119,8 @@ impl Evaluator {
         &self.shared.program
     }
 
-    /// Evaluates; takes at most five seconds and a little once it has its turn, and blocks the thread for that long.
+    /// Evaluates code. Blocks the thread until it is this evaluation's turn, and then for little
+    /// more than five seconds at most.
     ///
     /// `files` is a working copy: publish it if [`Evaluation::succeeded`], drop it otherwise.
     pub fn evaluate(&self, params: &EvalParams, files: &mut dyn EvalFiles) -> Result<Evaluation, EvalError> {
@@ -144,7 +146,7 @@ impl Evaluator {
                 report
             }
             Err(silence) => {
-                // It may still run: not for a moment longer.
+                // The worker may still run: kill it now.
                 drop(worker);
                 self.after(None);
                 silent(silence)?
@@ -166,7 +168,7 @@ impl Evaluator {
         }
     }
 
-    /// Ends the workers that are kept ready and starts no more ahead. For a program that ends.
+    /// Ends the ready workers and pre-starts no more. Call it when the program ends.
     pub fn retire(&self) {
         let mut state = self.shared.lock();
         state.refill = Refill::Over;
@@ -176,8 +178,8 @@ impl Evaluator {
         *self.shared.lock_seed() = None;
     }
 
-    /// Starts background work after an evaluation: forks missing workers and waits for the used one to
-    /// exit, so that the caller does not have to.
+    /// Starts background work after an evaluation: forks missing workers and waits for the used one
+    /// to exit, so that the caller does not have to.
     fn after(&self, used: Option<Worker>) {
         let mut state = self.shared.lock();
         let left_to_it = state.refill != Refill::Over && state.used.len() < MOST_ENDING;
@@ -211,7 +213,7 @@ impl State {
 }
 
 impl Shared {
-    /// One step; says whether there is no other.
+    /// Does one step of background work. Returns true if nothing is left to do.
     fn put_in_order(&self) -> bool {
         let lacking = self.lock().ready.len() < READY;
         let grown = lacking.then(|| self.grow());
@@ -230,28 +232,31 @@ impl Shared {
         over
     }
 
-    /// A worker of the seed there is, or of a new one.
+    /// Forks a worker from the current seed, or from a new one.
     fn grow(&self) -> Result<Worker, EvalError> {
         let mut seed = self.lock_seed();
         if let Some(worker) = seed.as_mut().and_then(|seed| seed.grow().ok()) {
             return Ok(worker);
         }
-        // It is dead, or was never there.
+        // The seed is dead or was never started.
         let mut started = Seed::start(&self.program)?;
         let grown = started.grow().map_err(|source| EvalError::Spawn { path: self.program.clone(), source });
-        // Looked at under the seed's lock: who retires takes away what was kept before.
+        // Checked under the seed's lock: `retire` sets the state first and then clears the seed, so
+        // no seed survives it.
         let keep = grown.is_ok() && self.lock().refill != Refill::Over;
         *seed = keep.then_some(started);
         grown
     }
 
     fn lock_seed(&self) -> MutexGuard<'_, Option<Seed>> {
-        // A seed that was left in the middle of something fails at the next thing it is asked, and is replaced.
+        // A seed that was interrupted in the middle of a request fails at the next one and is
+        // replaced.
         self.seed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Only numbers and whole workers change under it: a panic elsewhere cannot leave it half changed.
+        // Only numbers and whole workers change under this lock, so a panic cannot leave it
+        // inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -325,13 +330,14 @@ fn write_declared(
     Ok(())
 }
 
-/// A worker that ended without a report: some of that is the code's doing, the rest is a fault.
+/// Converts the end of a worker without a report: a timeout and a lack of memory are results, the
+/// rest are errors.
 fn silent(silence: Silence) -> Result<Report, EvalError> {
     let (ending, stderr) = match silence {
         Silence::TimedOut | Silence::Ended { signal: Some(SIGXCPU), .. } => {
             (Ending::TimedOut, "TimeoutError: Execution timed out.")
         }
-        // SIGKILL: the host ran short of memory, or the processor time was used up.
+        // SIGKILL: the host ran out of memory, or the CPU time limit was reached.
         Silence::Ended { code: Some(OUT_OF_MEMORY), .. } | Silence::Ended { signal: Some(SIGKILL), .. } => {
             (Ending::OutOfMemory, "MemoryError: the evaluation used more memory than it may.")
         }
@@ -387,7 +393,7 @@ fn conclude(report: Report, log: FileLog) -> Evaluation {
     Evaluation { result, ending, message }
 }
 
-/// The worker cuts its output itself; it is not trusted to.
+/// The worker limits its output itself, but is not trusted.
 fn bounded(text: String) -> String {
     match text.char_indices().nth(MOST_OUTPUT) {
         Some((end, _)) => text[..end].to_owned(),
@@ -400,7 +406,7 @@ mod tests {
     use super::*;
     use crate::files::NoFiles;
 
-    /// The process workers are copied from can die like any other.
+    /// A seed process that dies is replaced.
     #[test]
     fn a_seed_that_dies_is_replaced() {
         let evaluator = Evaluator::beside_this_program();

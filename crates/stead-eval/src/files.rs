@@ -1,8 +1,8 @@
-//! The files an evaluation sees.
+//! The files that an evaluation can access.
 
 use crate::params::WriteMode;
 
-/// A read or write that was not done: the code is one of the file tools' (`not_found`, `exists`, `too_large`, …).
+/// A refused read or write, with a code of the file tools (`not_found`, `exists`, `too_large`, …).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRefusal {
     pub code: String,
@@ -16,17 +16,17 @@ impl FileRefusal {
     }
 }
 
-/// A working copy of the files as they were when the evaluation began.
+/// A working copy of the files at the start of the evaluation.
 ///
-/// Writes are visible to later reads of the same evaluation and nowhere else. The caller publishes the copy if the evaluation
-/// succeeded, and drops it otherwise.
+/// Only later reads of the same evaluation see its writes. The caller publishes the copy if the
+/// evaluation succeeded, and drops it otherwise.
 pub trait EvalFiles {
     fn read(&mut self, path: &str) -> Result<String, FileRefusal>;
 
     fn write(&mut self, path: &str, content: &str, mode: WriteMode) -> Result<(), FileRefusal>;
 }
 
-/// No files at all.
+/// An evaluation without files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFiles;
 

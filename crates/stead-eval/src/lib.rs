@@ -1,8 +1,10 @@
 //! Embedded Python evaluation.
 //!
-//! A little Python over a few files, for at most five seconds, all of its writes or none. The interpreter runs in a process of its
-//! own, [`WORKER`], that can touch nothing but its socket and is killed when it does not end: no code can hold up or bring down the
-//! program that evaluates it. [`Evaluator`] is the whole interface; the files are the caller's, as [`EvalFiles`].
+//! Evaluates short Python code over a few files for at most five seconds. Either all of its writes
+//! are applied or none. The interpreter runs in a separate process, [`WORKER`], that has access
+//! only to its socket and is killed if it does not end. So no code can block or crash the program
+//! that evaluates it. [`Evaluator`] is the interface; the caller provides the files as
+//! [`EvalFiles`].
 //!
 //! ```no_run
 //! use stead_eval::{EvalParams, Evaluator, NoFiles};

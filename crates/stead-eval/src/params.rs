@@ -12,22 +12,23 @@ pub const MOST_CODE: usize = 2_000;
 pub const MOST_OUTPUT: usize = 4_096;
 /// Maximum size of all globals together, in bytes of JSON.
 pub const MOST_GLOBALS: usize = 1 << 20;
-/// Declared reads, and declared writes.
+/// Maximum number of declared reads, and of declared writes.
 pub(crate) const MOST_FILES: usize = 64;
 
-/// One evaluation.
+/// Parameters of one evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvalParams {
     /// At most [`MOST_CODE`] characters.
     pub code: String,
-    /// Variables the code begins with: name → JSON text.
+    /// Initial variables: name → JSON text.
     #[serde(default)]
     pub globals: BTreeMap<String, String>,
-    /// Files the code finds in `vfs_reads`.
+    /// Files that the code finds in `vfs_reads`.
     #[serde(default)]
     pub reads: Vec<EvalFileRead>,
-    /// Files written when the code has ended well. `{name}` in a content stands for the variable of that name.
+    /// Files that are written if the code succeeds. `{name}` in the content is replaced by that
+    /// variable.
     #[serde(default)]
     pub writes: Vec<EvalFileWrite>,
 }
@@ -53,7 +54,7 @@ pub struct EvalFileWrite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteMode {
-    /// Refuses.
+    /// Refuses the write.
     #[default]
     Create,
     Overwrite,
@@ -81,27 +82,27 @@ impl std::str::FromStr for WriteMode {
 /// Result of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EvalResult {
-    /// The `repr` of the last line if that is an expression and not `None`.
+    /// The `repr` of the last line, if it is an expression other than `None`.
     pub value_repr: Option<String>,
     /// At most [`MOST_OUTPUT`] characters.
     pub stdout: String,
     /// At most [`MOST_OUTPUT`] characters; a traceback if there was an exception.
     pub stderr: String,
-    /// The variables that have a JSON value: name → JSON text.
+    /// Variables with a JSON value: name → JSON text.
     pub globals: BTreeMap<String, String>,
-    /// The files that were read, declared or not.
+    /// Files that were read, declared or not.
     pub reads: Vec<EvalFileRead>,
-    /// The files that were written, in order; none if the code did not end well.
+    /// Files that were written, in order; empty if the code failed.
     pub writes: Vec<EvalFileWrite>,
 }
 
 impl EvalParams {
-    /// Parameters with code and nothing else.
+    /// Parameters with only code.
     pub fn code(code: impl Into<String>) -> Self {
         Self { code: code.into(), ..Self::default() }
     }
 
-    /// That everything is within the limits, before anything runs.
+    /// Checks all limits before anything runs.
     pub fn check(&self) -> Result<(), EvalError> {
         let invalid = |message: String| Err(EvalError::Invalid { message });
         let characters = self.code.chars().count();
@@ -129,7 +130,7 @@ impl EvalParams {
     }
 }
 
-/// ASCII only: what Python would fold to another name is refused.
+/// ASCII only: Python would normalise other names.
 fn is_identifier(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !name.starts_with("__");

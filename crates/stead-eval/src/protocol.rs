@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::params::WriteMode;
 
-/// The first line a worker gets, and the only one it did not ask for.
+/// The first line that a worker receives, and the only one that it did not request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     pub code: String,
@@ -16,7 +16,7 @@ pub struct Order {
     pub globals: BTreeMap<String, String>,
     /// Path → content, for `vfs_reads`.
     pub reads: BTreeMap<String, String>,
-    /// Contents of declared writes, in which `{name}` stands for a variable.
+    /// Contents of declared writes, in which `{name}` is replaced by a variable.
     pub templates: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub enum Say {
     Read { path: String },
     /// `write_text`, answered with [`Reply`].
     Write { path: String, content: String, mode: WriteMode },
-    /// The last line.
+    /// The last message.
     Done(Box<Report>),
 }
 
@@ -46,7 +46,7 @@ pub enum Reply {
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     Completed,
-    /// An exception that nothing caught, or code that is not let through.
+    /// An uncaught exception, or code that the gate refuses.
     Raised,
     TimedOut,
     OutOfMemory,
@@ -60,8 +60,8 @@ pub struct Report {
     pub stderr: String,
     /// Name → JSON text.
     pub globals: BTreeMap<String, String>,
-    /// Variables with a JSON value that is too long to be handed out.
+    /// Variables whose JSON value is too long to return.
     pub too_long: Vec<String>,
-    /// The templates with the variables in their places.
+    /// The templates with the variables filled in.
     pub contents: Vec<String>,
 }

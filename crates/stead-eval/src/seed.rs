@@ -1,4 +1,5 @@
-//! The process that workers are copies of: it has made the interpreter ready, once, and hears of no code.
+//! The seed: a process with an initialized interpreter from which workers are forked. It never
+//! receives code.
 
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -15,7 +16,7 @@ use rustix::process::Pid;
 use crate::error::EvalError;
 use crate::worker::Worker;
 
-/// For an answer; the first waits until the interpreter is ready.
+/// Timeout for an answer; the first answer waits for the interpreter to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Seed {
@@ -24,7 +25,8 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// Without environment, arguments or inherited descriptors; alone in its process group.
+    /// Starts a seed without environment, arguments or inherited descriptors, in its own process
+    /// group.
     pub(crate) fn start(program: &Path) -> Result<Self, EvalError> {
         let spawn = || {
             let (control, theirs) = UnixStream::pair()?;
@@ -69,7 +71,7 @@ impl Seed {
 
 impl Drop for Seed {
     fn drop(&mut self) {
-        // Errors mean that it is gone.
+        // An error means that the process has already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }

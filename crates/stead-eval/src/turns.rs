@@ -1,13 +1,13 @@
 //! The order in which evaluations run.
 //!
-//! Code runs for up to five seconds, so an owner with many evaluations could occupy all workers for as
-//! long as it likes. One owner therefore gets at most half of them, and a worker that becomes free goes
-//! to the owner with the fewest running evaluations.
+//! Code runs for up to five seconds, so an owner with many evaluations could occupy all workers.
+//! One owner therefore gets at most half of them, and a free worker goes to the owner with the
+//! fewest running evaluations.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The party that evaluations are counted for.
+/// Identifies whose evaluations are counted together.
 pub(crate) type Owner = Arc<str>;
 
 pub(crate) struct Turns {
@@ -45,8 +45,8 @@ impl Turns {
         Self { most, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until an evaluation of this owner may run. Evaluations without an owner are bounded only by
-    /// the number of workers.
+    /// Waits until an evaluation of this owner may run. Evaluations without an owner are bounded
+    /// only by the number of workers.
     pub(crate) fn wait(&self, owner: Option<Owner>) -> Turn<'_> {
         let mut state = self.lock();
         let ticket = state.next_ticket;
@@ -67,7 +67,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code between the changes of one turn can panic, so the state is always whole.
+        // No code between the changes of one turn can panic, so the state is always consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,7 +128,7 @@ mod tests {
                 assert!(std::time::Instant::now() < deadline, "not every evaluation began to wait");
                 std::thread::yield_now();
             }
-            // Returns although eight wait, and holds up none of them afterwards.
+            // Gets its turn although eight others wait, and does not delay them afterwards.
             drop(turns.wait(Some(other.clone())));
             assert_eq!(turns.lock().waiting.len(), more.len());
             drop(held);

@@ -1,4 +1,4 @@
-//! One worker process: grown ahead ([`crate::seed`]), used once, killed when it must be.
+//! A worker process: pre-started ([`crate::seed`]), used once, killed if necessary.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -25,20 +25,21 @@ struct End {
     signal: Option<i32>,
 }
 
-/// Why a worker said nothing more.
+/// Why a worker sent no further message.
 pub(crate) enum Silence {
     TimedOut,
-    /// It ended by itself, with this exit code or signal.
+    /// The process ended with this exit code or signal.
     Ended {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// It said what it must not.
+    /// The worker violated the protocol.
     Nonsense,
 }
 
 impl Worker {
-    /// Takes over a process that waits for its order at the other end of the socket. It is a child of this process, even if the seed forked it.
+    /// Takes over a process that waits for its order at the other end of the socket. It is a child
+    /// of this process, even if the seed forked it.
     pub(crate) fn new(pid: Pid, socket: UnixStream) -> Self {
         Self { pid, ended: None, socket, buffer: Vec::new() }
     }
@@ -56,7 +57,7 @@ impl Worker {
                 Ok(Some((_, status))) => Some(End { code: status.exit_status(), signal: status.terminating_signal() }),
                 Ok(None) => return,
                 Err(rustix::io::Errno::INTR) => None,
-                // No child of ours any more.
+                // The process is no longer a child of this one.
                 Err(_) => Some(End { code: None, signal: None }),
             };
         }
@@ -98,7 +99,7 @@ impl Worker {
         if matches!(error.kind(), TimedOut | WouldBlock) { Silence::TimedOut } else { self.ended() }
     }
 
-    /// It closed its end: it has ended, or is made to.
+    /// The worker closed its socket; waits for its exit status.
     fn ended(&mut self) -> Silence {
         self.wait(WaitOptions::empty());
         let End { code, signal } = self.ended.unwrap_or(End { code: None, signal: None });
@@ -109,7 +110,8 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if self.alive() {
-            // An error means that it is gone. It cannot have children: it may not make any.
+            // An error means that the process has ended. It has no children, because its filter
+            // forbids forks.
             let _ = kill_process(self.pid, Signal::KILL);
             self.wait(WaitOptions::empty());
         }

@@ -1,8 +1,10 @@
-//! Archives: a bundle into a filesystem, a filesystem out as a tar.
+//! Archives: unpacks bundles into a filesystem and exports a filesystem as a tar.
 //!
-//! The invariant: an archive is read twice, once to judge all of it and once to unpack it, under the same rules. What escapes, links
-//! out, repeats itself, contradicts itself, goes on after its end, is no file, directory or link, or is larger than the
-//! limits is refused before anything is made, and a disk that fills up half way leaves nothing behind either.
+//! Invariant: an archive is read twice under the same rules, first to check all of it and then to
+//! unpack it. The check refuses archives above the limits. It refuses entries that escape, link
+//! outside, repeat or contradict others, follow the end, or are not a file, directory or link. So a
+//! refusal comes before anything is created. If the disk fills up while unpacking, nothing is left
+//! behind either.
 
 mod error;
 mod export;
@@ -37,19 +39,19 @@ use crate::stage::{Stage, StageError};
 use manifest::{Manifest, Seen};
 use meter::Meter;
 
-/// What an archive held.
+/// The content of an unpacked archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Of the archive's own bytes.
+    /// Digest of the archive's own bytes.
     pub digest: Digest,
     pub files: usize,
     pub directories: usize,
     pub links: usize,
-    /// Of all files together.
+    /// Total size of all files.
     pub bytes: u64,
 }
 
-/// One entry of an archive, its name judged and its content still to come.
+/// One entry of an archive. Its name has been checked; its content has not been read.
 struct ArchiveEntry<'a> {
     path: WorkspacePath,
     body: Body<'a>,
@@ -71,10 +73,10 @@ enum Body<'a> {
     Special,
 }
 
-/// What is done with each entry, in the archive's order.
+/// Callback for each entry, in the archive's order.
 type Visit<'a> = dyn FnMut(ArchiveEntry<'_>) -> Result<(), ArchiveError> + 'a;
 
-/// Unpacks a whole archive below a directory of the filesystem, or nothing of it.
+/// Unpacks a whole archive below a directory of the filesystem, or nothing.
 ///
 /// With `expected`, the archive's own bytes must have that digest.
 pub fn unpack<R: Read + Seek>(
@@ -106,7 +108,7 @@ pub fn unpack<R: Read + Seek>(
     })
 }
 
-/// Judges a whole archive as [`unpack`] would, and makes nothing.
+/// Checks a whole archive like [`unpack`], but creates nothing.
 pub fn check<R: Read + Seek>(
     archive: &mut R,
     format: ArchiveFormat,
@@ -145,7 +147,7 @@ fn each<R: Read + Seek>(
     }
 }
 
-/// The first reading: everything is decompressed and judged, nothing is kept but the names.
+/// The first pass: decompresses and checks everything, and keeps only the names.
 fn inspect<R: Read + Seek>(archive: &mut R, format: ArchiveFormat, meter: Meter) -> Result<Manifest, ArchiveError> {
     let mut manifest = Manifest::new(meter.link_targets());
     each(archive, format, &meter, &mut |mut entry| {
@@ -165,7 +167,7 @@ fn inspect<R: Read + Seek>(archive: &mut R, format: ArchiveFormat, meter: Meter)
     Ok(manifest)
 }
 
-/// The second reading: the same judgements again, because a file can change between two readings.
+/// The second pass: repeats all checks, because the file may have changed since the first pass.
 fn extract<R: Read + Seek>(
     archive: &mut R,
     format: ArchiveFormat,

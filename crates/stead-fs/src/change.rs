@@ -1,7 +1,7 @@
-//! A mutation as data, so that it can be kept in a journal and applied again.
+//! A mutation as data, which can be kept in a journal and applied again.
 //!
-//! The invariant: [`MemoryFs`](crate::MemoryFs) mutates only by applying a `Change`, so the same changes in the same order with
-//! the same times give the same tree, hash and versions.
+//! Invariant: [`MemoryFs`](crate::MemoryFs) changes only by applying a `Change`. So the same
+//! changes in the same order with the same times give the same tree, hash and versions.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use crate::entry::Permission;
 use crate::path::WorkspacePath;
 
-/// One thing that happened to a tree. Missing parent directories are made by the change that needs them.
+/// One change of a tree. A change creates the missing parent directories that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Change {
-    /// The file now holds exactly this.
+    /// The file has exactly this content now.
     Wrote {
         path: WorkspacePath,
         #[serde(with = "content")]
         content: Bytes,
     },
-    /// This was put after what the file held.
+    /// This content was appended to the file.
     Appended {
         path: WorkspacePath,
         #[serde(with = "content")]
@@ -47,7 +47,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The path that is different now.
+    /// The path that changed.
     pub const fn path(&self) -> &WorkspacePath {
         match self {
             Self::Wrote { path, .. }
@@ -61,7 +61,7 @@ impl Change {
     }
 }
 
-/// Bytes in JSON: a string where they are UTF-8, `{"hex": …}` where they are not.
+/// Bytes in JSON: a string if they are UTF-8, `{"hex": …}` otherwise.
 mod content {
     use super::{Bytes, Deserialize, Serialize};
     use serde::{Deserializer, Serializer, de::Error};

@@ -1,4 +1,4 @@
-//! SHA-256 as a value: of a file's bytes, or of a whole tree.
+//! A SHA-256 hash of a file's bytes or of a whole tree.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use sha2::Digest as _;
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
-/// A text that is no digest.
+/// The error for a text that is not a hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a content hash of the form sha256:<64 hex digits>")]
 pub struct InvalidDigest {
@@ -23,7 +23,7 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// Of everything that is left to read.
+    /// Hashes the rest of a reader.
     pub fn of_reader(reader: &mut dyn std::io::Read) -> std::io::Result<Self> {
         let (mut hasher, mut buffer) = (Hasher::default(), vec![0; 256 << 10]);
         loop {
@@ -45,7 +45,7 @@ impl Digest {
     }
 }
 
-/// A digest in the making.
+/// An incremental hash.
 #[derive(Default)]
 pub(crate) struct Hasher(sha2::Sha256);
 

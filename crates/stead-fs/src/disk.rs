@@ -1,10 +1,11 @@
 //! The disk backend: a directory, and nothing above it.
 //!
-//! The invariant: every name is resolved by the kernel, with `openat2` (or, where there is none, name by name) beneath one directory
-//! descriptor and with symbolic links forbidden. Links are followed in [`crate::resolve`], by reading them and asking the kernel again, so a name that is
-//! swapped for a link between two steps is an error and never a way out. No path is checked as a string.
+//! Invariant: the kernel resolves every name, with `openat2` (or name by name where that is
+//! missing), beneath one directory descriptor and with symbolic links forbidden. [`crate::resolve`]
+//! follows links by reading them and asking the kernel again. So replacing a name by a link between
+//! two steps causes an error, never an escape. No path is checked as a string.
 //!
-//! FIFOs, sockets and devices are looked at through `O_PATH`, which opens nothing, and refused.
+//! FIFOs, sockets and devices are examined through `O_PATH`, which does not open them, and refused.
 
 mod backend;
 mod beneath;
@@ -56,31 +57,32 @@ pub struct DiskFs {
 }
 
 impl DiskFs {
-    /// The directory at a path of the host. This is the only place where a host path is followed as it is written.
+    /// Opens a host directory. Only this function resolves a host path without restrictions.
     pub fn open(path: &Path) -> io::Result<Self> {
         let fs = Self::from_fd(beneath::open_host_directory(path)?);
         fs.root.directory(&WorkspacePath::root())?;
         Ok(fs)
     }
 
-    /// The directory behind a descriptor.
+    /// Uses the directory behind a descriptor.
     pub fn from_fd(fd: OwnedFd) -> Self {
         let (durability, snapshots) = (Durability::default(), std::env::temp_dir());
         Self { root: Arc::new(Root::new(fd)), durability, snapshots, stop: Stop::default() }
     }
 
-    /// The directory at a path below this one, reached through no link.
+    /// Opens a directory below this one, without following links.
     pub fn subdirectory(&self, path: &WorkspacePath) -> Result<Self, FsError> {
         let fd = self.root.directory(path).map_err(|errno| errno::error("open", path, errno))?;
         Ok(Self { root: Arc::new(Root::new(fd)), ..self.clone() })
     }
 
-    /// The user who owns the directory.
+    /// User id of the directory's owner.
     pub fn owner(&self) -> io::Result<u32> {
         Ok(rustix::fs::fstat(self.root.fd())?.st_uid)
     }
 
-    /// The first regular file below that has a set-id bit and belongs to `owner`. Directories that cannot be read are skipped.
+    /// Finds the first regular file below that has a set-id bit and belongs to `owner`. Skips
+    /// unreadable directories.
     pub fn find_set_id(&self, owner: u32) -> Result<Option<WorkspacePath>, FsError> {
         let mut found = None;
         self.walk(&WorkspacePath::root(), &mut |walked| {
@@ -99,13 +101,14 @@ impl DiskFs {
         Self { durability, ..self }
     }
 
-    /// Ends walks and writes of this filesystem when the flag is set, between two entries or two pieces
-    /// of a file.
+    /// Stops walks and writes of this filesystem when the flag is set, between two entries or two
+    /// pieces of a file.
     pub fn with_stop(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }
 
-    /// Where [`snapshot`](crate::Filesystem::snapshot) keeps its copies. On the same disk they can share blocks.
+    /// Sets the directory for the copies of [`snapshot`](crate::Filesystem::snapshot). On the same
+    /// disk they can share blocks.
     pub fn with_snapshots(self, directory: PathBuf) -> Self {
         Self { snapshots: directory, ..self }
     }

@@ -1,11 +1,11 @@
-//! What a filesystem says about its entries.
+//! Descriptions of filesystem entries.
 
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::path::WorkspacePath;
 
-/// What a path leads to. A path is exactly one of these.
+/// The kind of an entry. A path has exactly one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -27,7 +27,8 @@ impl Kind {
     }
 }
 
-/// Whether a file may be run. Every other mode bit is the backend's affair, and setuid is nobody's.
+/// The executable bit of a file. All other mode bits are left to the backend; setuid is not
+/// supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
@@ -36,14 +37,14 @@ pub enum Permission {
     Executable,
 }
 
-/// Facts about one entry.
+/// Metadata of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     pub kind: Kind,
     /// Bytes of a file or of a link's target; 0 for directories.
     pub size: u64,
     pub permission: Permission,
-    /// How often the file was written, from 1. Only the memory backend counts.
+    /// Number of writes to the file, from 1. Only the memory backend counts them.
     pub version: Option<u64>,
     pub created_at_millis: Option<i64>,
     pub updated_at_millis: i64,
@@ -63,14 +64,14 @@ pub struct Listing {
     pub total: usize,
 }
 
-/// What a write left behind.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where the bytes are: the path asked for, with symbolic links resolved.
+    /// The path of the file, with symbolic links resolved.
     pub path: WorkspacePath,
-    /// Bytes this write brought.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// Of the whole file after the write.
+    /// Hash of the whole file after the write.
     pub hash: Digest,
     pub version: Option<u64>,
 }

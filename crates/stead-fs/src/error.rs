@@ -1,4 +1,5 @@
-//! Why a filesystem operation did not happen. Each variant has a stable [`FsError::code`]; the tools pass it on.
+//! Errors of filesystem operations. Each variant has a stable [`FsError::code`], which the tools
+//! pass on.
 
 use std::io;
 
@@ -49,7 +50,7 @@ pub enum FsError {
     Stopped,
     #[error("{path} changed while it was read; try again")]
     Changed { path: WorkspacePath },
-    /// A failure inside a box, in the box's own words, which name the path.
+    /// A failure inside a box, with the box's own message, which names the path.
     #[error("{message}")]
     Told { code: &'static str, message: String },
     #[error("the workspace cannot be reached: {reason}")]
@@ -96,7 +97,7 @@ impl FsError {
         }
     }
 
-    /// Why bytes did not get into a file.
+    /// The error for a failed write.
     pub fn writing(path: &WorkspacePath, source: io::Error) -> Self {
         let (action, path) = ("write", path.clone());
         match source.kind() {
@@ -119,7 +120,7 @@ impl FsError {
         )
     }
 
-    /// The sentence with its cause, for those who show one line.
+    /// The message with its cause, on one line.
     pub fn sentence(&self) -> String {
         match self {
             Self::Io { source, .. } => format!("{self}: {source}"),

@@ -1,11 +1,15 @@
-//! The contract every backend keeps, so that a tool behaves the same wherever the files are.
+//! The contract of all backends, so that a tool behaves the same on each of them.
 //!
 //! Promises that hold for every method:
-//! * Nothing outside the filesystem is read, written or named, whatever the path, the links or other processes do.
+//! * Nothing outside the filesystem is read, written or named, whatever the path, the links or
+//!   other processes do.
 //! * A method that returns an error has changed nothing.
-//! * Symbolic links are followed while they stay inside; one that leads out is [`FsError::Escapes`].
-//! * A path is a file, a directory, a link or a special file, never two of these. Directories may be empty.
-//! * `at_millis` is the moment the caller says it is. The memory backend keeps it; a disk has its own clock.
+//! * Symbolic links are followed while they stay inside; one that leads outside is
+//!   [`FsError::Escapes`].
+//! * A path is a file, a directory, a link or a special file, never two of these. Directories may
+//!   be empty.
+//! * `at_millis` is the time that the caller gives. The memory backend stores it; a disk has its
+//!   own clock.
 
 use std::io::{self, Read, Seek, Write};
 use std::ops::{ControlFlow, Range};
@@ -20,85 +24,87 @@ use crate::memory::MemoryFs;
 use crate::path::WorkspacePath;
 use crate::search::{self, GlobFound, GlobQuery, GrepFound, GrepQuery};
 
-/// What a write does about a file that is, or is not, there.
+/// The treatment of an existing or missing file by a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteMode {
     /// The file must not exist.
     #[default]
     Create,
-    /// The file is replaced, or made.
+    /// Replaces the file, or creates it.
     Overwrite,
-    /// The bytes go after what is there, or make the file.
+    /// Appends to the file, or creates it.
     Append,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recursion {
-    /// A directory goes with all that is in it.
+    /// Removes a directory with everything in it.
     Recursive,
-    /// A directory must be empty.
+    /// Removes a directory only if it is empty.
     EmptyOnly,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignoring {
-    /// `.gitignore` files and the `.git` directory count.
+    /// Applies `.gitignore` files and skips the `.git` directory.
     GitIgnore,
     Nothing,
 }
 
-/// A stream one can seek in: downloads, byte ranges, holes.
+/// A seekable stream, for downloads, byte ranges and holes.
 pub trait ReadSeek: Read + Seek + Send {
-    /// The next range at or after `from` that holds data; `None` if only a hole follows. Moves the position.
+    /// Returns the next range at or after `from` that holds data; `None` if only a hole follows.
+    /// Moves the position.
     fn data_after(&mut self, from: u64) -> io::Result<Option<Range<u64>>>;
 }
 
 /// The next part of a file that may have holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// This many bytes are in the buffer.
+    /// This many bytes, in the buffer.
     Data(usize),
-    /// This many zeros that take no space.
+    /// This many zeros, which take no space.
     Hole(u64),
     End,
 }
 
-/// The content of a file, part by part. A hole is told and not read, so that its size costs nothing.
+/// The content of a file, part by part. A hole is reported and not read, so its size costs nothing.
 pub trait Parts {
-    /// Returns the next part, and for data puts its bytes into the buffer.
+    /// Returns the next part. Puts the bytes of data into the buffer.
     fn next_part(&mut self, buffer: &mut [u8]) -> io::Result<Part>;
 }
 
-/// A stream into a file. The file changes at [`FileWriter::finish`] and all at once; dropped before that, nothing happened.
+/// A writer to a file. [`FileWriter::finish`] changes the file atomically; dropping the writer
+/// changes nothing.
 pub trait FileWriter: Write {
     fn finish(self: Box<Self>) -> Result<Written, FsError>;
 }
 
-/// A file's bytes, in memory where they already are and as a stream where they are not.
+/// A file's content: in memory if it already is, as a stream otherwise.
 pub enum Content {
     Bytes(Bytes),
     Stream { reader: Box<dyn ReadSeek>, size: u64 },
 }
 
-/// One entry as a walk meets it. Links are reported, not followed.
+/// One entry of a walk. Links are reported, not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Walked {
     pub path: WorkspacePath,
     pub kind: Kind,
 }
 
-/// What a visitor wants next.
+/// A visitor's answer for a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
-    /// Into this directory; one that may not be read ends the walk with an error.
+    /// Enter this directory; fail if it is unreadable.
     Continue,
-    /// Into this directory, if it may be read.
+    /// Enter this directory if it is readable.
     IfReadable,
-    /// Not into this directory.
+    /// Do not enter this directory.
     Skip,
 }
 
-/// A state to return to, made by the filesystem it is given back to.
+/// A state to restore, only in the filesystem that made it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Snapshot {
@@ -106,37 +112,40 @@ pub enum Snapshot {
     Disk(DiskSnapshot),
 }
 
-/// See the module's header for the promises all methods share.
+/// A filesystem. The module's documentation lists the promises that all methods share.
 pub trait Filesystem: Send + Sync {
-    /// Facts about what the path leads to, links followed.
+    /// Returns the metadata of the path's target, following links.
     fn stat(&self, path: &WorkspacePath) -> Result<Stat, FsError>;
 
-    /// Facts about the entry itself: a link is a link.
+    /// Returns the metadata of the entry itself, without following a link.
     fn stat_entry(&self, path: &WorkspacePath) -> Result<Stat, FsError>;
 
-    /// Where the path leads with every link in it resolved; a last segment that does not exist is kept, and so are all behind it.
+    /// Resolves every link in the path. Keeps the first segment that does not exist and all after
+    /// it.
     fn resolve(&self, path: &WorkspacePath) -> Result<WorkspacePath, FsError>;
 
-    /// The whole file. Files over 64 MiB on disk are [`FsError::TooLarge`].
+    /// Reads the whole file. On disk a file over 64 MiB is [`FsError::TooLarge`].
     fn read_bytes(&self, path: &WorkspacePath) -> Result<Bytes, FsError>;
 
-    /// The file as a stream, in constant memory. What is read is one state of the file where the file is replaced, not written in place.
+    /// Opens the file as a stream, in constant memory. The stream shows one state of the file,
+    /// unless the file is written in place.
     fn open_read(&self, path: &WorkspacePath) -> Result<Content, FsError>;
 
-    /// [`Self::open_read`] for a regular file that [`Self::walk`] reported: links are not followed, and it is cheaper.
+    /// Like [`Self::open_read`], for a regular file that [`Self::walk`] reported. It follows no
+    /// links and is cheaper.
     fn open_walked(&self, path: &WorkspacePath) -> Result<Content, FsError>;
 
-    /// The SHA-256 of the file's bytes, in constant memory.
+    /// Computes the SHA-256 of the file's bytes, in constant memory.
     fn hash(&self, path: &WorkspacePath) -> Result<Digest, FsError>;
 
-    /// A link's target, as it is written.
+    /// Returns a link's target, unresolved.
     fn read_link(&self, path: &WorkspacePath) -> Result<Vec<u8>, FsError>;
 
-    /// A directory's own entries, sorted by name, the first `limit` of them.
+    /// Lists a directory's entries, sorted by name, up to `limit`.
     fn list(&self, path: &WorkspacePath, limit: usize) -> Result<Listing, FsError>;
 
-    /// Every entry below `path` (not `path` itself) in the order of their full paths as bytes; directories before what is in them.
-    /// Entries that vanish meanwhile are left out.
+    /// Visits every entry below `path` (not `path` itself) in the byte order of full paths,
+    /// directories before their entries. Skips entries that vanish meanwhile.
     fn walk(
         &self,
         path: &WorkspacePath,
@@ -145,7 +154,8 @@ pub trait Filesystem: Send + Sync {
         self.walk_named(path, &|_, _| true, visit)
     }
 
-    /// [`Self::walk`] that leaves out entries whose name is not wanted; of a directory, with all that is in it.
+    /// Like [`Self::walk`], but skips entries whose name is not wanted. Does not enter a skipped
+    /// directory.
     fn walk_named(
         &self,
         path: &WorkspacePath,
@@ -153,12 +163,14 @@ pub trait Filesystem: Send + Sync {
         visit: &mut dyn FnMut(&Walked) -> ControlFlow<(), Walk>,
     ) -> Result<(), FsError>;
 
-    /// Files whose path below `query.path` matches, sorted, capped and said so.
+    /// Finds files whose path below `query.path` matches. The result is sorted and limited; its
+    /// `truncated` flag is set if there are more.
     fn glob(&self, query: &GlobQuery) -> Result<GlobFound, FsError> {
         search::glob(self, query)
     }
 
-    /// Lines that match, sorted by path and line, one per line, capped and said so. Binary files are skipped.
+    /// Finds matching lines, sorted by path and line number. The result is limited; its `truncated`
+    /// flag is set if there are more. Skips binary files.
     fn grep(&self, query: &GrepQuery) -> Result<GrepFound, FsError> {
         search::grep(self, query)
     }
@@ -168,7 +180,8 @@ pub trait Filesystem: Send + Sync {
         self.write_bytes(path, Bytes::copy_from_slice(text.as_bytes()), mode, at_millis)
     }
 
-    /// Writes a file in one step: readers see the old bytes or the new. Parent directories are made. Mode bits are kept.
+    /// Writes a file atomically: readers see the old bytes or the new. Creates parent directories
+    /// and keeps the mode bits.
     fn write_bytes(
         &mut self,
         path: &WorkspacePath,
@@ -177,7 +190,7 @@ pub trait Filesystem: Send + Sync {
         at_millis: i64,
     ) -> Result<Written, FsError>;
 
-    /// [`Self::write_bytes`] for more bytes than one holds in memory.
+    /// Like [`Self::write_bytes`], for content that does not fit in memory.
     fn open_write<'a>(
         &'a mut self,
         path: &WorkspacePath,
@@ -185,8 +198,8 @@ pub trait Filesystem: Send + Sync {
         at_millis: i64,
     ) -> Result<Box<dyn FileWriter + 'a>, FsError>;
 
-    /// Writes a file as [`Self::open_write`] does, and keeps holes where the backend can have them.
-    /// Does not hash the content, because that takes as long for a hole as for data.
+    /// Writes a file like [`Self::open_write`], and keeps holes if the backend supports them. Does
+    /// not hash the content, because hashing a hole takes as long as hashing data.
     fn write_parts(
         &mut self,
         path: &WorkspacePath,
@@ -195,28 +208,31 @@ pub trait Filesystem: Send + Sync {
         at_millis: i64,
     ) -> Result<(), FsError>;
 
-    /// Makes a directory and its parents. One that exists is fine; a file in the way is [`FsError::Exists`] or
-    /// [`FsError::NotDirectory`].
+    /// Makes a directory and its parents. No-op if it exists; a file at one of these paths is
+    /// [`FsError::Exists`] or [`FsError::NotDirectory`].
     fn mkdir(&mut self, path: &WorkspacePath, at_millis: i64) -> Result<(), FsError>;
 
-    /// Makes a symbolic link. The target may lead anywhere; following it may not.
+    /// Makes a symbolic link. The target may be any path, but following it outside is an error.
     fn symlink(&mut self, path: &WorkspacePath, target: &[u8], at_millis: i64) -> Result<(), FsError>;
 
     fn set_permission(&mut self, path: &WorkspacePath, permission: Permission, at_millis: i64) -> Result<(), FsError>;
 
-    /// Removes an entry (of a link, the link) and says how many entries went, the directory itself counted.
+    /// Removes an entry (for a link, the link itself). Returns the number of removed entries,
+    /// including the directory.
     fn delete(&mut self, path: &WorkspacePath, recursion: Recursion) -> Result<u64, FsError>;
 
-    /// Moves an entry (of a link, the link). The new name must be free; its parents are made.
+    /// Moves an entry (for a link, the link itself). The new name must be free; its parents are
+    /// created.
     fn rename(&mut self, from: &WorkspacePath, to: &WorkspacePath, at_millis: i64) -> Result<(), FsError>;
 
-    /// The state now. Costs nothing in memory; copies (by reference where the disk can) on disk.
+    /// Takes a snapshot. Free in memory; a copy on disk, with shared blocks if possible.
     fn snapshot(&self) -> Result<Snapshot, FsError>;
 
-    /// Everything as it was: edits, deletions, new and ignored files, permissions, empty directories, links.
+    /// Restores everything: edits, deletions, new and ignored files, permissions, empty
+    /// directories, links.
     fn restore(&mut self, snapshot: &Snapshot) -> Result<(), FsError>;
 
-    /// One digest over names, kinds, permissions, contents and link targets; equal trees have equal hashes on every backend.
-    /// Times and versions are not in it.
+    /// One hash over names, kinds, permissions, contents and link targets. Equal trees have equal
+    /// hashes on every backend. Times and versions are not included.
     fn tree_hash(&self) -> Result<Digest, FsError>;
 }

@@ -1,14 +1,17 @@
-//! Files: one [`Filesystem`] contract, two backends, and everything that is built on the contract alone.
+//! Files: one [`Filesystem`] contract, two backends, and everything that builds on the contract
+//! alone.
 //!
-//! [`MemoryFs`] is a persistent tree: clone, snapshot and restore cost nothing, and every mutation is a [`Change`] that can be
-//! kept and replayed. [`DiskFs`] is a directory: every name is resolved by the kernel beneath one directory descriptor.
-//! [`tools`] are the agent's `ls read write edit glob grep rm` over either. [`mount`] copies host directories in, [`archive`]
-//! unpacks bundles and writes tars, [`patch`] says what changed between two trees, [`mirror()`] makes one tree equal to another.
+//! [`MemoryFs`] is a persistent tree. Clone, snapshot and restore are free, and every mutation is a
+//! [`Change`] that can be recorded and replayed. [`DiskFs`] is a directory. The kernel resolves
+//! every name beneath one directory descriptor. [`tools`] are the agent's `ls read write edit glob
+//! grep rm` over either. [`mount`] copies host directories in, and [`archive`] unpacks bundles and
+//! writes tars. [`patch`] computes the changes between two trees, and [`mirror()`] makes one tree
+//! equal to another.
 //!
-//! The invariant of the crate: nothing that comes in as a path, a pattern, an archive or a mount can name a file outside the
-//! filesystem it was given to, and an operation that fails changes nothing.
+//! Invariant of the crate: no path, pattern, archive or mount can name a file outside its
+//! filesystem, and an operation that fails changes nothing.
 //!
-//! This crate knows no session, no clock and no async: callers pass the time.
+//! This crate has no sessions, no clock and no async code. Callers pass the time.
 //!
 //! ```
 //! use stead_fs::{Filesystem, MemoryFs, WorkspacePath, WriteMode};

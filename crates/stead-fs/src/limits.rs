@@ -1,25 +1,27 @@
-//! How much one tool call may take or give. The defaults are the seed's; an agent type may set its own.
+//! Limits on the input and output of one tool call. The defaults are the seed's; an agent type may
+//! set its own.
 
-/// Limits of the file tools. They bind what a call creates and returns, never what already exists.
+/// Limits of the file tools. They apply to what a call creates and returns, never to existing
+/// files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Characters in one write, and in each string of an edit.
+    /// Maximum characters in one write, and in each string of an edit.
     pub write_chars: usize,
-    /// Segments of a path that is created.
+    /// Maximum number of segments of a new path.
     pub path_depth: usize,
-    /// Characters of one segment of a path that is created.
+    /// Maximum characters in one segment of a new path.
     pub segment_chars: usize,
-    /// Lines in one page of `read`.
+    /// Maximum lines in one page of `read`.
     pub read_lines: usize,
-    /// Bytes in one page of `read`, so that a page of endless lines is still a page.
+    /// Maximum bytes in one page of `read`, which limits a page of very long lines.
     pub read_bytes: usize,
-    /// Entries in one `ls`.
+    /// Maximum entries in one `ls`.
     pub list_entries: usize,
-    /// Paths in one `glob`.
+    /// Maximum paths in one `glob`.
     pub glob_matches: usize,
-    /// Matching lines in one `grep`.
+    /// Maximum matching lines in one `grep`.
     pub grep_matches: usize,
-    /// Bytes of a file that `edit` loads or leaves behind.
+    /// Maximum size of a file before and after an `edit`, in bytes.
     pub edit_bytes: u64,
 }
 

@@ -1,8 +1,8 @@
-//! The memory backend: a persistent tree that shares every node it did not change.
+//! The memory backend: a persistent tree that shares all unchanged nodes.
 //!
-//! The invariant: the tree changes only in [`MemoryFs::apply`], which takes a [`Change`]. So clone, snapshot and restore copy one
-//! pointer, a journal of changes is a complete description, and the cached hash of a directory is dropped exactly when
-//! something below it changes.
+//! Invariant: the tree changes only in [`MemoryFs::apply`], which takes a [`Change`]. So clone,
+//! snapshot and restore copy one pointer, and a journal of changes is a complete description. The
+//! cached hash of a directory is dropped exactly when something below it changes.
 
 mod apply;
 mod backend;
@@ -21,7 +21,7 @@ use tree::Directory;
 #[cfg(doc)]
 use crate::Change;
 
-/// Files in memory. A library type first: no server, no disk, no clock.
+/// Files in memory, without a server, a disk or a clock.
 ///
 /// ```
 /// use stead_fs::{Change, Filesystem, MemoryFs, WriteMode};
@@ -47,7 +47,8 @@ pub struct MemoryFs {
 }
 
 impl MemoryFs {
-    /// Directories above one another. Nodes are freed and hashed by recursion, which this keeps shallow.
+    /// Maximum depth of directories. Nodes are freed and hashed recursively, and this bounds the
+    /// recursion.
     pub const MAX_DEPTH: usize = 128;
 
     pub fn new() -> Self {

@@ -1,6 +1,8 @@
-//! One tree made equal to another, whatever holds them: a fork of a memory tree on disk, or changes applied back to a host.
+//! Makes one tree equal to another on any backend, for example a fork of a memory tree on disk, or
+//! changes applied back to a host.
 //!
-//! Only what differs is touched. It is a sequence of steps, not one: if it fails, what it did stays, and it can be repeated.
+//! It touches only what differs. It is not atomic: after a failure the changes made so far stay,
+//! and it can be repeated.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,8 +13,8 @@ use crate::filesystem::{Content, Filesystem, Recursion, Walk, WriteMode};
 use crate::path::WorkspacePath;
 use crate::sparse::{FileParts, same_content};
 
-/// Changes `to` until it holds what `from` holds, and gives the paths that were touched, sorted. Special files are left out of the
-/// one and left alone in the other.
+/// Changes `to` until it equals `from`, and returns the touched paths, sorted. Special files of
+/// `from` are not copied, and those of `to` are not touched.
 pub fn mirror(from: &dyn Filesystem, to: &mut dyn Filesystem, at_millis: i64) -> Result<Vec<WorkspacePath>, FsError> {
     let wanted = inventory(from)?;
     let mut touched = Vec::new();
@@ -30,7 +32,7 @@ pub fn mirror(from: &dyn Filesystem, to: &mut dyn Filesystem, at_millis: i64) ->
     Ok(touched)
 }
 
-/// Copies what `from` holds over what `to` holds: a path of both is then as in `from`, a path of `to` alone stays.
+/// Copies the entries of `from` over those of `to`. Paths that only `to` has stay.
 pub fn lay(from: &dyn Filesystem, to: &mut dyn Filesystem, at_millis: i64) -> Result<(), FsError> {
     let wanted = inventory(from)?;
     for (path, kind) in &wanted {
@@ -121,7 +123,7 @@ fn copy_file(
     Ok(!same || permission != wanted.permission)
 }
 
-/// Returns true if a regular file holds the same in both trees. Holes of both are not read.
+/// Returns true if a regular file has the same content in both trees. Skips holes that both have.
 pub(crate) fn has_same_content(
     from: &dyn Filesystem,
     to: &dyn Filesystem,

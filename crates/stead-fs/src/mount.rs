@@ -1,8 +1,8 @@
 //! Host mounts: files of the host, copied into a filesystem before an agent sees it.
 //!
-//! The invariant: a file is copied only if its real path lies in an allowed root, and either every mount is copied whole or nothing
-//! is. No roots configured means nothing is allowed. Links are skipped unless the mount follows them, and then they are
-//! followed inside the allowed roots only.
+//! Invariant: a file is copied only if its real path is in an allowed root, and either all mounts
+//! are copied completely or nothing is. Without configured roots nothing is allowed. Links are
+//! skipped unless the mount follows them, and then only inside the allowed roots.
 
 mod directory;
 mod error;
@@ -27,22 +27,22 @@ use crate::stage::{Stage, StageError};
 use fingerprint::ContentDigest;
 use plan::{Item, Plan};
 
-/// What to copy, as it is configured.
+/// One configured mount.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostMount {
     /// Absolute, or relative to an allowed root.
     pub host_path: String,
-    /// Where it goes; without one, under its own name.
+    /// Path in the workspace; the default is the name of the host path.
     #[serde(default)]
     pub mount_path: Option<String>,
-    /// Only files that match; empty means all. Without a `/` a pattern is about names at any depth.
+    /// Copy only files that match; empty for all. A pattern without `/` matches names at any depth.
     #[serde(default)]
     pub include_glob: Vec<String>,
-    /// Not files or directories that match.
+    /// Do not copy files or directories that match.
     #[serde(default)]
     pub exclude_glob: Vec<String>,
-    /// Bytes at most; 0 means 0.
+    /// Maximum number of bytes; 0 is a limit of 0.
     #[serde(default)]
     pub max_bytes: Option<u64>,
     #[serde(default)]
@@ -62,11 +62,11 @@ impl HostMount {
     }
 }
 
-/// What came of the mounts.
+/// The result of copying the mounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hydrated {
     pub previews: Vec<MountPreview>,
-    /// Of every field of every mount and of all that was copied; equal for equal.
+    /// Hash of all fields of all mounts and of all copied content; equal for equal mounts.
     pub fingerprint: Digest,
 }
 
@@ -77,7 +77,7 @@ pub fn hydrate(
     fs: &mut dyn Filesystem,
     at_millis: i64,
 ) -> Result<Hydrated, MountError> {
-    // All mounts are found and measured before the first byte is copied.
+    // Find and measure all mounts before the first byte is copied.
     let plans = mounts.iter().map(|mount| Plan::make(mount, roots)).collect::<Result<Vec<_>, _>>()?;
     let mut stage = Stage::new(fs, at_millis);
     let mut previews = Vec::with_capacity(plans.len());
@@ -117,7 +117,7 @@ fn copy(
                     stage.file(target, &mut *reader, left, *permission).map_err(|error| match error {
                         StageError::Fs(source) => failed(mount, target, source),
                         StageError::Source(source) => MountError::Read { host_path: mount.host_path.clone(), source },
-                        // It has grown since it was measured.
+                        // The file has grown since it was measured.
                         StageError::TooLong { limit } => {
                             MountError::OverBudget { bytes: limit.saturating_add(1), limit }
                         }

@@ -1,9 +1,10 @@
 //! The changes between two trees as a patch that `git apply` accepts, and code that applies it
 //! without git ([`Applying`]).
 //!
-//! The invariant: applied to the first tree, the patch gives the second, but for what a patch cannot say: empty directories, and
-//! the contents of binary and very large files, which are named in [`Patch::unshown`] instead. A repository's own files (`.git`) are no part of
-//! it: git takes them from no patch, and every look at a repository writes some.
+//! Invariant: applying the patch to the first tree gives the second. Exceptions are empty
+//! directories, and binary and very large files, which [`Patch::unshown`] lists instead. A
+//! repository's own files (`.git`) are not included: git accepts them from no patch, and even
+//! reading a repository changes some of them.
 
 mod apply;
 mod hunks;
@@ -29,31 +30,35 @@ pub use apply::{ApplyError, Applying, Conflict};
 pub(crate) use links::climbs_from_a_name;
 use quote::quoted;
 
-/// No tool can apply a patch to a longer path, and the cost of comparing grows with the square of the depth.
+/// Limits on paths. No tool can apply a patch to a longer path, and the cost of comparing grows
+/// with the square of the depth.
 const MAX_PATH: usize = 4_096;
 const MAX_DEPTH: usize = 1_000;
-/// Longer files are named, not shown: comparing them line by line is nobody's wish.
+/// Larger files are listed in [`Patch::unshown`], not compared line by line.
 const MAX_BYTES: u64 = 8 << 20;
-/// Longer files are not hashed. A hash takes as long for a hole as for data, and a hole can have any size.
+/// Larger files are not hashed. Hashing a hole takes as long as hashing data, and a hole can have
+/// any size.
 const MAX_HASHED: u64 = 64 << 30;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch {
     pub text: String,
-    /// Every path that was added, changed or removed, sorted.
+    /// All added, changed and removed paths, sorted.
     pub changed: Vec<WorkspacePath>,
-    /// Those whose content the text does not hold.
+    /// The changed paths whose content is not in the text.
     pub unshown: Vec<WorkspacePath>,
-    /// Hashes of those before and after, for readers that fetch the bytes. Files of more than 64 GiB are left out.
+    /// Hashes of the unshown files before and after, for readers that fetch the bytes. Omits files
+    /// of more than 64 GiB.
     pub contents: BTreeMap<WorkspacePath, Contents>,
 }
 
-/// A file before and after, by its content; `None` where there is none.
+/// The hashes of a file before and after; `None` if it does not exist there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
     pub before: Option<Digest>,
     pub after: Option<Digest>,
-    /// As git writes it: `100644`, `100755` or `120000`; of what there is after, or was before.
+    /// Git's mode, `100644`, `100755` or `120000`: the one after the change, or before if the file
+    /// was removed.
     pub mode: String,
 }
 
@@ -63,15 +68,16 @@ pub fn between(before: &dyn Filesystem, after: &dyn Filesystem) -> Result<Patch,
     compare(before, after, &everything)
 }
 
-/// Compares two trees of which the second is the first with the uppers of an overlay above it: only what an upper names can differ, so the
-/// cost is that of the change, not of the tree.
+/// Compares two trees, of which the second is the first with the upper directories of an overlay
+/// above it. Only paths in an upper directory can differ, so the cost depends on the change and not
+/// on the tree.
 pub fn between_written(
     before: &dyn Filesystem,
     after: &dyn Filesystem,
     uppers: &[&dyn Filesystem],
 ) -> Result<Patch, FsError> {
     let mut scopes = touched::scopes(before, after, uppers)?;
-    // Without those inside another.
+    // Drop paths that are inside others.
     scopes.sort_unstable();
     scopes.dedup_by(|later, earlier| later.is_within(earlier));
     compare(before, after, &scopes)
@@ -98,7 +104,7 @@ fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspaceP
         let old = old.map(|leaf| Side::load(before, path, *leaf)).transpose().map_err(changed)?;
         let new = new.map(|leaf| Side::load(after, path, *leaf)).transpose().map_err(changed)?;
         match (&old, &new) {
-            // A file that became a link, or the other way: one goes, one comes.
+            // A file became a link, or a link a file: write a removal and an addition.
             (Some(gone), Some(come)) if gone.is_link() != come.is_link() => {
                 patch.section(path, Some(gone), None, Compared::Different);
                 patch.section(path, None, Some(come), Compared::Different);
@@ -109,7 +115,7 @@ fn compare(before: &dyn Filesystem, after: &dyn Filesystem, scopes: &[WorkspaceP
     Ok(patch)
 }
 
-/// The contents of a path in both trees.
+/// The result of comparing a path's content in both trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compared {
     Same,
@@ -136,20 +142,20 @@ fn check_depth(path: &WorkspacePath) -> Result<(), FsError> {
     if bytes.len() <= MAX_PATH && bytes.iter().filter(|byte| **byte == b'/').count() < MAX_DEPTH {
         return Ok(());
     }
-    // Named by its beginning: the whole of it fills a page.
+    // Show only the beginning of the path, because it is very long.
     let shown = WorkspacePath::from_segments(path.segments().take(8)).unwrap_or_else(|_| WorkspacePath::root());
     Err(FsError::TooDeep { path: shown, limit: MAX_DEPTH })
 }
 
-/// What a patch knows of a path: files and links.
+/// A file or a link, the entries that a patch can describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leaf {
     mode: &'static str,
-    /// `None` for a file that is too long to be hashed.
+    /// `None` for a file that is too large to be hashed.
     digest: Option<Digest>,
 }
 
-/// The leaves at and below these paths.
+/// Collects the files and links at and below these paths.
 fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<WorkspacePath, Leaf>, FsError> {
     let mut found = Vec::new();
     for scope in scopes.iter().filter(|scope| !scope.segments().any(is_repository)) {
@@ -159,7 +165,7 @@ fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<W
                 continue;
             }
             Ok(_) => {}
-            // Not in this one of the two trees.
+            // The path is missing in this tree.
             Err(FsError::NotFound { .. } | FsError::NotDirectory { .. }) => continue,
             Err(error) => return Err(error),
         }
@@ -192,7 +198,7 @@ fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<W
     Ok(leaves)
 }
 
-/// `None` for what a patch does not know.
+/// Returns `None` for an entry that a patch cannot describe.
 fn leaf(fs: &dyn Filesystem, walked: &Walked) -> Result<Option<Leaf>, FsError> {
     Ok(Some(match walked.kind {
         Kind::Directory | Kind::Special => return Ok(None),
@@ -206,12 +212,12 @@ fn leaf(fs: &dyn Filesystem, walked: &Walked) -> Result<Option<Leaf>, FsError> {
     }))
 }
 
-/// The name git has for a repository, in any case: so it is everywhere for git.
+/// Git's name for a repository directory. Git ignores its case on every platform.
 fn is_repository(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
-/// One side of a changed path, with its text where it has one.
+/// One side of a changed path, with its text if it has one.
 struct Side {
     leaf: Leaf,
     text: Option<String>,
@@ -271,7 +277,7 @@ impl Patch {
                 self.line(&format!("Binary files {from} and {to} differ"));
                 self.unshown.push(path.clone());
                 if [old, new].into_iter().flatten().any(|side| side.leaf.digest.is_none()) {
-                    // Without its hash a file would look as if it were not there.
+                    // Without a hash the file would appear not to exist.
                     return;
                 }
                 let digest = |side: Option<&Side>| side.and_then(|side| side.leaf.digest);

@@ -1,8 +1,8 @@
-//! Where a file is inside a filesystem: relative, `/`-joined, without empty, `.` or `..` segments.
+//! A file's path inside a filesystem: relative, joined by `/`, without empty, `.` or `..` segments.
 //!
-//! The invariant: a [`WorkspacePath`] holds no segment that could climb. `..` is refused, not resolved, for every tool and every
-//! backend. Names are bytes, because repositories hold names that are no UTF-8; their text form escapes what text cannot hold
-//! (see [`escape`]), and that form parses back to the same name.
+//! Invariant: a [`WorkspacePath`] has no segment that leads upwards. `..` is refused, not resolved,
+//! for every tool and backend. Names are bytes, because repositories contain names that are not
+//! UTF-8. Their text form escapes other bytes (see [`escape`]) and parses back to the same name.
 
 mod escape;
 mod rules;
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 pub use rules::{PathError, PathRules};
 
-/// Bytes of the longest name that a Linux filesystem takes.
+/// Maximum length of a name in Linux filesystems, in bytes.
 pub(crate) const NAME_MAX: usize = 255;
 
-/// A validated path; the root is the empty one.
+/// A validated path; the root is empty.
 ///
 /// ```
 /// use stead_fs::WorkspacePath;
@@ -34,16 +34,17 @@ pub(crate) const NAME_MAX: usize = 255;
 pub struct WorkspacePath(Arc<[u8]>);
 
 impl WorkspacePath {
-    /// Longer than any path a kernel takes in one piece, short enough that nobody fills memory with a path.
+    /// Maximum length: longer than any path a kernel accepts in one call, but bounded to protect
+    /// memory.
     const MAX_BYTES: usize = 64 * 1024;
 
     pub fn root() -> Self {
         Self(Arc::from([]))
     }
 
-    /// Reads a path as an agent writes it. A leading `/` is the workspace root, and so is a leading `/workspace`.
+    /// Parses a path as an agent writes it. A leading `/` or `/workspace` is the workspace root.
     pub fn parse(text: &str, rules: &PathRules) -> Result<Self, PathError> {
-        // The text of a byte that is no UTF-8 is four times as long as the byte.
+        // A byte that is not UTF-8 takes four characters in text form.
         if text.len() > 4 * Self::MAX_BYTES {
             return Err(PathError::TooLong { limit: Self::MAX_BYTES });
         }
@@ -72,7 +73,7 @@ impl WorkspacePath {
         Ok(Self(path.into()))
     }
 
-    /// The path with these segments, as bytes (from an archive, a directory, a mount).
+    /// The path with these segments of bytes (from an archive, a directory, a mount).
     pub fn from_segments<'a>(segments: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, PathError> {
         let mut path = Vec::new();
         for name in segments {
@@ -88,34 +89,34 @@ impl WorkspacePath {
         Ok(Self(path.into()))
     }
 
-    /// This path and one name below it.
+    /// Appends one name.
     pub fn join(&self, name: &[u8]) -> Result<Self, PathError> {
         check_name(name)?;
         Ok(self.joined(name))
     }
 
-    /// [`Self::join`] for a name that a filesystem holds and is therefore valid.
+    /// Like [`Self::join`], for a name from a filesystem, which is therefore valid.
     pub(crate) fn joined(&self, name: &[u8]) -> Self {
         if self.is_root() {
             return Self(Arc::from(name));
         }
         let parts = [&*self.0, b"/", name];
-        // Of a known length, so that it is allocated once.
+        // The iterator's length is known, so this allocates once.
         Self(parts[0].iter().chain(parts[1]).chain(parts[2]).copied().collect())
     }
 
-    /// The path with these bytes, joined from names that a filesystem holds.
+    /// The path with these bytes, joined from names of a filesystem.
     pub(crate) fn from_valid(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
 
-    /// This path, with `below` taken as relative to it.
+    /// Appends `below` as a relative path.
     pub fn descend(&self, below: &WorkspacePath) -> Self {
         if below.is_root() { self.clone() } else { self.joined(&below.0) }
     }
 
-    /// Refuses a path that no directory of a host or a box could hold. A workspace in memory could, but its
-    /// changes could then be applied nowhere.
+    /// Refuses a path that no directory of a host or box can hold. A workspace in memory could hold
+    /// it, but its changes could not be applied anywhere.
     pub fn check_storable(&self) -> Result<(), PathError> {
         match self.segments().any(|name| name.len() > NAME_MAX) {
             true => Err(PathError::NameTooLong { limit: NAME_MAX }),
@@ -139,7 +140,7 @@ impl WorkspacePath {
         segments(&self.0)
     }
 
-    /// The bytes of the directory this is in, and the last segment; the root has neither.
+    /// Splits into the bytes of the parent directory and the last segment; `None` for the root.
     pub(crate) fn split_name(&self) -> Option<(&[u8], &[u8])> {
         match memchr::memrchr(b'/', &self.0) {
             Some(slash) => Some((&self.0[..slash], &self.0[slash + 1..])),
@@ -152,12 +153,12 @@ impl WorkspacePath {
         if self.is_root() { 0 } else { memchr::memchr_iter(b'/', &self.0).count() + 1 }
     }
 
-    /// The last segment; the root has none.
+    /// The last segment; `None` for the root.
     pub fn name(&self) -> Option<&[u8]> {
         self.split_name().map(|(_, name)| name)
     }
 
-    /// The directory this is in; the root has none.
+    /// The parent directory; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
             return None;
@@ -166,7 +167,7 @@ impl WorkspacePath {
         Some(Self(Arc::from(&self.0[..end])))
     }
 
-    /// Whether this is `directory` itself or something in it.
+    /// Returns true if this is `directory` or below it.
     pub fn is_within(&self, directory: &WorkspacePath) -> bool {
         self.bytes_below(directory).is_some()
     }
@@ -179,7 +180,7 @@ impl WorkspacePath {
         }
     }
 
-    /// [`Self::below`] without making a path of it.
+    /// Like [`Self::below`], without allocating a path.
     pub(crate) fn bytes_below(&self, directory: &WorkspacePath) -> Option<&[u8]> {
         if directory.is_root() {
             return Some(&self.0);
@@ -191,13 +192,14 @@ impl WorkspacePath {
         }
     }
 
-    /// The text form, with what is no UTF-8 shown as `U+FFFD`; `None` when [`fmt::Display`] already shows the plain name.
+    /// The text form with `U+FFFD` for bytes that are not UTF-8; `None` if [`fmt::Display`] already
+    /// shows the plain name.
     pub fn lossy(&self) -> Option<String> {
         std::str::from_utf8(&self.0).is_err().then(|| String::from_utf8_lossy(&self.0).into_owned())
     }
 }
 
-/// The names in the bytes of a path.
+/// The segments of a path's bytes.
 pub(crate) fn segments(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty())
 }

@@ -1,17 +1,17 @@
-//! Where a path leads once its links are followed. One algorithm for both backends, so that both agree on every link.
+//! Resolves the links of a path. Both backends use this algorithm, so they agree on every link.
 //!
-//! The answer holds no link, and `..` in a link's target never climbs above the root. On disk the answer is only a wish: the
-//! kernel is asked again, with links forbidden, when the answer is used.
+//! The result has no link, and `..` in a link's target never leads above the root. On disk the
+//! result is only a candidate: its user asks the kernel again, with links forbidden.
 
 use std::collections::VecDeque;
 
 use crate::error::FsError;
 use crate::path::WorkspacePath;
 
-/// As many as Linux follows.
+/// Maximum number of links to follow, the same as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// What one entry is to somebody who passes through.
+/// The kind of an entry, as far as resolution needs it.
 pub(crate) enum Step {
     Missing,
     Directory,
@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Link(Vec<u8>),
 }
 
-/// What to do when the path's own last segment is a link.
+/// The treatment of a link as the path's last segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastLink {
     Followed,

@@ -1,7 +1,8 @@
-//! Finding files by name and lines by pattern, over any backend.
+//! Searches files by name and lines by pattern, on any backend.
 //!
-//! Both stand on [`Filesystem::walk`](crate::Filesystem::walk), so results come in the order of their paths and are the same on
-//! every backend. The invariant: a capped answer is the first part of the whole answer, not a random part of it.
+//! Both use [`Filesystem::walk`](crate::Filesystem::walk), so results come in path order and are
+//! the same on every backend. Invariant: a limited result is the first part of the whole result,
+//! not a random part.
 
 mod filter;
 mod gitignore;
@@ -18,7 +19,7 @@ pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use pattern::Pattern;
 
-/// Whether names that start with a dot are looked at. A pattern that itself names one always finds it.
+/// The treatment of names that start with a dot. A pattern that itself names one always finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hidden {
     #[default]

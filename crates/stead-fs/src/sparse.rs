@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::filesystem::{Part, Parts, ReadSeek};
 
-/// Ranges of data in one file. A file with more is refused: the list is held in memory.
+/// Maximum number of data ranges in one file, because the list is held in memory.
 const MOST_EXTENTS: usize = 1 << 18;
 const CHUNK: usize = 256 << 10;
 
@@ -18,7 +18,7 @@ impl ReadSeek for File {
         let start = match rustix::fs::seek(&*self, SeekFrom::Data(from)) {
             Ok(start) => start,
             Err(Errno::NXIO) => return Ok(None),
-            // A file system that knows no holes: all of it is data.
+            // The file system does not support holes: everything is data.
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::SPIPE) => return Ok(Some(from..u64::MAX)),
             Err(error) => return Err(error.into()),
         };
@@ -33,7 +33,7 @@ pub(crate) fn extents(reader: &mut dyn ReadSeek, size: u64) -> io::Result<Vec<Ra
     while at < size {
         let Some(data) = reader.data_after(at)? else { break };
         let data = data.start..data.end.min(size);
-        // A file that is written meanwhile may show a hole where its data was.
+        // The file is being written: data may have become a hole.
         if data.is_empty() || data.start < at {
             break;
         }
@@ -46,12 +46,12 @@ pub(crate) fn extents(reader: &mut dyn ReadSeek, size: u64) -> io::Result<Vec<Ra
     Ok(found)
 }
 
-/// The parts of a file of `size` bytes. A file that becomes shorter meanwhile ends there.
+/// The parts of a file of `size` bytes. If the file becomes shorter meanwhile, the parts end there.
 pub(crate) struct FileParts<'a> {
     reader: &'a mut dyn ReadSeek,
     size: u64,
     at: u64,
-    /// End of the range of data that the reader stands in.
+    /// End of the current range of data.
     data_end: u64,
 }
 
@@ -83,10 +83,10 @@ impl Parts for FileParts<'_> {
     }
 }
 
-/// The next range of data at or after `from`; an empty one at `size` if there is none.
+/// The next range of data at or after `from`; an empty range at `size` if there is none.
 fn data_after(reader: &mut dyn ReadSeek, from: u64, size: u64) -> io::Result<Range<u64>> {
     let found = reader.data_after(from)?.map(|data| data.start.max(from)..data.end.min(size));
-    // A file that is written meanwhile may show a hole where its data was.
+    // The file is being written: data may have become a hole.
     Ok(found.filter(|data| !data.is_empty()).unwrap_or(size..size))
 }
 
@@ -118,7 +118,7 @@ pub fn copy_sparse(reader: &mut dyn ReadSeek, size: u64, to: &mut File) -> io::R
     }
 }
 
-/// Returns true if two files of `size` bytes hold the same. Does not read where both have a hole.
+/// Returns true if two files of `size` bytes have the same content. Skips holes that both have.
 pub(crate) fn same_content(a: &mut dyn ReadSeek, b: &mut dyn ReadSeek, size: u64) -> io::Result<bool> {
     let (mut ours, mut theirs, mut at) = (vec![0; CHUNK], vec![0; CHUNK], 0);
     loop {
@@ -134,7 +134,7 @@ pub(crate) fn same_content(a: &mut dyn ReadSeek, b: &mut dyn ReadSeek, size: u64
             let most = usize::try_from(data.end - at).unwrap_or(CHUNK).min(CHUNK);
             let read = a.read_exact(&mut ours[..most]).and_then(|()| b.read_exact(&mut theirs[..most]));
             match read {
-                // One of them became shorter.
+                // One of the files became shorter.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
                 read => read?,
             }

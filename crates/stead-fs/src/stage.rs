@@ -1,6 +1,7 @@
-//! Many new entries or none: what was made so far goes again unless the whole is kept.
+//! Creates many new entries or none: dropping an unfinished stage removes what it made.
 //!
-//! Only new entries are made; something that is already there is an error, so undoing is removing and nothing is lost by it.
+//! It creates only new entries. An existing entry is an error, so undoing means removing and loses
+//! nothing.
 
 use std::io::{self, Read, Write};
 
@@ -17,12 +18,12 @@ pub(crate) struct Stage<'a> {
     made: Vec<WorkspacePath>,
 }
 
-/// Why a staged file was not made.
+/// Errors of staging a file.
 pub(crate) enum StageError {
     Fs(FsError),
-    /// The bytes could not be had.
+    /// Reading the source failed.
     Source(io::Error),
-    /// There were more than this.
+    /// The source has more bytes than this limit.
     TooLong {
         limit: u64,
     },
@@ -39,7 +40,7 @@ impl<'a> Stage<'a> {
         Self { fs, at_millis, made: Vec::new() }
     }
 
-    /// A new file with all the bytes of the reader, which may be `limit` at most. Gives their number and their hash.
+    /// Creates a file with all bytes of the reader, at most `limit`. Returns their number and hash.
     pub(crate) fn file(
         &mut self,
         path: &WorkspacePath,
@@ -85,12 +86,12 @@ impl<'a> Stage<'a> {
         self.fs
     }
 
-    /// The whole is there.
+    /// Keeps everything that was made.
     pub(crate) fn keep(mut self) {
         self.made.clear();
     }
 
-    /// Remembers the topmost entry that making this one would make.
+    /// Records the topmost entry that creating this one will make.
     fn note(&mut self, path: &WorkspacePath) -> Result<(), FsError> {
         if self.made.last().is_some_and(|made| path.is_within(made)) {
             return Ok(());
@@ -114,7 +115,7 @@ impl<'a> Stage<'a> {
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         for path in self.made.drain(..).rev() {
-            // What was noted and never made is not there.
+            // An entry that was recorded but never made does not exist.
             let _ = self.fs.delete(&path, Recursion::Recursive);
         }
     }

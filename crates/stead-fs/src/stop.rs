@@ -1,4 +1,4 @@
-//! A request to end file work that takes long.
+//! A request to stop long file operations.
 
 use std::io;
 use std::sync::Arc;
@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::FsError;
 
-/// A flag that ends the work of every [`DiskFs`](crate::DiskFs) that has it. Clones share the flag.
+/// A flag that stops the operations of every [`DiskFs`](crate::DiskFs) that has it. Clones share
+/// the flag.
 ///
-/// Work that meets the flag fails with [`FsError::Stopped`] and leaves what it has done so far.
+/// A stopped operation fails with [`FsError::Stopped`] and leaves what it has done so far.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -25,7 +26,8 @@ impl Stop {
         if self.is_requested() { Err(FsError::Stopped) } else { Ok(()) }
     }
 
-    /// [`Self::check`] for a stream. The error is not `Interrupted`: callers retry that one.
+    /// Like [`Self::check`], for a stream. The error is not `Interrupted`, because callers retry
+    /// that one.
     pub(crate) fn check_io(&self) -> io::Result<()> {
         self.check().map_err(io::Error::other)
     }

@@ -1,6 +1,6 @@
-//! Moments as the wire shows them. This crate never asks what time it is.
+//! Formats times for the API. This crate never reads the clock.
 
-/// RFC 3339 in UTC with exactly three decimals; what RFC 3339 cannot show is held at its ends.
+/// RFC 3339 in UTC with exactly three decimals. Clamps times to the years 1970 to 9999.
 pub(crate) fn rfc3339(millis: i64) -> String {
     const YEAR_9999: i64 = 253_402_207_200_000;
     match jiff::Timestamp::from_millisecond(millis.clamp(0, YEAR_9999)) {

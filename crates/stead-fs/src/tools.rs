@@ -1,7 +1,8 @@
-//! The agent's file tools over any [`Filesystem`]: one file per tool, the seed's parameters, limits and texts.
+//! The agent's file tools over any [`Filesystem`]: one file per tool, with the seed's parameters,
+//! limits and messages.
 //!
-//! A tool that fails has changed nothing, and says so in a [`ToolError`] with a stable code; it never panics on an argument.
-//! What it changed is in [`Reply::changes`], ready to be kept and replayed.
+//! A tool that fails has changed nothing and returns a [`ToolError`] with a stable code. It never
+//! panics on an argument. [`Reply::changes`] lists its changes, which can be recorded and replayed.
 
 mod apply_patch;
 mod arguments;
@@ -62,7 +63,7 @@ impl fmt::Display for FileTool {
     }
 }
 
-/// A name that is none of the file tools.
+/// The error for a name that is not a file tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a file tool; they are ls, read, write, edit, glob, grep, rm")]
 pub struct UnknownTool {
@@ -78,7 +79,7 @@ impl FromStr for FileTool {
     }
 }
 
-/// One call, as the agent made it.
+/// One call of a tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     pub tool: FileTool,
@@ -87,17 +88,17 @@ pub struct Call<'a> {
     pub now_millis: i64,
 }
 
-/// What the agent gets, and what happened to the files.
+/// The answer to the agent, and the changes to the files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub outcome: Result<Value, ToolError>,
-    /// The sentence for the agent: what was done, or why not.
+    /// The message for the agent: the result, or the reason of the failure.
     pub message: String,
-    /// Empty when the tool failed or only looked.
+    /// Empty if the tool failed or changed nothing.
     pub changes: Vec<Change>,
 }
 
-/// What a tool that succeeded has to say.
+/// The result of a tool that succeeded.
 struct Done {
     result: Value,
     message: String,
@@ -130,7 +131,7 @@ pub fn call(fs: &mut dyn Filesystem, call: Call<'_>) -> Reply {
     }
 }
 
-/// `1 file`, `2 files`.
+/// Formats a count: `1 file`, `2 files`.
 fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

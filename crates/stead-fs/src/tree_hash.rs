@@ -1,8 +1,12 @@
 //! The form of a tree's hash, the same for every backend.
 //!
-//! A directory's hash is the SHA-256 of its entries in the order of their names: one byte for the kind (`f` file, `x` executable
-//! file, `d` directory, `l` link), the name's length as four bytes little-endian, the name, and the 32 bytes of the
-//! entry's own hash (contents, entries, target). Special files on disk are left out: they hold nothing.
+//! A directory's hash is the SHA-256 of its entries in name order. Each entry consists of:
+//! * one byte for the kind (`f` file, `x` executable file, `d` directory, `l` link),
+//! * the name's length as four bytes little-endian,
+//! * the name,
+//! * the 32 bytes of the entry's own hash (contents, entries, target).
+//!
+//! Special files on disk are left out, because they have no content.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -28,7 +32,7 @@ impl DirectoryHash {
         Self(hasher)
     }
 
-    /// Entries come in the order of their names' bytes.
+    /// Adds an entry. Call it in the byte order of names.
     pub(crate) fn add(&mut self, name: &[u8], entry: HashedEntry) {
         let (tag, digest) = match entry {
             HashedEntry::File(Permission::Plain, digest) => (b'f', digest),
@@ -48,14 +52,15 @@ impl DirectoryHash {
     }
 }
 
-/// The hash of a tree that does not remember it: one walk, directories closed as the walk leaves them.
+/// Computes the hash of a tree that does not cache it, in one walk. A directory is hashed when the
+/// walk leaves it.
 pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<Digest, FsError> {
     let mut open = vec![Open { path: WorkspacePath::root(), entries: Vec::new() }];
     let mut failed = None;
     fs.walk(&WorkspacePath::root(), &mut |walked| {
         close_until(&mut open, &walked.path);
         match add(fs, &mut open, walked) {
-            // Gone meanwhile: not part of the tree.
+            // Removed meanwhile: not part of the tree.
             Ok(()) | Err(FsError::NotFound { .. }) => ControlFlow::Continue(Walk::Continue),
             Err(error) => {
                 failed = Some(error);
@@ -72,7 +77,7 @@ pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<Digest, FsError> {
     Ok(open.pop().map_or_else(|| DirectoryHash::new().finish(), Open::hash))
 }
 
-/// A directory whose entries are still coming.
+/// A directory whose entries are not complete yet.
 struct Open {
     path: WorkspacePath,
     entries: Vec<(Vec<u8>, HashedEntry)>,

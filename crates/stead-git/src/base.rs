@@ -1,7 +1,7 @@
-//! The branch that a pull request goes to, with enough history to compare it with the pull request.
+//! The base branch of a pull request, with enough history to compare the two.
 //!
-//! `git diff base...HEAD` needs the commit where the two parted. A shallow fetch does not have it,
-//! so history is fetched in growing steps until it is there.
+//! `git diff base...HEAD` needs their merge base. A shallow fetch may lack it, so history is
+//! fetched in growing steps until it is there.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::mirror::{Base, Depth, Mirrors, Resolved, Source};
 use crate::network::Watch;
 use crate::refs::Target;
 
-/// Commits of history that are tried one after the other; in the end all of it.
+/// Numbers of commits to fetch, one step after the other; the last step fetches everything.
 const STEPS: [Option<u64>; 3] = [Some(64), Some(1024), Some(u64::MAX)];
 const SHORT: Duration = Duration::from_secs(120);
 
@@ -25,7 +25,7 @@ impl Resolved {
 }
 
 impl Mirrors {
-    /// Fetches the base branch of a checkout, and gives the checkout with it.
+    /// Fetches the base branch of a checkout and returns the checkout with it.
     pub async fn with_base(
         &self,
         source: &Source,
@@ -57,7 +57,7 @@ impl Mirrors {
                 break;
             }
         }
-        // Histories that have nothing in common can still be compared with `git diff base HEAD`.
+        // Unrelated histories can still be compared with `git diff base HEAD`.
         Ok(Resolved { base: Some(Base { branch, commit: target.commit }), ..resolved })
     }
 
@@ -65,7 +65,7 @@ impl Mirrors {
         let git = self.git().on(&resolved.mirror).args(["merge-base", "--end-of-options", &resolved.commit, other]);
         match git.run(SHORT, |_| ()).await {
             Ok(_) => Ok(true),
-            // Git says nothing about two commits without a common one.
+            // Git prints nothing for two commits without a merge base.
             Err(Ended::Failed { words }) if words.trim().is_empty() => Ok(false),
             Err(ended) => Err(ended.error("compare the base branch", SHORT, self.settings().most_bytes)),
         }

@@ -1,4 +1,4 @@
-//! Work that blocks, on a thread where it may.
+//! Runs blocking work on a blocking thread.
 
 use crate::error::GitError;
 

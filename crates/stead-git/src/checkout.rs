@@ -1,7 +1,8 @@
-//! A commit as a directory: the files, and a repository an agent can go on with.
+//! A commit as a directory: the files, and a repository for the agent.
 //!
-//! The directory is the server's until it is complete. Nothing in it comes from a template, and nothing of the server is in it: the remote
-//! is named without a credential, and the objects are in packs that are shared with the mirror where they can be.
+//! The directory belongs to the server until it is complete. It contains no git templates and no
+//! data of the server: the remote URL has no credential. The mirror's packs are hard-linked where
+//! possible.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,7 @@ use crate::lfs::{self, Files};
 use crate::mirror::{Depth, Mirrors, Resolved};
 use crate::submodules::Submodule;
 
-/// Who an agent's commits are by, unless it says otherwise.
+/// The author of the agent's commits, unless the agent sets another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     pub name: String,
@@ -29,7 +30,7 @@ impl Default for Author {
     }
 }
 
-/// What a git may take that only lists a commit's files: for itself, and for each of them.
+/// Memory for a git that only lists a commit's files: a base amount, and an amount per file.
 const LIST_MEMORY: u64 = 64 << 20;
 const FILE_MEMORY: u64 = 512;
 
@@ -37,23 +38,23 @@ pub(crate) fn list_memory(most_files: u64) -> u64 {
     most_files.saturating_mul(FILE_MEMORY).saturating_add(LIST_MEMORY)
 }
 
-/// A checkout that is not written yet.
+/// A prepared checkout, not written yet.
 #[derive(Clone)]
 pub struct Checkout {
     mirrors: Mirrors,
     pub(crate) url: RepositoryUrl,
     pub(crate) resolved: Resolved,
     pub(crate) submodules: Vec<Submodule>,
-    /// With their contents, if that was asked for.
+    /// The Git LFS files with their contents, if they were asked for.
     pub(crate) lfs: Option<Files>,
 }
 
-/// What was written.
+/// The result of writing a checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where the repositories are, below the checkout; the first is its own.
+    /// Paths of the repositories below the checkout; the first is the checkout itself.
     pub repositories: Vec<PathBuf>,
-    /// What it does not hold although somebody may look for it, in words, each with a code.
+    /// Codes and messages for content that a user may expect but that the checkout lacks.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -66,7 +67,7 @@ impl Checkout {
         self.submodules.push(submodule);
     }
 
-    /// Equal for directories with the same content.
+    /// A key that is equal for checkouts with the same content.
     pub fn key(&self) -> String {
         let Resolved { commit, branch, default_branch, depth, .. } = &self.resolved;
         let author = &self.mirrors.settings().author;
@@ -83,7 +84,8 @@ impl Checkout {
         format!("git-{}-{}", &commit[..12], &blake3::hash(parts.as_bytes()).to_hex()[..32])
     }
 
-    /// Writes it into an empty directory. Blocks now and then: not for a thread that others need.
+    /// Writes the checkout into an empty directory. It blocks at times, so run it on a thread for
+    /// blocking work.
     pub async fn write(&self, into: &Path) -> Result<Written, GitError> {
         let git_dir = into.join(".git");
         self.skeleton(&git_dir)?;
@@ -100,9 +102,11 @@ impl Checkout {
         let blobs = index::blobs(&git_dir.join("index")).map_err(disk(&git_dir))?;
         let write = git().setting("checkout.workers=0").setting("checkout.thresholdForParallelism=200");
         let write = write.args(["checkout-index", "--all", "--index"]);
-        // Whichever fails first ends the other: a checkout that is too large is told so before it is written, or while it is.
+        // The first failure cancels the other: a checkout that is too large fails before or while
+        // it is written.
         tokio::try_join!(self.weigh(&git_dir, blobs), write.local("check out the commit", limit))?;
-        // On this thread, which is one for blocking work: all others of its kind may be waiting for this very checkout.
+        // Run this on the current thread, which is a blocking one: all other blocking threads may
+        // be waiting for this checkout.
         let contents = self.lfs.as_ref();
         contents.map_or(Ok(()), |files| files.put_into(into))?;
         let sizes = contents.map(Files::sizes).unwrap_or_default();
@@ -123,7 +127,8 @@ impl Checkout {
         Ok(written)
     }
 
-    /// Looks whether so many files of such a size may be written. A few objects can name each other so often that no disk could hold it.
+    /// Checks the number and total size of the files against the limits. A few objects can refer to
+    /// each other so often that the result exceeds any disk.
     async fn weigh(&self, git_dir: &Path, blobs: BTreeMap<String, u64>) -> Result<(), GitError> {
         let settings = self.mirrors.settings();
         if blobs.values().sum::<u64>() > settings.most_files {
@@ -135,7 +140,7 @@ impl Checkout {
         let sizes = String::from_utf8_lossy(&sizes);
         let contents = self.lfs.as_ref().map_or(0, Files::bytes);
         let bytes = sizes.lines().zip(blobs.values()).map(|(size, times)| {
-            // What has no size is missing, and whoever writes it says so.
+            // A missing object has no size; writing it reports the error.
             size.parse().unwrap_or(0_u64).saturating_mul(*times)
         });
         let limit = settings.most_checkout;
@@ -167,7 +172,7 @@ impl Checkout {
         if let Some(default) = default_branch.as_ref().filter(|default| Some(*default) == branch.as_ref()) {
             write(&git_dir.join("refs/remotes/origin/HEAD"), &format!("ref: refs/remotes/origin/{default}\n"))?;
         }
-        // What the server itself puts into a workspace is no change of the agent's.
+        // Ignore the server's own files in the workspace: they are not changes of the agent.
         write(&git_dir.join("info/exclude"), "/.stead/\n")?;
         let mut settings = config(&self.url, branch.as_deref(), &self.mirrors.settings().author);
         for Submodule { name, checkout, .. } in &self.submodules {
@@ -177,7 +182,8 @@ impl Checkout {
         write(&git_dir.join("config"), &settings)
     }
 
-    /// Brings the objects: the mirror's own pack where that is exactly them, a pack of them otherwise.
+    /// Provides the objects: links the mirror's pack if it has exactly these objects, fetches them
+    /// otherwise.
     async fn objects(&self, git_dir: &Path) -> Result<(), GitError> {
         let Resolved { commit, base, mirror, depth, .. } = &self.resolved;
         if base.is_none() && self.link_noted_pack(git_dir)? {
@@ -186,13 +192,13 @@ impl Checkout {
         let git = self.mirrors.git().on(git_dir).env("GIT_ALLOW_PROTOCOL", "file").setting("fetch.unpackLimit=1");
         let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]);
         let git = match (base, depth) {
-            // Everything the mirror has: a depth of its own could cut off where the two branches parted.
+            // Take everything that the mirror has: a depth could cut off the merge base.
             (Some(_), _) => git.arg("--update-shallow"),
             (None, Depth::Commits(count)) => git.arg(format!("--depth={count}")),
             (None, Depth::Whole) => git,
         };
         let from = format!("file://{}", mirror.display());
-        // Held by names of their own, or they would be written and then not be found again.
+        // Temporary refs, without which the fetched objects would be unreachable.
         let mut refspecs = vec![format!("+{commit}:refs/stead/commit")];
         refspecs.extend(base.as_ref().map(|base| format!("+{}:refs/stead/base", base.commit)));
         let git = git.args(["--end-of-options", &from]).args(&refspecs);
@@ -204,8 +210,8 @@ impl Checkout {
         fs::remove_dir_all(&base).map_err(disk(&base))
     }
 
-    /// Writes where the mirror's history ends, as far as the checkout has it. A fetch without a depth
-    /// does not.
+    /// Writes the mirror's shallow boundary, as far as the checkout has those commits. A fetch
+    /// without a depth does not write it.
     async fn copy_shallow(&self, git_dir: &Path) -> Result<(), GitError> {
         let ends = match fs::read_to_string(self.resolved.mirror.join("shallow")) {
             Ok(ends) => ends,
@@ -220,18 +226,18 @@ impl Checkout {
         if ends.is_empty() { Ok(()) } else { write(&git_dir.join("shallow"), &ends) }
     }
 
-    /// Links the pack that is exactly this commit with its history, if the mirror still has it.
+    /// Links the pack with exactly this commit and its history, if the mirror still has it.
     fn link_noted_pack(&self, git_dir: &Path) -> Result<bool, GitError> {
         let Resolved { commit, mirror, depth, .. } = &self.resolved;
         let note = |ending: &str| fs::read_to_string(mirror.join("notes").join(format!("{commit}.{ending}")));
         let (Ok(pack), Ok(ends)) = (note("pack"), note("shallow")) else { return Ok(false) };
-        // A pack without the first commits may have fewer than are wanted.
+        // A shallow pack may contain fewer commits than the depth asks for.
         let enough = ends.is_empty() || *depth == Depth::Commits(1);
         if !enough {
             return Ok(false);
         }
         if link_pack(mirror, git_dir, &pack).is_err() {
-            // The mirror was repacked.
+            // The mirror was repacked meanwhile.
             unlink_pack(git_dir, &pack);
             return Ok(false);
         }
@@ -241,7 +247,8 @@ impl Checkout {
         Ok(true)
     }
 
-    /// The commit's own time, kept in the past: two people who check out one commit get the same times.
+    /// The commit's own time, capped at one minute ago, so that every checkout of a commit has the
+    /// same times.
     async fn time(&self, git_dir: &Path) -> Result<i64, GitError> {
         let asked = ["log", "-1", "--format=%ct", "--end-of-options", &self.resolved.commit];
         let answer =
@@ -253,13 +260,13 @@ impl Checkout {
     }
 }
 
-/// As a value or a name in git's settings. What is quoted has no line ends: names with them are refused before.
+/// Quotes a value or name for a git config file. Names with line breaks were refused earlier.
 fn quoted(text: &str) -> String {
     let plain: String = text.chars().filter(|c| !c.is_control()).collect();
     format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A directory of the checkout, by no link.
+/// A directory of the checkout, reached without following links.
 fn plain_directory(root: &Path, path: &str) -> std::io::Result<PathBuf> {
     let mut place = root.to_owned();
     for part in Path::new(path).components() {
@@ -272,7 +279,8 @@ fn plain_directory(root: &Path, path: &str) -> std::io::Result<PathBuf> {
     Ok(place)
 }
 
-/// The settings of a repository in a workspace. Reading directories is what an overlay is slowest at: git remembers what it found there.
+/// The config of a repository in a workspace. Directory reads are the slowest operation of an
+/// overlay, so git caches untracked files.
 pub(crate) fn config(url: &RepositoryUrl, branch: Option<&str>, author: &Author) -> String {
     let mut text = format!(
         "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\tcheckStat = minimal\n\tuntrackedCache = true\n\

@@ -1,7 +1,8 @@
-//! Collecting mirrors nobody works on, and telling what all of them take.
+//! Collects unused mirrors and reports disk usage.
 //!
-//! A mirror is held by every live session of its repository, and is worth keeping for a while longer: the next session of it needs no
-//! transfer. Checkouts have their objects of their own (as links to the same packs), so none of them minds when its mirror goes.
+//! Every live session of a repository holds its mirror. An unheld mirror is kept for a while,
+//! because the next session then needs no transfer. Checkouts have their own objects (as hard links
+//! to the packs), so removing a mirror does not affect them.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -15,17 +16,17 @@ use stead_core::repository::RepositoryUrl;
 use crate::error::{GitError, disk};
 use crate::mirror::Mirrors;
 
-/// Its time says when the mirror was last asked for something.
+/// A file whose modification time is the time of the mirror's last use.
 const USED: &str = "used";
 
-/// What is kept although no live session is of it.
+/// Limits for mirrors that no live session uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Longest time without use.
+    /// Maximum time without use.
     pub unused: Duration,
-    /// Most bytes that unheld mirrors take together; the least recently used go first.
+    /// Maximum total bytes of unheld mirrors; the least recently used are removed first.
     pub bytes: u64,
-    /// One used within this time is left alone whatever the others take: somebody may be about to read it.
+    /// A mirror used within this time always stays, because an operation may be about to read it.
     pub grace: Duration,
 }
 
@@ -35,14 +36,14 @@ impl Default for Retention {
     }
 }
 
-/// One mirror.
+/// The usage of one mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirrorUse {
     pub url: String,
-    /// On the disk.
+    /// Size on disk.
     pub bytes: u64,
     pub used: SystemTime,
-    /// Whether a live session is of it.
+    /// True if a live session uses it.
     pub held: bool,
     place: PathBuf,
 }
@@ -57,7 +58,7 @@ impl Mirrors {
             if place.extension().is_none_or(|extension| extension != "git") {
                 continue;
             }
-            // One that is being made, or just went, has no URL.
+            // A mirror without a URL is just being made or removed.
             let Ok(url) = fs::read_to_string(place.join("url")) else { continue };
             let bytes = measure(&place).unwrap_or(0);
             mirrors.push(MirrorUse { url, bytes, used: used(&place), held: held.contains(&place), place });
@@ -66,11 +67,11 @@ impl Mirrors {
         Ok(mirrors)
     }
 
-    /// Mirrors that no live session is of and that are not worth keeping.
+    /// Lists the mirrors that no live session uses and that exceed the retention.
     pub fn unneeded(&self, retention: Retention, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, GitError> {
         let unheld: Vec<MirrorUse> = self.usage(held)?.into_iter().filter(|mirror| !mirror.held).collect();
         let mut kept_bytes: u64 = unheld.iter().map(|mirror| mirror.bytes).sum();
-        // The least recently used first, as they are listed.
+        // The list begins with the least recently used mirror.
         let goes = |mirror: &MirrorUse| {
             let age = SystemTime::now().duration_since(mirror.used).unwrap_or_default();
             let goes = (age >= retention.unused || kept_bytes > retention.bytes) && age >= retention.grace;
@@ -80,7 +81,8 @@ impl Mirrors {
         Ok(unheld.into_iter().filter(goes).collect())
     }
 
-    /// Removes these; gives which. One that is used, or was since it was looked at, stays.
+    /// Removes the mirrors that [`Self::unneeded`] lists and returns them. A mirror that is in use,
+    /// or was used since it was listed, stays.
     pub fn collect(&self, retention: Retention, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, GitError> {
         let mut collected = Vec::new();
         for mirror in self.unneeded(retention, held)? {
@@ -91,10 +93,10 @@ impl Mirrors {
         Ok(collected)
     }
 
-    /// Takes its name away while nobody else can use it, and then removes it. Who comes next makes it anew.
+    /// Renames the mirror while it is locked, and then removes it. The next user makes a new one.
     fn remove(&self, mirror: &MirrorUse) -> Result<bool, GitError> {
         let Some(mut turn) = self.free_turn(&mirror.place)? else { return Ok(false) };
-        // Used meanwhile: its files may be being read.
+        // The mirror was used meanwhile, and its files may be being read.
         if used(&mirror.place) != mirror.used {
             return Ok(false);
         }
@@ -107,20 +109,21 @@ impl Mirrors {
         Ok(true)
     }
 
-    /// Says that the mirror is in use. Only a hint for the collector, so it may fail.
+    /// Marks the mirror as used now. Only a hint for the collector, so failures are ignored.
     pub(crate) fn touch(&self, mirror: &Path) {
         let marked = File::options().create(true).truncate(false).write(true).open(mirror.join(USED));
         let _ = marked.and_then(|file| file.set_modified(SystemTime::now()));
     }
 }
 
-/// One of before this was written down was used when it was made, at least.
+/// Time of last use. For a mirror of an older version, which did not record it, the time of
+/// creation.
 fn used(place: &Path) -> SystemTime {
     let time = |path: PathBuf| fs::metadata(path).and_then(|found| found.modified());
     time(place.join(USED)).or_else(|_| time(place.join("url"))).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Bytes on the disk. Only the server writes there.
+/// Bytes on disk. Only the server writes there.
 fn measure(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory)? {

@@ -1,7 +1,8 @@
-//! One git process: its whole environment and every setting that could make it do more than it is told.
+//! One git process: its whole environment, and all settings that restrict it.
 //!
-//! A git of the server's sees no user, no system settings, no terminal and no agent. It is a process group of its own that is ended as a
-//! whole when its time is over or nobody waits for it any more, and the kernel ends it when the server dies.
+//! The server's git sees no user or system config, no terminal and no ssh agent. It runs in its own
+//! process group, which is killed on a timeout or when its caller stops waiting. The kernel kills
+//! it when the server dies.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,14 +17,14 @@ use tokio::process::{Child, Command};
 
 use crate::error::GitError;
 
-/// What git may answer on its output when it is kept in memory.
+/// Maximum size of git's standard output in memory.
 const MOST_OUTPUT: usize = 64 << 20;
-/// The end of what git said about itself.
+/// Number of bytes kept from the end of git's messages.
 const KEPT_WORDS: usize = 8 << 10;
 
-/// Settings for every git of the server's, each because of what it would otherwise allow.
+/// Settings for every git of the server. Each closes a risk.
 const SETTINGS: &[&str] = &[
-    // Programs that run beside git.
+    // No helper programs.
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.pager=cat",
@@ -33,21 +34,21 @@ const SETTINGS: &[&str] = &[
     "gc.auto=0",
     "maintenance.auto=false",
     "fetch.writeCommitGraph=false",
-    // Other places to go to.
+    // No other network destinations.
     "http.followRedirects=false",
     "http.proxy=",
     "transfer.bundleURI=false",
     "fetch.recurseSubmodules=false",
     "submodule.recurse=false",
     "push.recurseSubmodules=no",
-    // Objects and names that are made to harm.
+    // No malicious objects and names.
     "transfer.fsckObjects=true",
     "fetch.fsckObjects=true",
     "core.protectHFS=true",
     "core.protectNTFS=true",
     "core.attributesFile=/dev/null",
     "core.excludesFile=/dev/null",
-    // Old and harmless mistakes that real histories are full of.
+    // Allow old, harmless errors that are common in real histories.
     "fetch.fsck.zeroPaddedFilemode=warn",
     "fetch.fsck.badTimezone=warn",
     "fetch.fsck.missingSpaceBeforeDate=warn",
@@ -59,27 +60,27 @@ const SETTINGS: &[&str] = &[
     "advice.detachedHead=false",
 ];
 
-/// The memory that each process of git may allocate. Commits, trees and tags are unpacked in memory, and one of a few megabytes on the
-/// disk may be gigabytes there. Packs are mapped and do not count.
+/// The memory that each git process may allocate. Git unpacks commits, trees and tags in memory,
+/// where an object of a few megabytes on disk may take gigabytes. Mapped packs do not count.
 const MEMORY: u64 = 2 << 30;
 
-/// How a git ended that did not do what it was told.
+/// The failure of a git process.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Spawn(std::io::Error),
     Timeout,
-    /// It wrote more than it may.
+    /// Its output, or a file that it wrote, exceeded the limit.
     TooLarge,
-    /// Its own words, the last of them.
+    /// The end of git's own messages.
     Failed {
         words: String,
     },
 }
 
-/// A git to run.
+/// A git command to run.
 pub(crate) struct Git<'a> {
     pub(crate) home: &'a Path,
-    /// How large a file may become that it writes.
+    /// Maximum size of a file that git writes.
     pub(crate) most_bytes: u64,
     memory: u64,
     command: Vec<OsString>,
@@ -111,7 +112,7 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// The repository it works on; without one it looks for none.
+    /// Sets the repository. Without it git searches for none.
     pub(crate) fn on(mut self, git_dir: &Path) -> Self {
         self.env.push(("GIT_DIR", git_dir.into()));
         self
@@ -134,7 +135,7 @@ impl<'a> Git<'a> {
         self
     }
 
-    /// How much memory of its own it may take.
+    /// Sets the memory limit in bytes.
     pub(crate) fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
@@ -160,7 +161,7 @@ impl<'a> Git<'a> {
         self
     }
 
-    /// Writes what it answers there instead of giving it back.
+    /// Writes git's standard output to a file instead of returning it.
     pub(crate) fn output(mut self, file: File) -> Self {
         self.output = Some(file);
         self
@@ -204,7 +205,7 @@ impl<'a> Git<'a> {
         command
     }
 
-    /// Runs it to its end; `heard` gets what it says about itself, as it says it.
+    /// Runs git until it exits. `heard` gets its messages as they arrive.
     pub(crate) async fn run(mut self, limit: Duration, mut heard: impl FnMut(&[u8])) -> Result<Vec<u8>, Ended> {
         let mut command = self.command();
         let bytes = match std::mem::replace(&mut self.input, Input::Nothing) {
@@ -231,7 +232,7 @@ impl<'a> Git<'a> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async {
             if let (Some(mut stdin), Some(bytes)) = (stdin, bytes) {
-                // A git that does not want it all says why itself.
+                // If git does not read all input, its own message gives the reason.
                 let _ = tokio::io::AsyncWriteExt::write_all(&mut stdin, &bytes).await;
             }
         };
@@ -244,13 +245,13 @@ impl<'a> Git<'a> {
         let status = status.map_err(Ended::Spawn)?;
         let mut words = String::from_utf8_lossy(&words).into_owned();
         if let (Some(answer), false) = (&answer, status.success()) {
-            // A push says on its output which branch was refused and why.
+            // A push prints rejected branches and the reasons on standard output.
             words += &String::from_utf8_lossy(&answer[..answer.len().min(KEPT_WORDS)]);
         }
         match (answer, status.success()) {
             (Some(answer), true) => Ok(answer),
             (None, true) => Err(Ended::TooLarge),
-            // SIGXFSZ, its own or that of the process it started.
+            // SIGXFSZ, of git itself or of its child process.
             _ if std::os::unix::process::ExitStatusExt::signal(&status) == Some(25)
                 || words.contains("signal 25")
                 || words.contains("File too large") =>
@@ -261,7 +262,7 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// For what talks to nobody: any failure is git's own.
+    /// Runs a git that uses no network, so that any failure is git's own.
     pub(crate) async fn local(self, doing: &'static str, limit: Duration) -> Result<Vec<u8>, GitError> {
         let most_bytes = self.most_bytes;
         self.run(limit, |_| ()).await.map_err(|ended| ended.error(doing, limit, most_bytes))
@@ -279,7 +280,7 @@ impl Ended {
     }
 }
 
-/// The lines in which git says what is wrong, without control characters.
+/// Extracts git's error lines, without control characters.
 pub(crate) fn reason(words: &str) -> String {
     let telling = |line: &&str| {
         ["fatal:", "error:", "remote:", "ssh:", "!"].iter().any(|start| line.starts_with(start))
@@ -294,7 +295,7 @@ pub(crate) fn reason(words: &str) -> String {
     if text.is_empty() { "git gave no reason".to_owned() } else { text }
 }
 
-/// Ends a whole process group when nobody waits for it any more.
+/// Kills a whole process group on drop.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -306,7 +307,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // Gone already is what is wanted. The group's number cannot be another's: its leader is not reaped before this.
+            // An error means that the group has already ended. The group id cannot have been
+            // reused, because its leader has not been reaped yet.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -334,7 +336,8 @@ async fn listen(from: Option<impl AsyncRead + Unpin>, heard: &mut impl FnMut(&[u
     kept
 }
 
-/// Whether this system has the two small programs that end git with the server and bound what it writes.
+/// Returns true if this system has `setpriv` and `prlimit`, which kill git with the server and
+/// limit what it writes.
 fn launcher() -> bool {
     static THERE: OnceLock<bool> = OnceLock::new();
     *THERE.get_or_init(|| {

@@ -1,9 +1,10 @@
-//! Who the server is to which host, and how one git learns of it.
+//! The server's credentials per host, and how git gets them.
 //!
-//! Git has a helper that asks for a user name and password over a socket (`git credential-cache`). The server is what answers: in a
-//! directory only it can enter, for as long as one fetch or push lasts, for the one protocol and host that fetch is about. So a token
-//! is never an argument, an environment variable or a file of ours, and a git that was led to another host gets no answer.
-//! An ssh key stays in its file, which ssh itself reads.
+//! Git has a helper that asks for a user name and password over a socket (`git credential-cache`).
+//! The server answers on that socket, in a directory that only it can enter, during one fetch or
+//! push, and only for that protocol and host. So a token is never an argument, an environment
+//! variable or a file, and a git that was redirected to another host gets no answer. An ssh key
+//! stays in its file, which ssh reads.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,11 @@ use tokio::task::AbortHandle;
 
 use crate::error::{GitError, disk};
 
-/// A secret that does not show itself.
+/// A secret whose `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     Inline(String),
-    /// Read each time it is used, so that a new one counts at once.
+    /// Read at each use, so that a new secret takes effect at once.
     File(PathBuf),
 }
 
@@ -47,10 +48,10 @@ impl Secret {
     }
 }
 
-/// What the server is to one host.
+/// A credential for one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// For `https://`, and for `http://` only where the operator said so.
+    /// For `https://`, and for `http://` only if the operator allows it.
     Password {
         host: String,
         username: String,
@@ -102,7 +103,7 @@ impl Identity {
     }
 }
 
-/// What was taken from the server's settings for one fetch.
+/// A user name and password, read from the settings for one fetch.
 pub(crate) struct Password {
     pub(crate) username: String,
     secret: String,
@@ -114,12 +115,12 @@ impl Password {
         Ok(Self { username: username.to_owned(), secret: secret.read().map_err(failed)? })
     }
 
-    /// As a header says it.
+    /// The value of an `Authorization` header.
     pub(crate) fn basic(&self) -> String {
         format!("Basic {}", base64(format!("{}:{}", self.username, self.secret).as_bytes()))
     }
 
-    /// A text without the secret, should a server have sent it back.
+    /// Removes the secret from a text, in case a server has sent it back.
     pub(crate) fn blot(&self, text: &str) -> String {
         let encoded = base64(format!("{}:{}", self.username, self.secret).as_bytes());
         let [plain, percent] = [self.secret.clone(), percent(&self.secret)];
@@ -127,7 +128,7 @@ impl Password {
     }
 }
 
-/// Answers git's question for as long as it is kept.
+/// Answers git's credential requests until it is dropped.
 pub(crate) struct Lender {
     directory: tempfile::TempDir,
     serving: AbortHandle,
@@ -147,14 +148,14 @@ impl Lender {
         };
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // A git that hangs up early has what it wanted.
+                // A git that closes the connection early needs no answer.
                 let _ = answer.give(stream).await;
             }
         });
         Ok(Self { directory, serving: serving.abort_handle(), asked })
     }
 
-    /// The setting that makes git ask here.
+    /// The git setting that makes it ask here.
     pub(crate) fn setting(&self) -> String {
         let socket = self.directory.path().join("s").display().to_string();
         format!("credential.helper=cache --socket '{}'", socket.replace('\'', "'\\''"))

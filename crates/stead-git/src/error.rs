@@ -1,4 +1,4 @@
-//! Why git did not do it, in git's own words where it has some.
+//! Errors of git operations, with git's own messages where available.
 
 use std::io;
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// Stable, for machines.
+    /// Stable, machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Refused(_) | Self::PrivateAddress { .. } | Self::LocalRepository { .. } => "repository_refused",
@@ -115,7 +115,7 @@ impl GitError {
         }
     }
 
-    /// The whole sentence, causes included.
+    /// The message with all causes.
     pub fn sentence(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -126,7 +126,7 @@ impl GitError {
         text
     }
 
-    /// A list of files that its memory cannot hold is longer than any that is wanted.
+    /// Converts an out-of-memory failure: a list that exceeds the memory limit has too many files.
     pub(crate) fn too_many(self, limit: u64) -> Self {
         match self {
             Self::Failed { reason, .. } if reason.contains("ut of memory") => Self::TooManyFiles { limit },
@@ -134,7 +134,7 @@ impl GitError {
         }
     }
 
-    /// Whether the same request may well succeed in a moment.
+    /// Returns true if a retry may succeed.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
@@ -145,7 +145,7 @@ pub(crate) fn disk(path: &std::path::Path) -> impl FnOnce(io::Error) -> GitError
     move |source| GitError::Disk { path, source }
 }
 
-/// As much of a stranger's text as is wanted, in one line that does nothing to a terminal.
+/// Makes untrusted text safe for a terminal: at most `most` characters, without control characters.
 pub(crate) fn harmless(text: &str, most: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(most).collect()
 }

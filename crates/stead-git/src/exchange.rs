@@ -1,8 +1,10 @@
-//! Packs across the wall: what an agent's repository lacks, and what it wants to give away.
+//! Exchange of packs with the agent's repository: commits that it lacks, and commits that it
+//! pushes.
 //!
-//! The server never opens the agent's repository. Out goes a pack of the mirror's; in comes a file that claims to be a pack. It is
-//! read into a quarantine beside the mirror's objects, with every object checked and everything it refers to there, and only then can
-//! it be pushed. The quarantine goes away whatever came of it.
+//! The server never opens the agent's repository. It sends a pack of the mirror and receives a file
+//! that claims to be a pack. Git indexes that file in a quarantine beside the mirror's objects,
+//! checks every object and checks that all references resolve. Only then can it be pushed. The
+//! quarantine is removed in every case.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -23,23 +25,23 @@ use crate::refs::is_commit;
 
 /// A pack for an agent's repository.
 pub struct Pack {
-    /// `None` if the agent has it all.
+    /// `None` if the agent's repository already has everything.
     pub file: Option<File>,
-    /// Commits whose parents are left out on purpose.
+    /// Commits whose parents are deliberately left out.
     pub shallow: Vec<String>,
-    /// Every commit that the repository then has with its parents, or that is in `shallow`.
-    /// Empty if history was not asked for.
+    /// All commits that the repository then has with their parents, and those in `shallow`. Empty
+    /// if no history was asked for.
     pub deepened: HashSet<String>,
 }
 
-/// Commits of an agent's, judged.
+/// Commits of an agent that passed the checks.
 pub struct Accepted {
     commit: String,
     quarantine: tempfile::TempDir,
     mirror: PathBuf,
 }
 
-/// What may be done with them.
+/// Parameters of a push.
 #[derive(Debug, Clone)]
 pub struct ForPush {
     pub branch: GitRef,
@@ -47,16 +49,16 @@ pub struct ForPush {
     pub onto: Onto,
 }
 
-/// What the remote must have under the branch's name.
+/// The required state of the remote branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Onto {
-    /// Anything the commits follow.
+    /// Any commit that the pushed commits descend from.
     Whatever,
-    /// Nothing: if somebody else was quicker, the push is refused.
+    /// The branch must not exist: if another push has created it, this one is refused.
     Nothing,
 }
 
-/// Whether Git LFS files have their content.
+/// The treatment of Git LFS files: with their content, or as pointers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lfs {
     On,
@@ -66,7 +68,7 @@ pub enum Lfs {
 const SHORT: Duration = Duration::from_secs(120);
 
 impl Mirrors {
-    /// What a repository lacks that has these commits.
+    /// Makes a pack of what a repository with these commits lacks.
     pub async fn pack(&self, resolved: &Resolved, haves: &[String]) -> Result<Pack, GitError> {
         let mirror = &resolved.mirror;
         let haves: Vec<&String> = haves.iter().filter(|have| is_commit(have)).take(256).collect();
@@ -84,7 +86,8 @@ impl Mirrors {
         Ok(Pack { file: Some(file), shallow, deepened: HashSet::new() })
     }
 
-    /// A commit and its base with all the history that the mirror has of them, whatever the repository has already.
+    /// Makes a pack of a commit and its base with all history in the mirror, whatever the
+    /// repository already has.
     pub async fn history(&self, resolved: &Resolved) -> Result<Pack, GitError> {
         let commits = std::iter::once(resolved.commit.as_str()).chain(resolved.base().map(|(_, commit)| commit));
         let revisions = commits.map(|commit| format!("{commit}\n")).collect();
@@ -92,7 +95,8 @@ impl Mirrors {
         Ok(Pack { file: Some(file), shallow, deepened })
     }
 
-    /// A pack of these revisions, the commits in it whose parents the mirror lacks, and all its commits.
+    /// Returns a pack of these revisions, its commits whose parents the mirror lacks, and all its
+    /// commits.
     async fn pack_of(
         &self,
         mirror: &Path,
@@ -111,13 +115,14 @@ impl Mirrors {
         Ok((file, shallow, listed))
     }
 
-    /// The settings of a repository that is begun in a workspace, with or without those for [`FILTER`](crate::FILTER).
+    /// The config for a new repository in a workspace, with or without the settings of
+    /// [`FILTER`](crate::FILTER).
     pub fn config(&self, source: &Source, resolved: &Resolved, lfs: Lfs) -> String {
         let filter = if lfs == Lfs::On { lfs::settings() } else { "" };
         config(&source.url, resolved.branch.as_deref(), &self.settings().author) + filter
     }
 
-    /// Judges a pack that an agent sent, for the sake of one commit in it.
+    /// Checks a pack from an agent that contains the given commit.
     pub async fn accept(&self, source: &Source, commit: &str, pack: File) -> Result<Accepted, GitError> {
         let bad = |reason: &str| GitError::BadPack { reason: reason.to_owned() };
         if !is_commit(commit) {
@@ -137,7 +142,7 @@ impl Mirrors {
             other => other.error("read the pack", limit, self.settings().most_bytes),
         };
         index.run(limit, |_| ()).await.map_err(judged)?;
-        // Everything the commit refers to is in the pack or in the mirror.
+        // Everything that the commit refers to must be in the pack or in the mirror.
         let complete = accepted.git(self.git()).args(["rev-list", "--objects", "--quiet", "--stdin"]);
         let complete = complete.input(format!("{commit}^{{commit}}\n--not\n--all\n"));
         complete.run(limit, |_| ()).await.map_err(judged)?;
@@ -152,7 +157,7 @@ impl Mirrors {
         }
     }
 
-    /// Gives judged commits to the remote.
+    /// Pushes accepted commits to the remote.
     pub async fn push(
         &self,
         source: &Source,

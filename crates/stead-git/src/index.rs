@@ -1,9 +1,11 @@
-//! The stat data of a fresh checkout's index, made true wherever the checkout is seen from.
+//! Rewrites the stat data in a fresh checkout's index so that it holds wherever the checkout is
+//! mounted.
 //!
-//! A layer is seen through an overlay, by other user ids, on another device: what the index remembers of each file would differ, and every
-//! `git status` would read every file again. So all files get one old time, the index is told so, and the repository is set to compare
-//! times and sizes alone (`core.checkStat=minimal`). The time lies well before anything the agent does, so no change can hide in the
-//! same second.
+//! Boxes see a layer through an overlay, with other user ids and on another device. The stat data
+//! in the index would differ, and every `git status` would read every file again. So all files get
+//! one old time, which the index records too, and the repository compares only times and sizes
+//! (`core.checkStat=minimal`). The time is well before any action of the agent, so no change can go
+//! unnoticed within the same second.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -17,14 +19,16 @@ use sha1::{Digest, Sha1};
 use crate::left_out::Telling;
 use crate::lfs;
 
-/// Fixed fields, before the path.
+/// Length of an entry's fixed fields, before the path.
 const HEAD: usize = 62;
-/// The mode of a commit of another repository.
+/// The mode of a submodule's entry.
 const SUBMODULE: [u8; 4] = 0o160_000_u32.to_be_bytes();
 
-/// Gives every file of the checkout this time, in seconds, and the index with it. Returns what in it tells of more.
+/// Sets the modification time of all files in the checkout and the index, in seconds. Returns the
+/// entries that refer to content outside the commit.
 ///
-/// `contents` are the files that are not what the commit has, but what a pointer in it names: their sizes.
+/// `contents` gives the sizes of Git LFS files, which hold their content instead of the commit's
+/// pointer.
 pub(crate) fn settle(
     work_tree: &Path,
     index: &Path,
@@ -46,7 +50,7 @@ pub(crate) fn settle(
         fixed[16..24].fill(0);
         fixed[28..36].fill(0);
         if let Some(size) = content {
-            // The lower half, as git keeps it.
+            // Git keeps the lower 32 bits.
             fixed[36..40].copy_from_slice(&size.to_be_bytes()[4..]);
         }
         let is_submodule = fixed[24..28] == SUBMODULE;
@@ -62,7 +66,7 @@ pub(crate) fn settle(
     Ok(telling)
 }
 
-/// Every file's object, and how many files have it. What is of another repository is none.
+/// Returns the object id of every file, and how many files have it. Skips submodules.
 pub(crate) fn blobs(index: &Path) -> io::Result<BTreeMap<String, u64>> {
     let mut bytes = fs::read(index)?;
     let mut blobs: BTreeMap<[u8; 20], u64> = BTreeMap::new();
@@ -77,7 +81,7 @@ pub(crate) fn blobs(index: &Path) -> io::Result<BTreeMap<String, u64>> {
     Ok(blobs.into_iter().map(|(object, times)| (hex(object), times)).collect())
 }
 
-/// Hands over each entry's fixed fields and path.
+/// Calls `each` with the fixed fields and path of every entry.
 fn entries(bytes: &mut [u8], mut each: impl FnMut(&mut [u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
     let word =
         |bytes: &[u8], at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
@@ -89,7 +93,7 @@ fn entries(bytes: &mut [u8], mut each: impl FnMut(&mut [u8], &[u8]) -> io::Resul
         let (fixed, path) = rest.split_at_mut(HEAD);
         let length = path.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
         each(fixed, &path[..length])?;
-        // Padded with one to eight zeros to a multiple of eight.
+        // Entries are padded with one to eight zeros to a multiple of eight.
         at += (HEAD + length + 8) & !7;
     }
     Ok(())

@@ -37,20 +37,20 @@ impl Known {
         self.admitted.get(&who).is_some_and(|at| ask.accepts(who, *at))
     }
 
-    /// Drops what is known of the branches.
+    /// Drops the known branches.
     pub(crate) fn forget(&mut self) {
         self.targets.clear();
     }
 
     pub(crate) fn admit(&mut self, who: Identity) {
-        // Rotated secrets would stay here for ever.
+        // Without this, entries of rotated secrets would stay forever.
         self.admitted.retain(|_, at| at.elapsed() < FORGOTTEN_AFTER);
         self.targets.retain(|_, (at, _)| at.elapsed() < FORGOTTEN_AFTER);
         self.admitted.insert(who, Instant::now());
     }
 }
 
-/// One question to a remote, and which earlier answers do for it.
+/// One question to a remote, with the rule for reusing earlier answers.
 pub(crate) struct Ask {
     asked: Instant,
     fresh: Duration,
@@ -61,8 +61,8 @@ impl Ask {
         Self { asked: Instant::now(), fresh }
     }
 
-    /// An answer that came while this one waited its turn always does. An older one does only for
-    /// repositories that need no credential: a credential may have been revoked since.
+    /// Accepts an answer that arrived while this question waited. Accepts an older one only for
+    /// repositories without a credential, because a credential may have been revoked since.
     fn accepts(&self, who: Identity, at: Instant) -> bool {
         at >= self.asked || (who.is_anonymous() && at.elapsed() < self.fresh)
     }

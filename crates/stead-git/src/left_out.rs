@@ -1,26 +1,26 @@
-//! What a checkout does not hold although somebody may look for it: never silently missing, but named.
+//! Detects content that a checkout lacks, so that a warning can name it.
 
 use std::fs;
 use std::path::Path;
 
 use crate::error::harmless;
 
-/// A file that says more than this says it to nobody.
+/// Larger files are not read.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What in a checkout tells of something that is not in it.
+/// The entries of a checkout that refer to content outside it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Telling {
     /// Paths of `.gitattributes` files.
     pub(crate) attributes: Vec<String>,
-    /// Paths of commits of other repositories.
+    /// Paths of submodules.
     pub(crate) submodules: Vec<String>,
-    /// Those of them that are there after all.
+    /// Paths of submodules that are checked out after all.
     pub(crate) brought: Vec<String>,
 }
 
 impl Telling {
-    /// Looks at one entry of the index.
+    /// Examines one entry of the index.
     pub(crate) fn look(&mut self, path: &[u8], is_submodule: bool) {
         let text = || String::from_utf8_lossy(path).into_owned();
         if is_submodule {
@@ -30,7 +30,8 @@ impl Telling {
         }
     }
 
-    /// In words, each with a code. The work tree is the server's own still: nobody changes it while this looks.
+    /// Returns codes and messages of warnings. The work tree still belongs to the server, so it
+    /// cannot change meanwhile.
     pub(crate) fn warnings(mut self, work_tree: &Path) -> Vec<(String, String)> {
         let modules = plain_text(&work_tree.join(".gitmodules"));
         let paths = modules.lines().filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='));
@@ -55,14 +56,14 @@ impl Telling {
     }
 }
 
-/// Nothing for what is no plain file: a link would lead out of the checkout.
+/// Reads a plain file, or returns an empty text: a link could lead out of the checkout.
 fn plain_text(path: &Path) -> String {
     let plain = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MOST_BYTES);
     let bytes = if plain { fs::read(path).unwrap_or_default() } else { Vec::new() };
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The first few names, harmless to show, and how many more there are.
+/// The first few names, safe to print, and the number of the others.
 fn shown(names: &[String]) -> String {
     let first = names.iter().take(10).map(|name| harmless(name, 100)).collect::<Vec<_>>().join(", ");
     if names.len() > 10 { format!("{first} and {} more", names.len() - 10) } else { first }

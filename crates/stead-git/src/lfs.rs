@@ -1,10 +1,13 @@
-//! Git LFS, for whoever asks for it: files whose content is kept beside the repository, by a server of the same host.
+//! Git LFS, on request: files whose content is kept outside the repository, on an LFS server of the
+//! same host.
 //!
-//! What a commit has in their place are pointers, texts by a stranger: a hash and a size. The server reads them from the mirror, asks the
-//! repository's own LFS server where the content is, gets it, and believes nothing but the hash. No filter runs for it: the content is put
-//! into a fresh checkout as a file, and what in the box makes pointers of files again is a script of ours in the checkout's own settings.
+//! A commit contains pointers instead: untrusted texts with a hash and a size. The server reads
+//! them from the mirror, asks the repository's LFS server for the content, downloads it and
+//! verifies the hash. It runs no filter, but places the content in the fresh checkout as a file. A
+//! script of ours in the checkout's git config converts files back to pointers inside the box.
 //!
-//! Objects are kept under their hash beside the mirror and go when it goes; a checkout has them as links to the same files.
+//! Objects are kept by hash beside the mirror and removed with it. A checkout has hard links to
+//! them.
 
 mod batch;
 mod bring;
@@ -23,7 +26,7 @@ pub(crate) use objects::SECONDS;
 pub use push::Upload;
 pub(crate) use smudge::{settings, write_filter};
 
-/// What makes pointers of files, and files of pointers, in a box.
+/// The script that converts between pointers and files in a box.
 pub const FILTER: &str = include_str!("lfs/filter.sh");
-/// Where it is in a repository.
+/// Path of the script in a repository.
 pub const FILTER_PATH: &str = ".git/stead-lfs";

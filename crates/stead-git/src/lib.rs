@@ -1,12 +1,14 @@
-//! Git without trust: mirrors that only the server writes, checkouts made from them, packs that cross the wall.
+//! Git without trust: mirrors that only the server writes, checkouts made from them, and packs
+//! exchanged with agents.
 //!
-//! The server never runs git in a directory an agent can write. It fetches into bare mirrors of its own ([`Mirrors`]), writes a
-//! checkout from a mirror into a directory nobody else has seen yet ([`Checkout`]), and takes an agent's commits as a pack that is judged in
-//! quarantine before it is pushed ([`Mirrors::push`]). Hooks, filters, templates, system and user settings, helpers, redirects and
-//! every protocol but the one asked for are off for all of it ([`command`]).
+//! The server never runs git in a directory that an agent can write. It fetches into its own bare
+//! mirrors ([`Mirrors`]) and writes a checkout from a mirror into a private directory
+//! ([`Checkout`]). It receives an agent's commits as a pack, which it checks in a quarantine before
+//! a push ([`Mirrors::push`]). Hooks, filters, templates, system and user config, helpers,
+//! redirects and all protocols but the requested one are disabled ([`command`]).
 //!
-//! A credential reaches the one git that talks to its host, over a socket, and nothing else: not an argument list, an environment, a
-//! file of ours, a log or an error ([`credential`]).
+//! A credential reaches only the git process that talks to its host, over a socket. It never
+//! appears in an argument list, an environment, a file of ours, a log or an error ([`credential`]).
 
 mod base;
 mod blocking;

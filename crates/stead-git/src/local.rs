@@ -1,11 +1,11 @@
 //! Repositories on this machine, read without running git in them.
 //!
-//! Other users may write the configuration, hooks and object store of such a repository, and git
-//! obeys all three: a hook of a push runs as the server's user, and `objects/info/alternates` or
-//! `commondir` makes it read another repository. So the server parses the references itself
-//! ([`refs`]), links or copies the objects into a private bare repository ([`snapshot`]), and lets
-//! git read only that one. Every file is opened beneath an allowed root and never through a
-//! symlink. A push to such a repository is refused.
+//! Other users may write the config, hooks and object store of such a repository, and git obeys all
+//! three. A hook of a push runs as the server's user, and `objects/info/alternates` or `commondir`
+//! makes git read another repository. So the server parses the references itself ([`refs`]), links
+//! or copies the objects into a private bare repository ([`snapshot`]), and lets git read only that
+//! one. Every file is opened beneath an allowed root and never through a symlink. A push to such a
+//! repository is refused.
 
 mod refs;
 mod snapshot;
@@ -78,7 +78,7 @@ impl LocalRepository {
         Ok(Self { git_dir, roots, named })
     }
 
-    /// A Git LFS object, from where git-lfs stores it.
+    /// Opens a Git LFS object where git-lfs stores it.
     pub(crate) fn lfs_object(&self, below: &Path) -> io::Result<File> {
         self.git_dir.file(Path::new("lfs/objects").join(below))
     }
@@ -89,8 +89,8 @@ impl LocalRepository {
 }
 
 impl Directory {
-    /// A directory inside one of the roots, whatever symlinks its path has. `None` if it is
-    /// outside of all of them.
+    /// Opens a directory inside one of the roots, whatever symlinks its path has. `None` if it is
+    /// outside all of them.
     fn inside(path: &Path, roots: &[PathBuf]) -> io::Result<Option<Self>> {
         let real = std::fs::canonicalize(path)?;
         let Some((root, below)) = roots.iter().find_map(|root| Some((root, real.strip_prefix(root).ok()?))) else {
@@ -98,7 +98,7 @@ impl Directory {
         };
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, root, how, Mode::empty())?;
-        // The path has no symlinks any more. One that appears now is an error, not a way out.
+        // The canonical path has no symlinks. If one appears now, opening fails.
         let fd = beneath(&root, below, OFlags::DIRECTORY)?;
         Ok(Some(Self { fd, path: real }))
     }
@@ -108,7 +108,7 @@ impl Directory {
         Ok(Self { fd, path: self.path.join(below) })
     }
 
-    /// A regular file; never a device, a pipe or a symlink.
+    /// Opens a regular file; never a device, a pipe or a symlink.
     fn file(&self, below: impl AsRef<Path>) -> io::Result<File> {
         let file = File::from(beneath(&self.fd, below.as_ref(), OFlags::NONBLOCK)?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
@@ -118,7 +118,7 @@ impl Directory {
         rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// The text of a file of at most `most` bytes; `None` if there is none.
+    /// The text of a file of at most `most` bytes; `None` if the file does not exist.
     fn text(&self, below: &str, most: u64) -> io::Result<Option<String>> {
         let file = match self.file(below) {
             Ok(file) => file,
@@ -133,7 +133,7 @@ impl Directory {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The names in it, with whether each is a directory.
+    /// The names of its entries, each with a flag for directories.
     fn entries(&self) -> io::Result<Vec<(String, bool)>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(self.fd.as_fd())? {

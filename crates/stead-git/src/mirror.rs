@@ -29,32 +29,32 @@ use crate::network::{Purpose, Remote, Watch};
 use crate::refs::Target;
 use crate::tidy::clear_left;
 
-/// What the operator set.
+/// The operator's settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where the mirrors are; nobody but the server may write there.
+    /// The directory of the mirrors; only the server may write there.
     pub directory: PathBuf,
     pub credentials: Vec<Credential>,
     pub known_hosts: PathBuf,
-    /// How long one fetch or push may take.
+    /// Timeout of one fetch or push.
     pub timeout: Duration,
-    /// How long a connection may say nothing.
+    /// Timeout of a silent connection.
     pub stall: Duration,
-    /// How often a fetch is tried whose failure may pass.
+    /// Number of attempts if a failure may be transient.
     pub tries: u32,
     pub retry_pause: Duration,
-    /// The largest file a transfer may become.
+    /// Maximum size of a file that a transfer writes.
     pub most_bytes: u64,
-    /// How many files a checkout may have, and how large they may be together.
+    /// Maximum number of files in a checkout, and maximum total size.
     pub most_files: u64,
     pub most_checkout: u64,
-    /// Hosts beside a repository's own that its LFS server may send this server to.
+    /// Hosts that an LFS server may refer to, beside the repository's own.
     pub lfs_hosts: Vec<String>,
-    /// For how long what a branch stands for is not asked again.
+    /// Time for which the commit of a branch is cached, for repositories without a credential.
     pub fresh: Duration,
-    /// How much history a checkout gets that asks for none in particular; `None` is all of it.
+    /// Number of commits in a checkout that does not specify a depth; `None` for all.
     pub depth: Option<u64>,
-    /// How many packs a mirror has before they are made fewer.
+    /// Number of packs in a mirror before it is repacked.
     pub most_packs: usize,
     pub author: Author,
 }
@@ -91,7 +91,7 @@ impl Settings {
         self.credentials.iter().find(matches).cloned()
     }
 
-    /// The credential for a repository, and what identifies it now.
+    /// Identifies the current credential for a repository.
     pub(crate) fn identity(&self, address: &Address) -> Result<Identity, GitError> {
         let Some(host) = address.host() else { return Identity::of("this machine", None) };
         Identity::of(&host.to_string(), self.credential_for(address).as_ref())
@@ -113,7 +113,7 @@ impl Settings {
     }
 }
 
-/// A credential without a port is for the usual one alone.
+/// A credential without a port is valid for the default port only.
 fn is_host(credential: &str, host: &Host, usual: u16) -> bool {
     let credential = credential.to_ascii_lowercase();
     let port = host.port.unwrap_or(usual);
@@ -121,33 +121,33 @@ fn is_host(credential: &str, host: &Host, usual: u16) -> bool {
     credential == with_port || (port == usual && credential == host.name)
 }
 
-/// A repository and what of it is wanted.
+/// A repository, and the part of it that is wanted.
 #[derive(Debug, Clone)]
 pub struct Source {
     pub url: RepositoryUrl,
     pub reference: Option<GitRef>,
-    /// The pull request whose commits are wanted if there is no `reference`.
+    /// The pull request to check out if there is no `reference`.
     pub pull_request: Option<u64>,
     pub depth: Option<u64>,
     pub gate: GitGate,
 }
 
-/// A commit that is in a mirror, with all it needs.
+/// A commit that a mirror has with all its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     pub commit: String,
-    /// The branch to work on; `None` if a tag or a commit was asked for.
+    /// The branch to work on; `None` for a tag or a commit.
     pub branch: Option<String>,
     pub default_branch: Option<String>,
-    /// Whether this took a transfer.
+    /// True if the commit was fetched for this request.
     pub fetched: bool,
-    /// The branch that a pull request goes to, with its commit.
+    /// The base branch of a pull request, with its commit.
     pub(crate) base: Option<Base>,
     pub(crate) mirror: PathBuf,
     pub(crate) depth: Depth,
 }
 
-/// A branch to compare the checked out commits with.
+/// A branch to compare the checked-out commits with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) branch: String,
@@ -162,7 +162,7 @@ pub(crate) enum Depth {
 
 impl Depth {
     pub(crate) fn of(depth: Option<u64>) -> Self {
-        // What git itself takes for "all of it".
+        // Git itself treats this value as unlimited.
         depth.filter(|depth| *depth < 0x7fff_ffff).map_or(Self::Whole, Self::Commits)
     }
 
@@ -181,12 +181,12 @@ impl Depth {
     }
 }
 
-/// The configuration of a git that another git starts, such as the `upload-pack` of a fetch from a
-/// mirror: settings of the command line do not reach it. It opens only repositories of the server's.
+/// The config of a git that another git starts, such as the `upload-pack` of a fetch from a mirror.
+/// Settings of the command line do not reach it. It opens only the server's own repositories.
 const GLOBAL_CONFIG: &str = "[core]\n\thooksPath = /dev/null\n\tfsmonitor = false\n\
     [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
 
-/// The mirrors of one server. Cloning gives another handle to the same ones.
+/// The mirrors of one server. Clones refer to the same mirrors.
 #[derive(Clone)]
 pub struct Mirrors(Arc<Inner>);
 
@@ -202,13 +202,13 @@ struct Inner {
 }
 
 impl Mirrors {
-    /// Makes the directory if it is not there.
+    /// Opens the mirrors and creates the directory if needed.
     pub fn open(settings: Settings) -> Result<Self, GitError> {
         let home = &settings.directory;
         fs::create_dir_all(home).map_err(disk(home))?;
         let gitconfig = home.join("gitconfig");
         fs::write(&gitconfig, GLOBAL_CONFIG).map_err(disk(&gitconfig))?;
-        // Of a run that was killed.
+        // Remove the remains of a killed server.
         for left in fs::read_dir(home).map_err(disk(home))?.flatten() {
             let name = left.file_name().to_string_lossy().into_owned();
             if ["lend", "quarantine", "gone", Snapshot::PREFIX].iter().any(|left| name.starts_with(left)) {
@@ -230,7 +230,7 @@ impl Mirrors {
         Git::new(self.home(), self.0.settings.most_bytes)
     }
 
-    /// The same for every way to write one URL's host and final `.git`.
+    /// Path of a repository's mirror, the same with and without a final `/` or `.git` in the URL.
     pub(crate) fn place(&self, url: &RepositoryUrl) -> PathBuf {
         let text = url.as_str().trim_end_matches('/');
         let text = text.strip_suffix(".git").unwrap_or(text);
@@ -238,23 +238,23 @@ impl Mirrors {
         self.home().join(format!("{}.git", &hash[..32]))
     }
 
-    /// Writes a commit that was resolved into directories.
+    /// Prepares a checkout of a resolved commit.
     pub fn checkout(&self, source: &Source, resolved: &Resolved) -> Checkout {
         Checkout::new(self.clone(), source.url.clone(), resolved.clone())
     }
 
     fn known(&self, mirror: &Path) -> Arc<AsyncMutex<Known>> {
-        // Only whole entries are inserted: a panic elsewhere cannot leave the map half changed.
+        // Only whole entries are inserted, so a panic cannot leave the map inconsistent.
         let mut busy = self.0.busy.lock().unwrap_or_else(PoisonError::into_inner);
         busy.entry(mirror.to_owned()).or_default().clone()
     }
 
-    /// Whether somebody in this process has the turn.
+    /// Returns true if a task of this process holds the turn.
     pub(crate) fn is_busy(&self, mirror: &Path) -> bool {
         self.known(mirror).try_lock().is_err()
     }
 
-    /// The turn, if nobody has it.
+    /// Takes the turn if it is free.
     pub(crate) fn free_turn(&self, mirror: &Path) -> Result<Option<Turn>, GitError> {
         let Ok(known) = self.known(mirror).try_lock_owned() else { return Ok(None) };
         let lock = lock_file(mirror)?;
@@ -265,7 +265,7 @@ impl Mirrors {
         }
     }
 
-    /// One at a time per mirror, in this process and on this host.
+    /// Waits for the turn: one holder per mirror, in this process and on this host.
     pub(crate) async fn turn(&self, mirror: &Path) -> Result<Turn, GitError> {
         let known = self.known(mirror).lock_owned().await;
         let (path, lock) = (mirror.with_extension("lock"), lock_file(mirror)?);
@@ -280,7 +280,7 @@ impl Mirrors {
         if mirror.join("HEAD").exists() {
             return Ok(());
         }
-        // What a crash left half made has no HEAD; it is begun again.
+        // A mirror that a crash left incomplete has no HEAD; start again.
         if mirror.exists() {
             fs::remove_dir_all(mirror).map_err(disk(mirror))?;
         }
@@ -308,7 +308,8 @@ impl Mirrors {
         let reached = fs::read_to_string(mirror.join("depth")).ok().and_then(|text| Depth::read(&text));
         let depth = reached.map_or(wanted, |reached| reached.max(wanted));
         let tip = target.branch.as_ref().map(|branch| mirror.join("refs/heads").join(branch));
-        // A branch that is known is continued from where it was, so that the way from there is known too.
+        // Continue a known branch from its last commit, so that the history between the two is
+        // complete.
         let continued = reached == Some(depth) && tip.is_some_and(|tip| tip.exists());
         clear_left(mirror);
         let packs_before = packs(mirror);
@@ -334,8 +335,9 @@ impl Mirrors {
         fs::write(mirror.join("depth"), depth.text()).map_err(disk(mirror))?;
         let packs = packs(mirror);
         if let (true, [pack]) = (packs_before.is_empty(), packs.as_slice()) {
-            // The only pack of the mirror holds this commit and nothing else, so a checkout can use it
-            // unchanged. Its shallow boundary is kept beside it, because a later fetch may move the mirror's.
+            // The only pack of the mirror holds this commit and nothing else, so a checkout can use
+            // it unchanged. Keep its shallow boundary beside it, because a later fetch may move the
+            // mirror's.
             let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
             for (ending, text) in [("shallow", &ends), ("pack", pack)] {
                 let note = mirror.join("notes").join(format!("{}.{ending}", target.commit));
@@ -346,19 +348,20 @@ impl Mirrors {
     }
 }
 
-/// Beside the mirror, not in it: it stays when the mirror goes, so that nobody locks a file that is no longer the one.
+/// The lock file is beside the mirror and outlives it, so that no process locks a deleted file.
 fn lock_file(mirror: &Path) -> Result<File, GitError> {
     let path = mirror.with_extension("lock");
     File::options().create(true).truncate(false).write(true).open(&path).map_err(disk(&path))
 }
 
-/// The names of a mirror's packs, without their endings.
+/// The names of a mirror's packs, without extensions.
 pub(crate) fn packs(mirror: &Path) -> Vec<String> {
     let entries = fs::read_dir(mirror.join("objects/pack")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".pack").map(str::to_owned)).collect()
 }
 
-/// Whether a mirror has a commit with at least this much of its history. Marks are written by the fetch itself, once it is complete.
+/// Returns true if a mirror has a commit with at least this much history. The fetch itself writes
+/// these refs once it is complete.
 pub(crate) fn has(mirror: &Path, commit: &str, wanted: Depth) -> bool {
     let marks = fs::read_dir(mirror.join("refs/stead")).into_iter().flatten().flatten();
     marks
@@ -366,7 +369,7 @@ pub(crate) fn has(mirror: &Path, commit: &str, wanted: Depth) -> bool {
         .any(|entry| entry.path().join(commit).exists())
 }
 
-/// A commit that was asked for by its name and is not there.
+/// Converts the error for a commit that the remote does not have.
 fn missing(error: GitError, target: &Target) -> GitError {
     match error {
         GitError::Failed { reason, .. } if reason.contains("not our ref") || reason.contains("no such remote ref") => {
@@ -383,7 +386,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// What was known of a branch is no longer so.
+    /// Drops the cached commits of branches.
     pub(crate) fn forget(&mut self) {
         self.known.forget();
     }

@@ -1,4 +1,4 @@
-//! A git that talks to a remote: to which address, as whom, for how long, how often, and what its failure means.
+//! A git that talks to a remote: address, credential, timeouts, retries and error classification.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::local::{LocalRepository, Snapshot};
 use crate::mirror::Settings;
 use crate::progress::{Progress, Teller};
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Fetch,
@@ -29,37 +29,37 @@ pub struct Loan {
     pub host: String,
     /// `password` or `ssh_key`.
     pub kind: &'static str,
-    /// The account, where one is named.
+    /// The account name, if any.
     pub username: Option<String>,
     pub purpose: Purpose,
 }
 
-/// The use could not be recorded, and so does not happen.
+/// The use of a credential could not be recorded, so it does not happen.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct LoanRefused(pub String);
 
-/// Who waits for a transfer.
+/// The callbacks of a transfer.
 #[async_trait]
 pub trait Watch: Send + Sync {
     fn progress(&self, progress: Progress);
 
-    /// Called before a credential can be used; an error keeps it from being used.
+    /// Called before a credential can be used; an error prevents its use.
     async fn lending(&self, loan: &Loan) -> Result<(), LoanRefused>;
 }
 
-/// A remote that may be gone to, by this address, as this caller.
+/// A remote that passed the checks, with its address and credential.
 pub(crate) struct Remote<'a> {
     settings: &'a Settings,
     home: &'a Path,
     url: String,
     address: Address,
     protocol: &'static str,
-    /// `host:port:address` for curl, or the address for ssh.
+    /// The address that git must connect to.
     pinned: Option<IpAddr>,
     credential: Option<Credential>,
     host: String,
-    /// The snapshot that git reads in place of a repository on this machine. Held so that it is not
+    /// The snapshot that git reads instead of a repository on this machine. Held so that it is not
     /// removed.
     _snapshot: Option<Snapshot>,
 }
@@ -109,12 +109,13 @@ impl<'a> Remote<'a> {
         matches!(self.address, Address::Http { .. })
     }
 
-    /// The host answers, and not with git.
+    /// The error for a host whose answer is not git's protocol.
     pub(crate) fn not_git(&self) -> GitError {
         GitError::NotGit { host: self.host.clone(), reason: "its answer has no references".to_owned() }
     }
 
-    /// Runs a git that talks to this remote; `build` gives it its words. Tries again where that can help.
+    /// Runs a git that talks to this remote; `build` adds its arguments. Retries after failures
+    /// that may be transient.
     pub(crate) async fn talk(
         &self,
         doing: &'static str,
@@ -125,7 +126,7 @@ impl<'a> Remote<'a> {
         let mut patience = Patience::new(self.settings, self.host.clone());
         loop {
             match self.once(doing, purpose, watch, &build).await {
-                // A push that got no answer may have happened.
+                // Never retry a push: one without an answer may have succeeded.
                 Err(error) if purpose == Purpose::Fetch && patience.again(&error).await => {}
                 ended => return ended,
             }
@@ -162,7 +163,7 @@ impl<'a> Remote<'a> {
         })
     }
 
-    /// Makes the credential available to the next git, after its use is on record.
+    /// Makes the credential available to the next git, after its use is recorded.
     async fn lend(&self, purpose: Purpose, watch: &dyn Watch) -> Result<(Option<Password>, Option<Lender>), GitError> {
         let Some(credential) = &self.credential else { return Ok((None, None)) };
         let host = self.host.clone();
@@ -179,7 +180,7 @@ impl<'a> Remote<'a> {
         Ok((Some(password), Some(lender)))
     }
 
-    /// Binds the git to the address that was judged.
+    /// Binds git to the address that was checked.
     fn pin(&self, git: Git<'a>) -> Git<'a> {
         let (Some(host), Some(pinned)) = (self.address.host(), self.pinned) else { return git };
         let port = host.port.unwrap_or(self.address.usual_port());
@@ -192,7 +193,8 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// An ssh that reads no settings, asks nobody and trusts only hosts that are known. Every value is quoted: git hands this to a shell.
+    /// The ssh command: it reads no config, never prompts and accepts only known hosts. Every value
+    /// is quoted, because git passes it to a shell.
     fn ssh(&self, host: &Host, pinned: IpAddr) -> String {
         let known = self.settings.known_hosts.display().to_string();
         let connect = self.settings.stall.as_secs().clamp(1, 60);
@@ -298,7 +300,7 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// The first address of a host, if every one of them may be gone to.
+/// Resolves a host to one address, if all its addresses are allowed.
 pub(crate) async fn resolve(host: &Host, usual_port: u16, gate: &GitGate) -> Result<IpAddr, GitError> {
     let port = host.port.unwrap_or(usual_port);
     let unreachable = |reason: String| GitError::Unreachable { host: host.to_string(), reason };
@@ -312,21 +314,22 @@ pub(crate) async fn resolve(host: &Host, usual_port: u16, gate: &GitGate) -> Res
     {
         return Err(GitError::PrivateAddress { host: host.to_string(), address: private.to_string() });
     }
-    // IPv4 first: a host without IPv6 of its own still gets IPv6 addresses from its resolver.
+    // IPv4 first: a host without IPv6 connectivity still gets IPv6 addresses from its resolver.
     let first = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
     first.copied().ok_or_else(|| unreachable("its name has no address".to_owned()))
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A value in ssh's own syntax, where a space would begin another and a percent sign a token.
+/// Quotes a value for ssh options, where a space separates values and a percent sign starts a
+/// token.
 fn option_value(text: &str) -> String {
     format!("\"{}\"", text.replace('%', "%%"))
 }
-/// How often something is tried again whose failure may pass.
+/// The remaining retries of an operation whose failure may be transient.
 pub(crate) struct Patience {
     pause: Duration,
     left: u32,
@@ -338,7 +341,7 @@ impl Patience {
         Self { pause: settings.retry_pause, left: settings.tries.saturating_sub(1), host }
     }
 
-    /// Waits a growing while, if trying again can help.
+    /// Returns true if the caller should retry, after a pause that doubles each time.
     pub(crate) async fn again(&mut self, error: &GitError) -> bool {
         if !error.passes() || self.left == 0 {
             return false;

@@ -1,20 +1,21 @@
-//! What git says about how far it is.
+//! Parses git's progress messages.
 
 use std::time::{Duration, Instant};
 
 use crate::error::harmless;
 
-/// How far a transfer is, as git tells it.
+/// The progress of a transfer, as git reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// Git's word for what it does, such as `Receiving objects`.
+    /// Git's name of the stage, such as `Receiving objects`.
     pub stage: String,
     pub percent: u8,
     /// The rest of git's line, such as `(12/40), 1.2 MiB | 3.1 MiB/s`.
     pub detail: String,
 }
 
-/// Reads git's lines and tells of them once in a while: the first of a stage, then at most one a second.
+/// Parses git's lines and reports them at a limited rate: the first of each stage, then at most one
+/// a second.
 pub(crate) struct Teller<F> {
     tell: F,
     line: Vec<u8>,
@@ -31,7 +32,7 @@ impl<F: FnMut(Progress)> Teller<F> {
     pub(crate) fn hear(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if !matches!(byte, b'\r' | b'\n') {
-                // A line longer than this is no progress.
+                // A longer line is not a progress message.
                 if self.line.len() < 512 {
                     self.line.push(*byte);
                 }

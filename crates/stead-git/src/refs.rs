@@ -1,11 +1,11 @@
-//! What a remote says it has, and which of it is meant.
+//! Parses a remote's list of references and selects the requested one.
 
 use stead_core::repository::GitRef;
 
 use crate::error::GitError;
 use crate::mirror::Source;
 
-/// A commit, by its whole name.
+/// A commit, by its full hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub commit: String,
@@ -41,12 +41,12 @@ impl Wanted {
     }
 }
 
-/// The names of a pull request at GitHub, Gitea and Forgejo, and at GitLab.
+/// The refs of a pull request: at GitHub, Gitea and Forgejo, and at GitLab.
 fn pull_request_names(number: u64) -> [String; 2] {
     [format!("refs/pull/{number}/head"), format!("refs/merge-requests/{number}/head")]
 }
 
-/// What to ask a remote to list.
+/// The patterns for `ls-remote`.
 pub(crate) fn patterns(wanted: &Wanted) -> Vec<String> {
     let mut patterns = vec!["HEAD".to_owned()];
     match wanted {
@@ -64,7 +64,8 @@ pub(crate) fn patterns(wanted: &Wanted) -> Vec<String> {
     patterns
 }
 
-/// Reads the answer of `ls-remote --symref`: a branch before a tag before any other name.
+/// Reads the answer of `ls-remote --symref`. A branch takes precedence over a tag, and a tag over
+/// any other name.
 pub(crate) fn choose(listing: &str, wanted: &Wanted) -> Result<Target, GitError> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut default_branch = None;
@@ -81,7 +82,7 @@ pub(crate) fn choose(listing: &str, wanted: &Wanted) -> Result<Target, GitError>
     let text = match wanted {
         Wanted::Default => {
             let commit = named("HEAD").ok_or(GitError::Empty)?;
-            // The remote chose this name. One that is not valid counts as no name.
+            // The remote chose this name. Ignore it if it is invalid.
             let branch = default_branch.filter(|name| name.parse::<GitRef>().is_ok());
             return Ok(Target { commit, default_branch: branch.clone(), branch });
         }

@@ -1,7 +1,7 @@
 //! Resolves a branch, a tag or the default branch to a commit that is in the mirror.
 //!
-//! There are two steps, so that the caller can record the commit before anything is fetched:
-//! [`Mirrors::name`], then [`Mirrors::bring`], which fetches the commit, or asks the remote whether
+//! There are two steps, so that the caller can record the commit before anything is fetched.
+//! [`Mirrors::name`] finds the commit. [`Mirrors::bring`] fetches it, or asks the remote whether
 //! the mirror may serve it.
 
 use std::path::Path;
@@ -20,15 +20,16 @@ use crate::progress::Progress;
 use crate::refs::{self, Target, Wanted};
 
 impl Mirrors {
-    /// Names the commit that is wanted, and makes sure that the mirror has it.
+    /// Resolves the wanted reference and makes sure that the mirror has its commit.
     pub async fn resolve(&self, source: &Source, watch: &dyn Watch) -> Result<Resolved, GitError> {
         let target = self.name(source, watch).await?;
         self.bring(source, target, watch).await
     }
 
-    /// What the reference stands for now, or stood for a moment ago. Who waited while another asked the same takes that answer.
+    /// Resolves the reference, or returns a recent answer. A caller that waited for another one
+    /// with the same question uses that answer.
     pub async fn name(&self, source: &Source, watch: &dyn Watch) -> Result<Target, GitError> {
-        // Before anything of it is made.
+        // Check the URL before anything is created for it.
         source.gate.judge(&source.url)?;
         if let Some(commit) = source.reference.as_ref().map(GitRef::as_str).filter(|text| refs::is_commit(text)) {
             return Ok(Target { commit: commit.to_owned(), branch: None, default_branch: None });
@@ -44,7 +45,7 @@ impl Mirrors {
         Ok(target)
     }
 
-    /// Makes sure that the mirror has a commit that was named.
+    /// Makes sure that the mirror has the commit.
     pub async fn bring(&self, source: &Source, target: Target, watch: &dyn Watch) -> Result<Resolved, GitError> {
         source.gate.judge(&source.url)?;
         let mirror = self.place(&source.url);
@@ -72,7 +73,7 @@ impl Mirrors {
         Ok(Resolved { commit, branch, default_branch, fetched, base: None, mirror, depth })
     }
 
-    /// Whether the remote has a branch now; asked each time.
+    /// Asks the remote whether it has a branch. Never cached.
     pub async fn has_branch(&self, source: &Source, branch: &GitRef, watch: &dyn Watch) -> Result<bool, GitError> {
         let name = format!("refs/heads/{branch}");
         let listing = self.list(source, std::slice::from_ref(&name), watch).await?;
@@ -84,7 +85,7 @@ impl Mirrors {
     }
 
     /// Asks the remote whether this server may still read the repository, before the mirror serves
-    /// what it already has.
+    /// a commit that it already has.
     async fn check_access(&self, source: &Source, watch: &dyn Watch) -> Result<(), GitError> {
         self.list(source, &["HEAD".to_owned()], watch).await.map(drop)
     }
@@ -100,7 +101,8 @@ impl Mirrors {
         let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
         let listing = list_refs(&remote, patterns, None, watch).await?;
         if listing.is_empty() && remote.is_http() {
-            // Git takes a web page for an empty repository. One that is a repository speaks git's protocol.
+            // Git takes a web page for an empty repository. A real repository speaks git's
+            // protocol.
             let trace = tempfile::NamedTempFile::new_in(self.home()).map_err(disk(self.home()))?;
             list_refs(&remote, patterns, Some(trace.path()), watch).await?;
             if trace.as_file().metadata().map_err(disk(trace.path()))?.len() == 0 {
@@ -110,7 +112,7 @@ impl Mirrors {
         Ok(String::from_utf8_lossy(&listing).into_owned())
     }
 
-    /// The turn; that it is another's is told.
+    /// Waits for the turn, and reports it if another session holds the turn.
     async fn watched_turn(&self, source: &Source, watch: &dyn Watch) -> Result<Turn, GitError> {
         let mirror = self.place(&source.url);
         if self.is_busy(&mirror) {

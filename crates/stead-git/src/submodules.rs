@@ -1,8 +1,9 @@
-//! Submodules, for whoever asks for them: other repositories whose URLs the first one chose.
+//! Submodules, on request: other repositories whose URLs the first one chose.
 //!
-//! Such a URL is a stranger's word, and the server has credentials and a network that strangers have not. So it leads to the host the
-//! first repository is on, by the same protocol, and nowhere else; from there on a submodule is a repository like any other, judged and
-//! fetched by the same rules, with a mirror of its own. One that cannot be had fails the checkout: who asks for them wants them all.
+//! Such a URL is untrusted, and the server has credentials and network access that its author
+//! lacks. So it may only lead to the host of the first repository, by the same protocol. Apart from
+//! that a submodule is a repository like any other, checked and fetched by the same rules, with its
+//! own mirror. One failed submodule fails the checkout, because the caller needs all of them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,12 +17,12 @@ use crate::mirror::{Mirrors, Resolved, Source};
 use crate::network::Watch;
 use crate::refs::Target;
 
-/// Within each other.
+/// Maximum depth of nested submodules.
 const MOST_DEEP: usize = 4;
-/// Of one session, all together.
+/// Maximum number of submodules per session.
 const MOST: usize = 100;
 
-/// A submodule at its place.
+/// A submodule and its path in the checkout.
 #[derive(Clone)]
 pub(crate) struct Submodule {
     pub(crate) name: String,
@@ -29,7 +30,7 @@ pub(crate) struct Submodule {
     pub(crate) checkout: Checkout,
 }
 
-/// What one commit says of another repository.
+/// A submodule as a commit describes it.
 struct Named {
     name: String,
     path: String,
@@ -38,7 +39,7 @@ struct Named {
 }
 
 impl Mirrors {
-    /// Fetches a checkout's submodules, and theirs, and gives the checkout with them.
+    /// Fetches a checkout's submodules recursively and returns the checkout with them.
     pub async fn with_submodules(
         &self,
         source: &Source,
@@ -81,13 +82,14 @@ impl Mirrors {
         Ok(checkout)
     }
 
-    /// The commits of other repositories in a commit's tree that `.gitmodules` has a URL for; the others are warned of.
+    /// Lists the submodules in a commit's tree that have a URL in `.gitmodules`. The checkout warns
+    /// about the others.
     async fn named(&self, resolved: &Resolved) -> Result<Vec<Named>, GitError> {
         let limit = self.settings().timeout;
         let git = || self.git().on(&resolved.mirror);
         let modules = git().args(["config", "--no-includes", "-z", "--list", "--blob"]);
         let modules = modules.arg(format!("{}:.gitmodules", resolved.commit));
-        // A commit without that file, or with one that is none, has no submodules.
+        // A commit without a valid `.gitmodules` has no submodules.
         let Ok(listed) = modules.run(limit, |_| ()).await else { return Ok(Vec::new()) };
         let known = read_modules(&String::from_utf8_lossy(&listed));
         let tree = git().args(["ls-tree", "-r", "-z", "--full-tree", "--end-of-options", &resolved.commit]);
@@ -104,7 +106,7 @@ impl Mirrors {
     }
 }
 
-/// From `submodule.NAME.path` and `submodule.NAME.url` to a path's name and URL.
+/// Maps each `submodule.NAME.path` to its name and `submodule.NAME.url`.
 fn read_modules(listed: &str) -> HashMap<String, (String, String)> {
     let (mut paths, mut urls) = (HashMap::new(), HashMap::new());
     for (key, value) in listed.split('\0').filter_map(|entry| entry.split_once('\n')) {
@@ -121,7 +123,7 @@ fn read_modules(listed: &str) -> HashMap<String, (String, String)> {
     both.collect()
 }
 
-/// Where a submodule's URL leads from its repository's, if that is the same host by the same protocol.
+/// Resolves a submodule's URL from its repository's, if it has the same host and protocol.
 fn lead(from: &RepositoryUrl, url: &str) -> Result<RepositoryUrl, String> {
     let text =
         if url.starts_with("./") || url.starts_with("../") { relative(from.as_str(), url)? } else { url.to_owned() };
@@ -139,7 +141,7 @@ fn lead(from: &RepositoryUrl, url: &str) -> Result<RepositoryUrl, String> {
     if same { Ok(to) } else { Err("its URL leads to another host than its repository's, or another way".to_owned()) }
 }
 
-/// As git resolves it: each `../` takes the last part of the repository's URL away.
+/// Resolves a relative URL like git: each `../` removes the last part of the repository's URL.
 fn relative(from: &str, url: &str) -> Result<String, String> {
     let mut base = from.trim_end_matches('/').to_owned();
     let mut rest = url;

@@ -1,8 +1,9 @@
-//! A mirror kept in order: what a killed git left goes before the next one begins, and many packs become few.
+//! Maintenance of a mirror: removes the remains of killed processes, and repacks.
 //!
-//! Every fetch adds a pack, and git looks for an object in one pack after the other. When a fetch leaves more of them than
-//! [`Settings::most_packs`](crate::Settings::most_packs), the small ones are made one in the background. Whoever fetches next waits for that; who
-//! reads does not: a git that finds a pack gone looks for the new one.
+//! Every fetch adds a pack, and git searches the packs one by one for an object. When a fetch
+//! leaves more than [`Settings::most_packs`](crate::Settings::most_packs), the small ones are
+//! combined in the background. The next fetch waits for that. Readers do not: a git that misses a
+//! pack looks for the new one.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::error::GitError;
 use crate::mirror::{Mirrors, packs};
 
 impl Mirrors {
-    /// Sees to it, soon, that a mirror has few packs. Who cannot have the turn leaves it to whoever fetches next.
+    /// Repacks a mirror in the background if it has too many packs.
     pub(crate) fn tidy_soon(&self, mirror: &Path) {
         if packs(mirror).len() <= self.settings().most_packs {
             return;
@@ -30,20 +31,20 @@ impl Mirrors {
 
     async fn tidy(&self, mirror: &Path) -> Result<(), GitError> {
         let _turn = self.turn(mirror).await?;
-        // Collected meanwhile, or done by another.
+        // The mirror was collected or repacked meanwhile.
         if packs(mirror).len() <= self.settings().most_packs {
             return Ok(());
         }
         clear_left(mirror);
-        // Packs that are much larger than all smaller ones together stay: what it costs is what the small ones are. Every commit that was
-        // fetched has a name of its own, so nothing is lost.
+        // Packs that are much larger than all smaller ones together stay, so the cost depends on
+        // the small packs only. Every fetched commit has its own ref, so nothing is lost.
         let git = self.git().on(mirror).args(["repack", "-d", "--geometric=2", "--no-write-bitmap-index", "-q"]);
         git.local("repack the mirror", self.settings().timeout).await.map(drop)
     }
 }
 
-/// Removes what a git left that was killed: locks would keep every later one from its work, and half packs are only large. For whoever has
-/// the turn: then nobody else writes there.
+/// Removes the remains of a killed git: locks would block every later git, and partial packs take
+/// space. The caller holds the turn, so no other process writes there.
 pub(crate) fn clear_left(mirror: &Path) {
     for name in ["shallow.lock", "packed-refs.lock", "HEAD.lock", "config.lock"] {
         let _ = fs::remove_file(mirror.join(name));
@@ -61,7 +62,7 @@ pub(crate) fn clear_left(mirror: &Path) {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 left.push(entry.path());
             } else if entry.file_name().to_string_lossy().ends_with(".lock") {
-                // No branch is called so: git refuses such names.
+                // No branch has such a name: git refuses it.
                 let _ = fs::remove_file(entry.path());
             }
         }

@@ -1,7 +1,7 @@
-//! The suite every provider must pass, on a real machine, with real workspaces.
+//! The conformance suite that every provider must pass, on a real machine with real workspaces.
 //!
-//! It is part of the library so that a live installation can be put to the same test. Each check stands for a promise written on
-//! [`Provider`] or [`Workspace`]; the first one that is not kept is named.
+//! It is part of the library so that it can also test a live installation. Each check covers a
+//! promise documented on [`Provider`] or [`Workspace`]. The suite stops at the first violation.
 
 mod execs;
 mod stamps;
@@ -22,7 +22,7 @@ use crate::contract::error::ProviderError;
 use crate::contract::provider::{AdoptOrder, FileEvent, Health, Provider};
 use crate::contract::workspace::{ActionOrder, FileOrder, ToolDone, ToolOrder, Workspace};
 
-/// A promise that was not kept.
+/// A promise that the provider broke.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{promise}: {detail}")]
 pub struct Violation {
@@ -38,7 +38,8 @@ fn ok<T>(promise: &'static str, result: Result<T, ProviderError>) -> Result<T, V
     result.map_err(|error| Violation { promise, detail: error.to_failure().message })
 }
 
-/// Runs the whole suite. `first_bits` seeds the ids, so that two runs on one host do not meet.
+/// Runs the whole suite. `first_bits` seeds the ids, so that two runs on one host use different
+/// ids.
 pub async fn check(provider: &dyn Provider, first_bits: u128) -> Result<(), Violation> {
     let suite = Suite { provider, first_bits };
     suite.healthy().await?;
@@ -150,7 +151,7 @@ impl Suite<'_> {
         hold(promise, workspace.git().is_some() == offered.contains(&ToolName::Git), "they disagree")?;
         let promise = "commands run in the box exactly if the capabilities say so";
         hold(promise, workspace.execs().is_some() == offered.contains(&ToolName::Bash), "they disagree")?;
-        // `git` is the engine's: it needs the mirrors, and of the box only that it runs commands.
+        // The engine implements `git`, which needs the mirrors. A box only runs its commands.
         for tool in ToolName::ALL.iter().filter(|tool| **tool != ToolName::Git) {
             let done = call(&*workspace, *tool, json!({})).await;
             let unavailable = done.answer.error.is_some_and(|error| error.code == "tool_unavailable");

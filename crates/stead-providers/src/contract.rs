@@ -1,4 +1,4 @@
-//! What every provider and every workspace promises, and how they fail.
+//! The contract of providers and workspaces, and their errors.
 
 pub(crate) mod error;
 pub(crate) mod execs;

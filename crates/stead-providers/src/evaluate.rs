@@ -1,6 +1,8 @@
-//! The `eval` tool, the same for every provider: what differs is where the files come from and how they are changed in the end.
+//! The `eval` tool, shared by all providers. Providers differ in where files come from and how
+//! changes are written back.
 //!
-//! An evaluation works on a copy. What it wrote is put into the workspace only after it ended well, all of it or none.
+//! An evaluation works on a copy. Its writes reach the workspace only after it completed, all of
+//! them or none.
 
 use serde::Deserialize as _;
 use serde_json::json;
@@ -16,15 +18,15 @@ use stead_fs::{Change, Filesystem, FsError, MemoryFs, PathRules, WorkspacePath};
 
 use crate::contract::workspace::{Done, ToolDone, ToolOrder};
 
-/// Of one file that is read.
+/// Maximum size of one file that an evaluation reads.
 pub(crate) const MOST_BYTES: u64 = 4 << 20;
 
-/// A working copy in memory, filled from the workspace as it is asked for.
+/// A working copy in memory, filled from the workspace on demand.
 pub(crate) struct WorkingCopy<F> {
     pub(crate) files: MemoryFs,
     limits: stead_fs::Limits,
     now_millis: i64,
-    /// Sees to it that the file at this path is in the copy if it is in the workspace.
+    /// Copies the file at this path into the working copy if the workspace has it.
     fetch: F,
 }
 
@@ -74,7 +76,7 @@ fn refusal(error: &FsError) -> FileRefusal {
     FileRefusal::new(error.code(), error.sentence())
 }
 
-/// As the `write` tool does it, with its limits and its sentences.
+/// Writes like the `write` tool, with the same limits and messages.
 fn write(
     files: &mut MemoryFs,
     path: &str,
@@ -91,7 +93,7 @@ fn write(
     }
 }
 
-/// Does again, on the files as they are now, what an evaluation wrote on its copy.
+/// Repeats the writes of an evaluation on the current files.
 pub(crate) fn write_again(
     files: &mut MemoryFs,
     writes: &[EvalFileWrite],
@@ -127,7 +129,8 @@ pub(crate) fn evaluate(order: &ToolOrder, copy: &mut dyn EvalFiles) -> Result<Ev
     order.evaluator.evaluate(&params, copy)
 }
 
-/// What the agent is told. One that failed has its result beside the error: the traceback is in it.
+/// Returns the answer for the agent. A failed evaluation has a result beside the error, because the
+/// result contains the traceback.
 pub(crate) fn answer(evaluated: Result<Evaluation, EvalError>) -> Answer {
     match evaluated {
         Ok(Evaluation { result, ending, message }) => {
@@ -156,7 +159,7 @@ pub(crate) fn answer(evaluated: Result<Evaluation, EvalError>) -> Answer {
     }
 }
 
-/// An evaluation that changed nothing.
+/// Returns the answer of an evaluation that changed nothing.
 pub(crate) fn unchanged(evaluated: Result<Evaluation, EvalError>) -> ToolDone {
     ToolDone { answer: answer(evaluated), done: Done::nothing() }
 }

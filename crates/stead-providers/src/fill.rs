@@ -1,4 +1,4 @@
-//! Filling files from outside, whoever's files they are: host mounts and bundles, and what is told of them.
+//! Fills a file tree from host mounts and bundles, for every provider, and reports on them.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -12,7 +12,7 @@ use stead_fs::{DiskFs, Filesystem, WorkspacePath};
 use crate::contract::error::ProviderError;
 use crate::overlay::layer_store::{Layer, LayerDraft, LayerKey, LayerReport};
 
-/// Copies every mount in, or none.
+/// Copies all mounts in, or none.
 pub(crate) fn mounts(
     files: &mut dyn Filesystem,
     mounts: Vec<HostMount>,
@@ -47,7 +47,7 @@ fn report(preview: &MountPreview) -> MountReport {
     }
 }
 
-/// Unpacks a whole bundle, or nothing of it.
+/// Unpacks the whole bundle, or nothing.
 pub(crate) fn bundle(
     files: &mut dyn Filesystem,
     mut bundle: File,
@@ -66,8 +66,8 @@ pub(crate) fn bundle(
     Ok(BundleReport { digest, files: unpacked.files as u64, bytes })
 }
 
-/// The key of a bundle's layer. A digest that was given is checked when the archive is read, so it is
-/// part of the key.
+/// Returns the key of a bundle's layer. An expected digest is part of the key, because it is
+/// checked when the archive is read.
 pub(crate) fn bundle_key(bundle: &mut File, digest: Option<&str>) -> Result<LayerKey, ProviderError> {
     let refused = |source: std::io::Error| ProviderError::Bundle { source: source.into() };
     bundle.rewind().map_err(refused)?;

@@ -1,7 +1,9 @@
-//! Workspaces whose files and processes are in a box with `stead-init` as its first process, whoever made the box.
+//! Workspaces whose files and processes are in a box with `stead-init` as its first process, for
+//! all providers with boxes.
 //!
-//! A provider says how its boxes are reached and where the server keeps what belongs to them ([`BoxHome`]); everything a workspace promises
-//! is then here, once. Files are never touched from outside by path: `stead-init` does what is to be done, inside the box.
+//! A provider implements [`BoxHome`]: how to reach its boxes and where the server keeps their data.
+//! This module implements the workspace contract on top. The server never touches the files from
+//! outside by path: `stead-init` works on them inside the box.
 
 mod arguments;
 mod box_home;
@@ -27,7 +29,7 @@ use stead_core::tool::ToolName;
 
 use crate::contract::error::ProviderError;
 
-/// What can be done in every box.
+/// The tools that every box supports.
 pub(crate) const TOOLS: &[ToolName] = &[
     ToolName::Ls,
     ToolName::Read,
@@ -42,15 +44,15 @@ pub(crate) const TOOLS: &[ToolName] = &[
     ToolName::Eval,
 ];
 
-/// Runs what waits for the kernel or for a box where it holds up nobody.
+/// Runs blocking work on a thread for blocking calls.
 pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ProviderError> + Send + 'static,
 ) -> Result<T, ProviderError> {
-    // It panicked, or the server is going down: there is no outcome to report but this.
+    // The work panicked or the server is stopping: no other outcome is known.
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(ProviderError::Interrupted))
 }
 
-/// The limits that hold, in the words of the contract.
+/// Converts the enforced limits to the contract's kinds.
 pub(crate) fn limit_kinds(held: Held) -> Vec<LimitKind> {
     let kinds = [
         (held.cpu, LimitKind::Cpu),

@@ -17,15 +17,16 @@ pub struct AllowedMount {
 /// The use that a plan makes of a host path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedMode {
-    /// An entry of `mounts`: its files are copied in.
+    /// An entry of `mounts`: the provider copies its files in.
     Copy,
     /// The workspace policy `mount`.
     Mount(MountMode),
-    /// A bundle that is read from the host.
+    /// A bundle read from the host.
     Bundle,
 }
 
-/// Judges every host path of a plan, or says which is refused and why. Opens directories, so it blocks.
+/// Checks every host path of a plan. The rejection names the refused path and the reason. Blocks,
+/// because it opens directories.
 pub fn judge_host_paths(actions: &[Action]) -> Result<Vec<AllowedMount>, Rejection> {
     let mut allowed = Vec::new();
     for action in actions {
@@ -47,7 +48,8 @@ pub fn judge_host_paths(actions: &[Action]) -> Result<Vec<AllowedMount>, Rejecti
                 let (host_path, mount_path) = (host_path.clone(), WORKSPACE_ROOT.to_owned());
                 allowed.push(AllowedMount { host_path, mount_path, mode: AllowedMode::Mount(*mode) });
             }
-            // With a digest the bytes may be in the blob store already, and then the path is not read.
+            // With a digest the bytes may already be in the blob store, and then the path is not
+            // read.
             Action::UnpackBundle { source, digest: None, allowed_host_roots } => {
                 allowed.extend(bundle(source, allowed_host_roots)?);
             }

@@ -1,8 +1,9 @@
-//! What makes the box.
+//! Providers make the boxes that sessions run in.
 //!
-//! A [`Provider`] makes, finds and removes [`Workspace`]s; a workspace performs the actions of an init plan and answers tool
-//! calls. Each method's promises are written on the trait, [`conformance`] tests them, and every provider must pass.
-//! Nobody asks which provider it is: what one can do is data ([`stead_core::capability::ProviderCapabilities`]).
+//! A [`Provider`] makes, finds and removes [`Workspace`]s; a workspace performs the actions of an
+//! init plan and answers tool calls. The traits document the promises of each method, and every
+//! provider must pass [`conformance`], which tests them. Callers never branch on the provider's
+//! name: capabilities are data ([`stead_core::capability::ProviderCapabilities`]).
 
 pub mod conformance;
 mod contract;
@@ -25,9 +26,9 @@ pub use overlay::layer_store::{
     CheckoutWarnings, ImageReport, Layer, LayerDraft, LayerKey, LayerReport, LayerSlot, LayerStore, Retention, Usage,
 };
 pub use podman::{PodmanConfig, PodmanProvider, PodmanTarget, Pull, Trees};
-/// Ends the boxes of a home while no server runs.
+/// Stops the boxes of a home while no server runs.
 pub use stead_box::end_all as end_boxes;
-/// What this host can do for native boxes, tried one by one.
+/// Tests each host feature that native boxes need.
 pub use stead_box::{Check, doctor};
 
 pub use contract::provider::{

@@ -1,7 +1,9 @@
-//! The memory provider: files in the server's process, no processes of their own, thousands a second.
+//! The memory provider: files in the server's memory, no processes, thousands of workspaces per
+//! second.
 //!
-//! Its files live in the journal: a change becomes visible only after the engine has recorded it ([`Staged`]), and after a restart
-//! the tree is the fold of the recorded changes. So a crash never loses an acknowledged write and never keeps another.
+//! Its files live in the journal. A change becomes visible only after the engine has recorded it
+//! ([`Staged`]), and after a restart the tree is the fold of the recorded changes. So a crash never
+//! loses an acknowledged write and never keeps an unacknowledged one.
 
 mod compare;
 mod fill;
@@ -35,7 +37,7 @@ use crate::contract::workspace::Staged;
 #[derive(Default)]
 pub struct MemoryProvider {
     workspaces: Mutex<HashMap<WorkspaceId, Arc<MemoryWorkspace>>>,
-    /// Snapshots of all workspaces, so that one can begin as another was.
+    /// Snapshots of all workspaces, so that a new workspace can start from another one's snapshot.
     kept: Kept,
 }
 
@@ -51,7 +53,7 @@ impl MemoryProvider {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, Arc<MemoryWorkspace>>> {
-        // The map is only ever inserted into and removed from: a panic elsewhere cannot leave it half changed.
+        // The map is only inserted into and removed from, so a panic cannot leave it inconsistent.
         self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

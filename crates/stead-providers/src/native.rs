@@ -1,7 +1,8 @@
-//! The native provider: boxes of this host's own kernel without a daemon, as root and as an ordinary user.
+//! The native provider: boxes on this host's own kernel without a daemon, as root or as an ordinary
+//! user.
 //!
-//! Their workspaces are layered ([`crate::overlay`]): the box is started over the layers there are when something first needs it, and ended to freeze
-//! what it wrote.
+//! Their workspaces are overlays ([`crate::overlay`]). The box starts over the current layers at
+//! the first operation that needs it, and stops when a snapshot freezes what it wrote.
 
 mod box_root;
 mod boxes;
@@ -38,7 +39,7 @@ pub struct NativeProvider {
 }
 
 impl NativeProvider {
-    /// `layers` may be shared with other providers of the same server.
+    /// Other providers of the same server may use the same `layers`.
     pub fn new(config: NativeConfig, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
         let instances = (config.instance.clone(), config.former_instances.clone());
         let place = Directories::new(config.home.clone(), instances, config.home.join("uids"));
@@ -62,7 +63,7 @@ impl NativeProvider {
             (order.limits.pids.is_some(), LimitKind::Pids),
         ];
         let enforceable = limit_kinds(self.enforceable);
-        // The box is started later. If one of these does not hold then, the start fails.
+        // The box starts later. Its start fails if one of these limits cannot be enforced then.
         let promised = asked.into_iter().filter(|(asked, limit)| *asked && enforceable.contains(limit));
         let promised = promised.map(|(_, limit)| limit).collect();
         let lineage = self.workspaces.lineage(order.workspace);
@@ -150,7 +151,7 @@ impl Provider for NativeProvider {
     }
 
     fn warm_boxes(&self) -> Option<&dyn WarmBoxes> {
-        // Limits of a running box are bound through its control groups, which needs root.
+        // Binding limits to a running box goes through its cgroups, which needs root.
         if stead_box::runs_as_root() { Some(self) } else { None }
     }
 
@@ -176,7 +177,8 @@ impl WarmBoxes for NativeProvider {
         off_thread(move || {
             let warmed = home.warm();
             if warmed.is_err() {
-                // What cannot be removed now is listed by nobody, and removed at the next start.
+                // Ignore a failed removal: no session refers to the workspace, so the next server
+                // start removes it.
                 let _ = home.workspaces.remove(home.order.workspace);
             }
             warmed

@@ -1,8 +1,10 @@
-//! Workspaces whose tree is an overlay of read-only layers and one generation of a volume above them ([`lineage`]).
+//! Workspaces whose tree is an overlay of read-only layers and one writable generation of a volume
+//! ([`lineage`]).
 //!
-//! Making one reserves a place; the box is over the layers there are when something first needs them. A snapshot freezes what was written into a
-//! layer, a restore and a fork share layers, so none of them depends on how much there is. Who runs the box is another's
-//! ([`Boxes`]); what happens in one is [`crate::guest`].
+//! Creating a workspace only reserves its directories. The box starts over the current layers at
+//! the first operation that needs it. A snapshot freezes the written files into a layer. Restores
+//! and forks share layers. So the cost of these operations does not depend on the size of the tree.
+//! [`Boxes`] runs the boxes; [`crate::guest`] works inside them.
 
 mod boxes;
 mod copies;

@@ -1,7 +1,8 @@
-//! The Podman provider: one container per session, from any image, through Podman's REST interface.
+//! The Podman provider: one container per session, from any image, through Podman's REST API.
 //!
-//! Podman builds the walls, `stead-init` is put inside as the first process, and from then on the box is spoken to as every other: no
-//! call pays for Podman. Everything of a workspace is in one directory ([`box_records`]); what Podman is asked for is in [`container`].
+//! Podman makes the container with `stead-init` as its first process. From then on the server talks
+//! to `stead-init` directly, so calls do not pay for Podman. All data of a workspace is in one
+//! directory ([`box_records`]); the requests to Podman are in [`container`].
 
 mod address;
 mod box_records;
@@ -52,34 +53,36 @@ use pull::Pulls;
 use start::{Podman, env};
 use tunnel::Tunnel;
 
-/// What a server tells its Podman provider.
+/// The configuration of the Podman provider.
 #[derive(Debug, Clone)]
 pub struct PodmanConfig {
-    /// The sessions' directories are below it; only the server's user may read it.
+    /// The directory for the data of all sessions; only the server's user may read it.
     pub home: PathBuf,
-    /// Where uid ranges are taken from, together with the other providers.
+    /// The directory of uid ranges, shared with the other providers.
     pub uids: PathBuf,
-    /// Which server this is: letters, digits, `_` and `-`. Containers of another are never touched.
+    /// Identifies this server: letters, digits, `_` and `-`. The provider never touches containers
+    /// of other instances.
     pub instance: String,
-    /// Instances of homes that this one is a copy of: their files are adopted, their containers are not.
+    /// Instances of homes that this one is a copy of. The provider adopts their files, but not
+    /// their containers.
     pub former_instances: Vec<String>,
-    /// The `stead-init` program.
+    /// Path of the `stead-init` program.
     pub init: PathBuf,
     pub target: PodmanTarget,
-    /// `runc`, `crun`, `runsc`, as Podman is configured to know it; `None` is Podman's own default.
+    /// `runc`, `crun` or `runsc`, a name from Podman's configuration; `None` for Podman's default.
     pub runtime: Option<String>,
-    /// For agent types that name none.
+    /// The image for agent types that name none.
     pub base_image: String,
     pub pull: Pull,
-    /// How the files of boxes are kept; shared only where this host can do that.
+    /// The way files of boxes are kept. Layers are shared only if this host supports that.
     pub trees: Trees,
 }
 
-/// How a box came to be spoken to.
+/// The origin of an adopted box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     Found,
-    /// Made again over the files that the one before it left.
+    /// Started again over the files of its predecessor.
     Started,
 }
 
@@ -88,14 +91,14 @@ pub struct PodmanProvider {
     boxes: Arc<PodmanBoxes>,
     pulls: Arc<Pulls>,
     images: Arc<Images>,
-    /// Held while an imported image is given to Podman: once is enough.
+    /// Held while an imported image is copied to Podman, so that it is copied once.
     lending: tokio::sync::Mutex<()>,
-    /// Containers that copied records name and that are not this server's.
+    /// Containers that copied records name and that do not belong to this server.
     unclaimed: Vec<String>,
 }
 
 impl PodmanProvider {
-    /// Layers are shared with whoever else uses the store that the images are in.
+    /// Shares layers with all other users of the store that holds the images.
     pub fn new(config: PodmanConfig, images: Arc<Images>) -> Self {
         let tunnel = Tunnel::new(config.home.join("ssh.sock"));
         let client = Arc::new(Client::new(config.target.resolve(), tunnel));
@@ -118,7 +121,8 @@ impl PodmanProvider {
         Self { podman, boxes, pulls: Arc::default(), images, lending: tokio::sync::Mutex::default(), unclaimed }
     }
 
-    /// Whether workspaces are made of shared layers on this host; why they are copied otherwise. May block.
+    /// Checks whether workspaces share layers on this host; the error says why they are copied. May
+    /// block.
     pub fn shares_layers(&self) -> Result<(), String> {
         let home = &self.podman.config.home;
         self.podman.place.check().map_err(|error| format!("cannot use {}: {error}", home.display()))?;
@@ -132,7 +136,8 @@ impl PodmanProvider {
             runtime: record.runtime.clone(),
             warm: record.warm,
             trees: Some(if record.layered { Trees::Shared } else { Trees::Copied }),
-            // gVisor counts in its own kernel. Other runtimes make the user namespace as the user they run as.
+            // gVisor counts in its own kernel. Other runtimes create the user namespace as the user
+            // they run as.
             allowances: Some(match self.podman.is_of_this_kernel() {
                 true => Allowances::Shared,
                 false => Allowances::Own,
@@ -150,7 +155,8 @@ impl PodmanProvider {
         Arc::new(GuestWorkspace::new(CopiedBox { id, place, enforced_limits, made, started_anew }))
     }
 
-    /// The workspace of a box whose tree is made of layers; what holds of its limits is promised to hold again when it is started again.
+    /// The workspace of a box over layers. Limits that hold now must hold again after every
+    /// restart.
     fn layered(&self, order: &CreateOrder, record: &Record) -> OverlayBox {
         let workspaces = self.podman.workspaces.clone();
         OverlayBox {
@@ -164,7 +170,7 @@ impl PodmanProvider {
         }
     }
 
-    /// The image that the order names. Podman runs images: a directory of the host is for `native`.
+    /// The image that the order names. Refuses a host directory: only `native` supports that.
     fn reference<'a>(&'a self, order: &'a CreateOrder) -> Result<&'a str, ProviderError> {
         match order.base_image.as_deref().unwrap_or(&self.podman.config.base_image) {
             path if path.starts_with('/') => {
@@ -177,7 +183,7 @@ impl PodmanProvider {
         }
     }
 
-    /// Makes directory, volume and container anew.
+    /// Makes a new directory, volume and container.
     async fn make(&self, order: &CreateOrder) -> Result<Record, ProviderError> {
         let reference = self.reference(order)?;
         let image = match self.lend(reference, order).await? {
@@ -198,7 +204,7 @@ impl PodmanProvider {
         .await
     }
 
-    /// The image that Podman has.
+    /// Finds an image in Podman's own storage.
     async fn own_image(&self, reference: &str, order: &CreateOrder) -> Result<Image, ProviderError> {
         let Some(digest) = &order.image_digest else { return image::find(&self.podman.client, reference).await };
         let gone = || image::missing(reference, &format!("the source of this clone had {digest}, which is gone"));
@@ -219,7 +225,8 @@ impl PodmanProvider {
             if home.runs() {
                 return Ok(Taken::Found);
             }
-            // The box has ended, or is over a tree it was about to leave; its files are there. The same image by its id, the same ids.
+            // The box has ended, or was about to change its tree, but its files exist. Start it
+            // with the same image id and the same uids.
             home.start_again()?;
             Ok(Taken::Started)
         });
@@ -232,7 +239,7 @@ impl PodmanProvider {
         let id = order.workspace;
         let directory = self.podman.place.directory(id);
         let (place, dial) = (self.podman.place.clone(), record.dial.clone());
-        // One that calls and has ended would be waited for in vain.
+        // Waiting for a connection from an ended container would time out.
         let may_live = dial.is_none() || self.podman.is_running(&record.container).await?;
         let lives = off_thread(move || {
             if let Some(secret) = dial.filter(|_| may_live) {
@@ -243,7 +250,7 @@ impl PodmanProvider {
         if lives.await? {
             return Ok(self.workspace(order, &record, Taken::Found));
         }
-        // The box has ended; its files have not. The same image by its id, the same ids, the same volume.
+        // The box has ended, but its files exist. Start it with the same image id, uids and volume.
         self.podman.remove_container(&record.container).await?;
         let record = Record { runtime: None, ..record };
         let (place, limits, asked) = (self.podman.place.clone(), limits(order), record.clone());
@@ -296,7 +303,8 @@ impl Provider for PodmanProvider {
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         self.remove(order.workspace).await?;
         let made = match self.make(order).await {
-            // It may be of the moment: its monitor died at birth, or a container of this name was still going. Once more, and what it says then counts.
+            // Retry once, because the cause may be transient: the monitor died at start, or a
+            // container of this name was still being removed. The second error is final.
             Err(ProviderError::Podman { .. }) => {
                 self.remove(order.workspace).await?;
                 self.make(order).await
@@ -306,7 +314,8 @@ impl Provider for PodmanProvider {
         match made {
             Ok(record) => Ok(self.workspace(order, &record, Taken::Found)),
             Err(error) => {
-                // What cannot be removed now is listed, and removed with the failed attempt.
+                // Ignore a failed removal: the workspace stays listed and is removed with the
+                // failed attempt.
                 let _ = self.remove(order.workspace).await;
                 Err(error)
             }
@@ -333,8 +342,8 @@ impl Provider for PodmanProvider {
         if !self.podman.place.directory(workspace).exists() {
             return self.images.release(&workspace.to_string());
         }
-        // Once before the workspace's turn is taken: its holder may be waiting for this box.
-        // Without a record nothing was asked of Podman yet.
+        // Remove the container before taking the workspace's turn, whose holder may be waiting for
+        // this box. Without a record no request was sent to Podman.
         if let Some(record) = self.podman.place.read(workspace)? {
             self.podman.remove_container(&record.container).await?;
         }
@@ -356,7 +365,7 @@ impl Provider for PodmanProvider {
     }
 
     fn warm_boxes(&self) -> Option<&dyn WarmBoxes> {
-        // Limits of a running box are bound through its control groups, which needs root.
+        // Binding limits to a running box goes through its cgroups, which needs root.
         if stead_box::runs_as_root() { Some(self) } else { None }
     }
 
@@ -393,7 +402,7 @@ impl WarmBoxes for PodmanProvider {
         let record = self.podman.place.read(id)?.filter(|record| !record.warm).ok_or_else(gone)?;
         let (podman, asked) = (self.podman.clone(), order.clone());
         let mut home = self.layered(order, &record);
-        // What it was kept ready with is not what was asked for.
+        // The warm box was made with other limits than the session asks for.
         home.promised.clear();
         let record = off_thread(move || {
             let (id, place) = (asked.workspace, &podman.place);
@@ -403,7 +412,7 @@ impl WarmBoxes for PodmanProvider {
                 return place.record(id);
             }
             let (mut record, pid) = (record.clone(), record.pid.ok_or_else(gone)?);
-            // That it answers proves that the process is still the one that was recorded.
+            // An answer proves that the pid is still that of the recorded process.
             place.connect(id)?.bind(env(&asked))?;
             let Held { disk, reserve, .. } = record.held;
             record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, &limits(&asked)) };
@@ -422,7 +431,7 @@ impl ImageCache for PodmanProvider {
         if self.podman.config.pull == Pull::Never {
             return Ok(());
         }
-        // What it means here is asked first: an imported image needs no registry.
+        // Look for an imported image first: it needs no registry.
         let (there, wanted) = match &order.image_digest {
             Some(digest) => {
                 let there = self.images.look_pinned(reference, digest)?.is_some()

@@ -1,7 +1,7 @@
-//! Idempotency keys whose first request is still being answered.
+//! Idempotency keys whose first request is still in progress.
 //!
-//! What a key stands for once it was answered is durable and the engine's; that it is being answered right now is this process's alone, so a crash
-//! forgets it, as it should.
+//! The engine stores the results of completed requests durably. Requests in progress are only known
+//! to this process, so that a crash forgets them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,15 @@ use crate::problem::{Code, Problem};
 #[derive(Clone, Default)]
 pub(crate) struct Answering(Arc<Mutex<HashSet<(String, String)>>>);
 
-/// Held while a request with a key is answered.
+/// Guard that reserves a key while its request is in progress.
 pub(crate) struct Turn {
     answering: Answering,
     entry: (String, String),
 }
 
 impl Answering {
-    /// Takes the key, or refuses because a request with it is under way. Without a key there is nothing to take.
+    /// Reserves the key, or returns an error if a request with it is in progress. Does nothing
+    /// without a key.
     pub(crate) fn begin(&self, actor: &Actor, key: Option<&str>) -> Result<Option<Turn>, Problem> {
         let Some(key) = key else { return Ok(None) };
         let entry = (actor.to_string(), key.to_owned());
@@ -32,7 +33,7 @@ impl Answering {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<(String, String)>> {
-        // One insert or remove at a time: a panic elsewhere leaves the set whole.
+        // Each change is one insert or remove, so a panic elsewhere leaves the set consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What every handler is given.
+//! State that all handlers share.
 
 use std::sync::Arc;
 
@@ -19,6 +19,6 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) quotas: Quotas,
     pub(crate) stream_turns: StreamTurns,
-    /// Turns true once, when the server begins to stop.
+    /// Becomes true once, when the server starts to shut down.
     pub(crate) stopping: watch::Receiver<bool>,
 }

@@ -1,7 +1,9 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 //!
-//! Everything needs a token except the paths in [`OPEN`]. An admin token opens everything; a session's own token opens exactly [`SESSION_MAY`] of that
-//! session, and to its holder no other session exists. Both lists are closed: a new route is shut until it is named here.
+//! All routes require a token, except those in [`OPEN`]. An admin token allows everything. A
+//! session token allows exactly the routes in [`SESSION_MAY`], and only for its own session. Other
+//! sessions look as if they did not exist. Both lists are allowlists, so a new route is forbidden
+//! until it is added here.
 
 use std::sync::Arc;
 
@@ -19,10 +21,10 @@ use crate::connection::Clocks;
 use crate::connections::Standing;
 use crate::problem::{Code, Problem};
 
-/// What anyone may see.
+/// Paths that require no token.
 pub(crate) const OPEN: &[&str] = &["/", "/healthz", "/readyz", "/openapi.json"];
 
-/// What the holder of a session's token may do with that session.
+/// Routes that a session token allows for its own session.
 const SESSION_MAY: &[(Method, &str)] = &[
     (Method::GET, "/api/v1/sessions/{id}"),
     (Method::GET, "/api/v1/sessions/{id}/events"),
@@ -66,10 +68,10 @@ const SESSION_MAY: &[(Method, &str)] = &[
     (Method::POST, "/api/v1/sessions/{id}/execs/{exec}/resize"),
 ];
 
-/// The routes that find the session by its token alone.
+/// Routes without a session id in the path, which find the session by its token.
 const OWN: &[&str] = &["/mcp", "/mcp/line"];
 
-/// The authenticated party, for handlers and for the log.
+/// The authenticated caller, for handlers and for the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller(pub(crate) Actor);
 
@@ -77,12 +79,12 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // Only an open route reaches its handler without a caller, and none of those asks for one.
+        // Only open routes run without a caller, and none of their handlers extracts one.
         parts.extensions.get::<Caller>().cloned().ok_or_else(no_token)
     }
 }
 
-/// Middleware: lets the request through with its [`Caller`], or answers why not.
+/// Middleware that adds the [`Caller`] to the request, or responds with an error.
 pub(crate) async fn authenticate(State(app): State<App>, request: Request, next: Next) -> Response {
     if OPEN.contains(&request.uri().path()) {
         return next.run(request).await;
@@ -123,7 +125,7 @@ fn identify(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     Ok(Caller(Actor::Session { session }))
 }
 
-/// The token of the one `Authorization: Bearer` header; two headers are none.
+/// Returns the token of the `Authorization: Bearer` header. Two such headers count as none.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -131,7 +133,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The name of the admin token this is. Hashes are compared whole and all of them, so time tells nothing of where they differ.
+/// Returns the name of a matching admin token. It compares all hashes in constant time, so that the
+/// response time reveals nothing.
 fn admin(tokens: &[(String, [u8; 32])], token: &str) -> Option<String> {
     let hash = blake3::hash(token.as_bytes());
     let mut found = u32::MAX;
@@ -142,7 +145,7 @@ fn admin(tokens: &[(String, [u8; 32])], token: &str) -> Option<String> {
     tokens.get(usize::try_from(found).ok()?).map(|(name, _)| name.clone())
 }
 
-/// Holds the holder of a session's token to that session.
+/// Restricts a session token to its own session and to the allowed routes.
 async fn confine(caller: &Caller, parts: &mut Parts) -> Result<(), Problem> {
     let Caller(Actor::Session { session }) = caller else { return Ok(()) };
     let route = parts.extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned());
@@ -152,10 +155,10 @@ async fn confine(caller: &Caller, parts: &mut Parts) -> Result<(), Problem> {
     if !listed {
         return Err(Problem::new(
             Code::Forbidden,
-            "a session token is good for that session's tools, files and events only",
+            "a session token is valid for the routes of its own session that agents use, and not for this one",
         ));
     }
-    // No id in the path: what is there is the holder's own session's.
+    // The path has no id. These routes use the session of the token.
     if OWN.contains(&route.as_deref().unwrap_or_default()) {
         return Ok(());
     }

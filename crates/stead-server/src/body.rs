@@ -1,4 +1,5 @@
-//! Request bodies: bytes within a limit and a time, JSON, then what the route asks for, valid by type.
+//! Extractors for request bodies. They enforce a size limit and a timeout, parse JSON, and convert
+//! it to the type of the route.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::json;
 use crate::problem::{Code, Problem};
 use crate::quota::Ticket;
 
-/// A JSON body read as a `T`, and the hash of what it said (for idempotency: the same value, however it was spaced).
+/// A JSON body parsed as `T`, with a hash for idempotency. The hash does not depend on whitespace
+/// or the order of keys.
 pub(crate) struct Json<T> {
     pub(crate) value: T,
     pub(crate) hash: [u8; 32],
@@ -33,7 +35,7 @@ impl<T: Read> FromRequest<App> for Json<T> {
     }
 }
 
-/// A JSON body that may be left out, and may be as long as a tool call's: no body is an empty object.
+/// An optional JSON body with the size limit of tool calls. No body means an empty object.
 pub(crate) struct MaybeJson<T> {
     pub(crate) value: T,
     pub(crate) hash: [u8; 32],
@@ -50,7 +52,7 @@ impl<T: Read> FromRequest<App> for MaybeJson<T> {
     }
 }
 
-/// The body of a route that needs none: it may be left out, and any field in it is refused.
+/// The body of a route that has no parameters. It may be absent, and any field in it is an error.
 pub(crate) struct NoFields;
 
 impl Read for NoFields {
@@ -60,7 +62,7 @@ impl Read for NoFields {
     }
 }
 
-/// The arguments of a tool call: an object, judged by the tool.
+/// The arguments of a tool call: a JSON object. The tool validates its fields.
 pub(crate) struct Arguments(pub(crate) Value);
 
 impl FromRequest<App> for Arguments {
@@ -90,7 +92,8 @@ async fn collect(request: Request, limit: usize, timeout: Duration) -> Result<By
     gather(request.into_body(), ticket.as_deref(), limit, timeout).await
 }
 
-/// Reads a whole body into memory, within a limit and a time, and counts its bytes for the token that sent it.
+/// Reads a whole body into memory, within a size limit and a timeout. The bytes count against the
+/// quota of the request's token.
 pub(crate) async fn gather(
     body: Body,
     ticket: Option<&Ticket>,
@@ -116,7 +119,7 @@ pub(crate) async fn gather(
     })
 }
 
-/// JSON, plain. A body without a type is taken at its word.
+/// Requires unencoded JSON in UTF-8. A body without a content type is accepted.
 fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable").trim());
     if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity")) {

@@ -1,4 +1,5 @@
-//! Conditional requests and ranges (RFC 9110, sections 13 and 14), as far as one file by its content hash needs them.
+//! Conditional requests and ranges (RFC 9110, sections 13 and 14) for single files with a content
+//! hash as entity tag.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -7,11 +8,11 @@ use http::{HeaderMap, HeaderName, header};
 use crate::headers::once;
 use crate::problem::Problem;
 
-/// What a change requires of the file as it is.
+/// Preconditions of a write.
 pub(crate) struct Required {
     /// `If-Match`: a content hash, or `*` for any file.
     pub(crate) if_match: Option<String>,
-    /// `If-None-Match: *`: there must be none.
+    /// `If-None-Match: *`: the file must not exist.
     pub(crate) absent: bool,
 }
 
@@ -33,17 +34,17 @@ impl<S: Sync> FromRequestParts<S> for Required {
     }
 }
 
-/// Visible ASCII without a comma: one tag, not a list of them.
+/// Accepts visible ASCII without a comma: a single tag, not a list.
 fn is_tag(text: &str) -> bool {
     (1..=200).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
 }
 
-/// A tag as it stands in an answer's `hash`, or as it stands in its `ETag`.
+/// Removes the quotes of an `ETag` value. A hash without quotes is returned unchanged.
 fn unquoted(tag: &str) -> &str {
     tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(tag)
 }
 
-/// What a reader has already, and which part it wants. What cannot be understood counts as not said, as the RFC has it.
+/// Conditions and range of a read. Headers that cannot be parsed are ignored, as the RFC requires.
 #[derive(Default)]
 pub(crate) struct Wanted {
     none_match: Vec<String>,
@@ -71,22 +72,23 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     once(headers, name).ok().flatten()
 }
 
-/// Which bytes to send.
+/// The part of a file to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
-    /// From the first to before the last.
+    /// Half-open range: start and end, where the end is excluded.
     Between(u64, u64),
     Outside,
 }
 
 impl Wanted {
-    /// Whether the reader has this content already.
+    /// Returns true if the client already has this content.
     pub(crate) fn has(&self, hash: &str) -> bool {
         self.none_match.iter().any(|tag| tag == "*" || tag == hash)
     }
 
-    /// One range of a file of this size. Several ranges, other units and nonsense get the whole file.
+    /// Returns the requested part of a file of this size. Multiple ranges, other units and invalid
+    /// values give the whole file.
     pub(crate) fn part(&self, hash: &str, size: u64) -> Part {
         let current = self.if_range.as_deref().is_none_or(|tag| tag.trim() == format!("\"{hash}\""));
         let Some(range) = self.range.as_deref().filter(|_| current) else { return Part::Whole };
@@ -97,7 +99,7 @@ impl Wanted {
 fn part(spec: &str, size: u64) -> Option<Part> {
     let number = |text: &str| -> Option<u64> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // More digits than fit are beyond the end of everything.
+        // A number that overflows lies beyond the end of any file.
         digits.then(|| text.parse().unwrap_or(u64::MAX))
     };
     let (first, last) = spec.split_once('-')?;

@@ -1,49 +1,51 @@
-//! What the operator sets about the front door. The caller reads files and environment; this crate gets values.
+//! Configuration of the HTTP server. The caller reads files and environment variables and passes
+//! the values.
 
 use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// `Host` values served besides loopback: `name` for any port, `name:port` for one.
+    /// Accepted `Host` values besides loopback: `name` for any port, `name:port` for one.
     pub allowed_hosts: Vec<String>,
-    /// `Origin` values served besides the server's own, as a browser sends them: `https://name[:port]`.
+    /// Accepted `Origin` values besides the server's own, as a browser sends them:
+    /// `https://name[:port]`.
     pub allowed_origins: Vec<String>,
-    /// The name of each admin token and the BLAKE3 hash of its text.
+    /// Name of each admin token and the BLAKE3 hash of its text.
     pub admin_tokens: Vec<(String, [u8; 32])>,
-    /// Time to send a request's headers, from the start of the connection or from the first byte of a
-    /// later request.
+    /// Maximum time for a request's header, from the start of the connection or from the first byte
+    /// of a later request.
     pub header_timeout: Duration,
-    /// Time to send a whole JSON body. An upload has to bring 16 KiB in each such span.
+    /// Maximum time for a whole JSON body. An upload must send at least 16 KiB in each such span.
     pub body_timeout: Duration,
-    /// Silence on a connection between two requests.
+    /// Maximum idle time of a connection between two requests.
     pub idle_timeout: Duration,
-    /// How long a client may refuse to take what is written to it.
+    /// Maximum time for which a client may not read from a pending response.
     pub write_timeout: Duration,
-    /// How long requests may go on after the shutdown began.
+    /// Time for which requests may continue after shutdown begins.
     pub drain_timeout: Duration,
     pub max_connections: usize,
-    /// Requests and streams that one session token may have under way at once.
+    /// Maximum number of concurrent requests and streams of one session token.
     pub max_requests_per_session: usize,
-    /// The same for one admin token.
+    /// Maximum number of concurrent requests and streams of one admin token.
     pub max_requests_per_admin: usize,
-    /// Bytes of request bodies held in memory at once, for one token.
+    /// Maximum number of request body bytes in memory for one token.
     pub max_body_memory_per_token: usize,
-    /// The same for all tokens.
+    /// Maximum number of request body bytes in memory for all tokens.
     pub max_body_memory: usize,
-    /// MCP sessions that one session token may have open.
+    /// Maximum number of open MCP sessions of one session token.
     pub max_mcp_sessions_per_session: usize,
-    /// MCP sessions of all tokens. One admin token may have half of them.
+    /// Maximum number of open MCP sessions of all tokens. One admin token may use half of them.
     pub max_mcp_sessions: usize,
-    /// An MCP session without a message for this long is closed.
+    /// Idle time after which an MCP session is closed.
     pub mcp_idle_timeout: Duration,
     pub max_header_bytes: usize,
-    /// Of a JSON body.
+    /// Maximum size of a JSON body.
     pub max_body_bytes: usize,
-    /// Of a tool call's arguments.
+    /// Maximum size of a tool call's arguments.
     pub max_tool_body_bytes: usize,
-    /// Of a file, an archive or a blob.
+    /// Maximum size of an uploaded file, archive or blob.
     pub max_upload_bytes: u64,
-    /// Between two comments that keep an event stream open.
+    /// Interval of the comments that keep an event stream open.
     pub heartbeat: Duration,
 }
 
@@ -76,7 +78,7 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// Adds an admin token; only its hash is kept.
+    /// Adds an admin token. Only its hash is stored.
     pub fn with_admin_token(mut self, name: &str, token: &str) -> Self {
         self.admin_tokens.push((name.to_owned(), *blake3::hash(token.as_bytes()).as_bytes()));
         self

@@ -1,8 +1,9 @@
-//! One connection and its clocks.
+//! Serves one connection and enforces its timeouts.
 //!
-//! A client may not do five things for long: send no complete request header after it connected, stay idle between requests, send half of a
-//! header, refuse to take its answer, and stay after the server began to stop. hyper's own header timeout cannot tell these apart, so
-//! [`Watched`] records when bytes pass and [`overdue`] judges the times.
+//! The server closes a connection in five cases: the client sends no complete request header after
+//! it connects, stays idle between requests, sends a partial header, does not read the response, or
+//! stays connected after shutdown began. hyper's header timeout cannot distinguish these cases. So
+//! [`Watched`] records when bytes pass, and [`overdue`] compares the times with the limits.
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -31,14 +32,14 @@ use crate::host::LocalAddress;
 use crate::metrics::Open;
 use crate::unread::Tracked;
 
-/// After the shutdown began: silence that shows an idle connection has nothing more to send.
+/// Silence after which an idle connection is closed during shutdown.
 const PARTING: Duration = Duration::from_millis(250);
 
-/// Serves one connection until it ends, is overdue, or has to make room for another.
+/// Serves one connection until it ends, exceeds a timeout, or is evicted.
 pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, place: Place) {
     let _open = Open::new("stead_connections");
     let Ok(local) = stream.local_addr() else { return };
-    // Small answers and events go out when they are written.
+    // Send small responses and events without delay.
     let _ = stream.set_nodelay(true);
     let (clocks, standing) = (place.clocks.clone(), place.standing);
     let service = {
@@ -47,7 +48,7 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, place: Pla
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // The outermost bound, should the watch below ever miss a half-sent request.
+        // A second line of defence in case the loop below misses a partial request.
         .header_read_timeout(app.config.idle_timeout.max(app.config.header_timeout))
         .max_header_size(app.config.max_header_bytes)
         .max_buf_size(app.config.max_header_bytes.max(8192))
@@ -74,8 +75,9 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, place: Pla
     }
 }
 
-/// When the connection may be overdue at the earliest. Thousands of idle connections must not cost a wakeup a second each; what begins
-/// meanwhile, a header or a stalled write, is seen after one more of its own time limits at the latest.
+/// Returns the time until the connection can exceed a timeout. Thousands of idle connections must
+/// not each cause a wakeup per second. A header or a stalled write that starts in the meantime is
+/// noticed after one more of its own timeouts at the latest.
 fn next_look(clocks: &Clocks, config: &ServerConfig) -> Duration {
     let left = |limit: Duration, since: Option<Duration>| limit.saturating_sub(since.unwrap_or_default());
     let stalled = left(config.write_timeout, clocks.since(&clocks.stalled));
@@ -119,7 +121,8 @@ async fn answer(
     if unread.load(Relaxed) || standing == Standing::OpenRoutesOnly {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    // The turn ends with the body, not with its head: a stream of events is being answered all its life.
+    // The guard lives until the end of the body, so an event stream counts as in progress for all
+    // its life.
     Ok(response.map(|body| {
         Body::new(body.map_frame(move |frame| {
             let _ = &turn;
@@ -128,17 +131,18 @@ async fn answer(
     }))
 }
 
-/// Moments in milliseconds since the connection began, plus one; zero is "not now".
+/// Timestamps of a connection, in milliseconds since its start plus one. Zero means "not set".
 pub(crate) struct Clocks {
     began: Instant,
-    /// The last byte in either direction.
+    /// Time of the last byte in either direction.
     active: AtomicU64,
-    /// When the wait for the rest of a header began: the connection's start, and later the first byte of each request.
+    /// Start of the wait for a complete header: the start of the connection, later the first byte
+    /// of each request.
     heading: AtomicU64,
-    /// Since when a write waits for the client.
+    /// Time since which a write waits for the client.
     stalled: AtomicU64,
     answering: AtomicUsize,
-    /// Set once a request on this connection carried a valid token.
+    /// True after a request on this connection had a valid token.
     authenticated: AtomicBool,
 }
 
@@ -149,7 +153,7 @@ impl Clocks {
         Self { began: Instant::now(), active, heading, stalled, answering, authenticated }
     }
 
-    /// Notes that a request arrived with a valid token.
+    /// Records that a request had a valid token.
     pub(crate) fn authenticated(&self) {
         self.authenticated.store(true, Relaxed);
     }
@@ -162,12 +166,12 @@ impl Clocks {
         self.answering.load(Relaxed) > 0
     }
 
-    /// Time since the last byte in either direction.
+    /// Returns the time since the last byte in either direction.
     pub(crate) fn silence(&self) -> Duration {
         self.since(&self.active).unwrap_or_default()
     }
 
-    /// Begins the answer of a request whose header is complete.
+    /// Marks a request as in progress. Its header is complete.
     pub(crate) fn begin(self: Arc<Self>) -> Turn {
         self.answering.fetch_add(1, Relaxed);
         self.heading.store(0, Relaxed);
@@ -205,7 +209,7 @@ impl Clocks {
     }
 }
 
-/// A request from the end of its headers to the end of its answer.
+/// Guard of a request in progress, from the end of its header to the end of its response.
 pub(crate) struct Turn(Arc<Clocks>);
 
 impl Drop for Turn {
@@ -215,7 +219,7 @@ impl Drop for Turn {
     }
 }
 
-/// The stream, with its clocks kept.
+/// A TCP stream that updates the timestamps.
 struct Watched {
     stream: TcpStream,
     clocks: Arc<Clocks>,

@@ -1,9 +1,9 @@
-//! The bounded table of open connections. Idle connections never keep a new one out.
+//! The bounded table of open connections. Idle connections never block a new one.
 //!
-//! When the table is full, the server closes the oldest connection that never showed a valid token,
-//! or else the authenticated one that has been idle longest. It never closes a connection whose
-//! authenticated request it is answering. If all connections are of that kind, it accepts a few
-//! more for the routes that need no token, so that health checks are always answered.
+//! If the table is full, the server closes the oldest connection that never sent a valid token, or
+//! else the authenticated one that has been idle longest. It never closes a connection with an
+//! authenticated request in progress. If all connections are of that kind, it accepts a few more
+//! for the routes that need no token, so that health checks always get a response.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Clocks;
 
-/// Connections beyond the limit that may use the open routes.
+/// Number of connections beyond the limit, for open routes only.
 const RESERVE: usize = 64;
 
 #[derive(Clone)]
@@ -28,21 +28,21 @@ struct Entry {
     evicted: CancellationToken,
 }
 
-/// The routes that a connection may use.
+/// Routes that a connection may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Any,
-    /// The table is full of requests that are being answered.
+    /// All regular entries of the table have requests in progress.
     OpenRoutesOnly,
 }
 
-/// A connection's entry in the table, until it is dropped.
+/// A connection's entry in the table. Dropping it removes the entry.
 pub(crate) struct Place {
     connections: Connections,
     id: u64,
     pub(crate) standing: Standing,
     pub(crate) clocks: Arc<Clocks>,
-    /// Fires when the connection has to make room.
+    /// Cancelled when the connection has to close for another one.
     pub(crate) evicted: CancellationToken,
 }
 
@@ -51,7 +51,7 @@ impl Connections {
         Self { most: most.max(1), next: Arc::default(), open: Arc::default() }
     }
 
-    /// An entry for a new connection; `None` if even the reserve is in use.
+    /// Returns an entry for a new connection, or `None` if even the reserve is in use.
     pub(crate) fn enter(&self) -> Option<Place> {
         let mut open = self.lock();
         if open.len() >= self.most {
@@ -69,18 +69,19 @@ impl Connections {
         Some(Place { connections: self.clone(), id, standing, clocks, evicted })
     }
 
-    /// Closes one connection that may be closed, because the process has no file descriptor left.
+    /// Closes one connection if possible, because the process has no file descriptor left.
     pub(crate) fn make_room(&self) {
         evict(&mut self.lock());
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
-        // Only whole entries are inserted and removed.
+        // Each change inserts or removes a whole entry, so a panic elsewhere cannot leave one half
+        // changed.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ids grow with age, so the smallest id is the oldest connection.
+/// Closes one connection. Ids increase with time, so the smallest id is the oldest connection.
 fn evict(open: &mut HashMap<u64, Entry>) {
     let unknown = open.iter().filter(|(_, entry)| !entry.clocks.is_authenticated()).map(|(id, _)| *id).min();
     let idle = || {

@@ -1,6 +1,7 @@
-//! Bytes on their way out: whole or a range of them, in constant memory.
+//! Responses with file content: a whole file or a range, streamed in constant memory.
 //!
-//! Everything leaves as `application/octet-stream` or as what Stead itself made of it, and with `nosniff`: an agent's files are nobody's web page.
+//! The content type is `application/octet-stream` or a type of a document that Stead generated,
+//! always with `nosniff`. This way a browser never renders an agent's file as a web page.
 
 use std::io::{self, SeekFrom};
 
@@ -24,14 +25,14 @@ const CHUNK: usize = 256 * 1024;
 pub(crate) const OCTETS: &str = "application/octet-stream";
 pub(crate) const TAR: &str = "application/x-tar";
 
-/// What is known of the bytes before they are read.
+/// Metadata of a file.
 pub(crate) struct Facts {
-    /// The content's hash: its entity tag.
+    /// Content hash, used as the entity tag.
     pub(crate) hash: String,
     pub(crate) modified_millis: Option<i64>,
 }
 
-/// Answers a request for a file with the part of it that is wanted.
+/// Builds the response for the requested part of a file.
 pub(crate) fn file(content: Content, facts: &Facts, wanted: &Wanted) -> Result<Response, Problem> {
     let size = size_of(&content);
     let mut headers = HeaderMap::new();
@@ -62,7 +63,7 @@ pub(crate) fn file(content: Content, facts: &Facts, wanted: &Wanted) -> Result<R
     Ok((status, headers, body(content, start, end)?).into_response())
 }
 
-/// Answers with all of something that was made for this request.
+/// Builds a response with a generated document.
 pub(crate) fn made(content: Content, media_type: &'static str) -> Result<Response, Problem> {
     let size = size_of(&content);
     let mut headers = HeaderMap::new();
@@ -72,7 +73,8 @@ pub(crate) fn made(content: Content, media_type: &'static str) -> Result<Respons
     Ok((headers, body(content, 0, size)?).into_response())
 }
 
-/// Answers with bytes that are made while they are sent. An error breaks the connection off, so that a part never looks like the whole.
+/// Builds a response whose bytes are generated while they are sent. An error aborts the connection,
+/// so that a partial response never looks complete.
 pub(crate) fn streamed(
     pieces: impl Stream<Item = Result<Bytes, OpError>> + Send + 'static,
     media_type: &'static str,
@@ -83,12 +85,12 @@ pub(crate) fn streamed(
     (headers, Body::from_stream(pieces)).into_response()
 }
 
-/// Answers with a tar.
+/// Builds a response with a tar archive.
 pub(crate) fn tar(tar: TarStream) -> Response {
     streamed(stream::try_unfold(tar, |mut tar| async { Ok(tar.next().await?.map(|piece| (piece, tar))) }), TAR)
 }
 
-/// All of it, for what must be one message; the caller has looked at the size.
+/// Reads the whole content into memory. The caller has checked its size.
 pub(crate) async fn collect(content: Content) -> io::Result<Vec<u8>> {
     match content {
         Content::Bytes(bytes) => Ok(bytes.to_vec()),
@@ -112,7 +114,8 @@ fn size_of(content: &Content) -> u64 {
 fn body(content: Content, start: u64, end: u64) -> Result<Body, Problem> {
     match content {
         Content::Bytes(bytes) => {
-            // Within the bytes by how the part was made, and so within memory.
+            // The part lies within the content, and the content is in memory, so both positions fit
+            // in `usize`.
             let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
             Ok(Body::from(bytes.slice(place(start)..place(end))))
         }
@@ -123,8 +126,8 @@ fn body(content: Content, start: u64, end: u64) -> Result<Body, Problem> {
     }
 }
 
-/// The next bytes of a blocking reader, one piece at a time, off the async threads. A reader that ends early breaks the connection off rather
-/// than let a short answer look like a whole one.
+/// Streams `length` bytes of a blocking reader, one piece at a time, on blocking threads. A reader
+/// that ends early aborts the connection, so that a short response never looks complete.
 fn pieces(reader: Box<dyn ReadSeek>, length: u64) -> impl Stream<Item = io::Result<Bytes>> {
     stream::try_unfold((reader, length), |(mut reader, left)| async move {
         if left == 0 {
@@ -150,7 +153,7 @@ fn http_date(millis: i64) -> Option<String> {
     jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&moment).ok()
 }
 
-/// Sets a header whose text Stead made.
+/// Sets a header to a value that Stead generated.
 fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);

@@ -1,6 +1,7 @@
-//! A command's output as a stream of server-sent events.
+//! The output of a command as a stream of server-sent events.
 //!
-//! Nothing is buffered here but the chunk on its way: a reader that is slow leaves the rest where it is, in the box, and learns what it missed.
+//! The server only buffers the chunk that it is sending. The rest stays in the box until the reader
+//! is ready. A slow reader gets a `missed` event.
 
 use std::convert::Infallible;
 
@@ -45,7 +46,7 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
     };
     let news = match news {
         Ok(news) => news?,
-        // The reader comes back with the last number it has and learns then what is wrong.
+        // The client reconnects with the number of its last chunk and gets the error then.
         Err(error) => {
             tracing::warn!(%error, "an exec's stream ends early");
             return None;

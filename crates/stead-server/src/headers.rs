@@ -1,4 +1,4 @@
-//! The request headers Stead itself gives a meaning, and their rules.
+//! Extractors for the request headers that Stead interprets.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -23,7 +23,7 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// `Last-Event-ID`: the sequence number of the last event the client has.
+/// `Last-Event-ID`: the sequence number of the last event that the client has.
 pub(crate) struct LastEventId(pub(crate) Option<u64>);
 
 impl<S: Sync> FromRequestParts<S> for LastEventId {
@@ -39,7 +39,7 @@ impl<S: Sync> FromRequestParts<S> for LastEventId {
     }
 }
 
-/// What the answer to a request for events is to be.
+/// Format of a response with events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventForm {
     Stream,
@@ -49,7 +49,7 @@ pub(crate) enum EventForm {
 impl<S: Sync> FromRequestParts<S> for EventForm {
     type Rejection = Problem;
 
-    /// A page if JSON is asked for and a stream is not; a stream otherwise.
+    /// Returns `Page` if the client accepts JSON and no event stream, and `Stream` otherwise.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let accepts = |wanted: &str| accepts(&parts.headers, wanted);
         let page = accepts("application/json") && !accepts("text/event-stream");
@@ -57,7 +57,7 @@ impl<S: Sync> FromRequestParts<S> for EventForm {
     }
 }
 
-/// Whether a patch is asked for, and JSON is not.
+/// True if the client accepts a patch and not JSON.
 pub(crate) struct AcceptsPatch(pub(crate) bool);
 
 impl<S: Sync> FromRequestParts<S> for AcceptsPatch {
@@ -69,7 +69,7 @@ impl<S: Sync> FromRequestParts<S> for AcceptsPatch {
     }
 }
 
-/// Whether a media type is named among those accepted; a wildcard names none.
+/// Returns true if `Accept` names the media type. Wildcards do not count.
 fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     (headers.get_all(header::ACCEPT).iter())
         .filter_map(|value| value.to_str().ok())
@@ -90,7 +90,7 @@ pub(crate) fn once(headers: &HeaderMap, name: HeaderName) -> Result<Option<Strin
     }
 }
 
-/// The trace id of a well-formed W3C `traceparent`; anything else counts as none.
+/// Returns the trace id of a W3C `traceparent`, or `None` if it is malformed.
 pub(crate) fn trace_id(traceparent: &str) -> Option<&str> {
     let hex = |text: &str, length: usize| {
         text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -98,13 +98,13 @@ pub(crate) fn trace_id(traceparent: &str) -> Option<&str> {
     let zero = |text: &str| text.bytes().all(|byte| byte == b'0');
     let mut parts = traceparent.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    // Version 00 has exactly four parts; later ones may have more, ff is forbidden.
+    // Version 00 has exactly four parts. Later versions may have more. The version ff is forbidden.
     let known_length = version != "00" || parts.next().is_none();
     let well_formed = hex(version, 2) && version != "ff" && hex(trace, 32) && hex(parent, 16) && hex(flags, 2);
     (well_formed && known_length && !zero(trace) && !zero(parent)).then_some(trace)
 }
 
-/// A request id a client may choose: short, and safe in a log line.
+/// Returns true for a client's request id that is short and safe in a log line.
 pub(crate) fn is_request_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))

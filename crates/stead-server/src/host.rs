@@ -1,8 +1,9 @@
-//! Through which door a request came.
+//! Checks the `Host` and `Origin` headers.
 //!
-//! A page on the web can make a browser send requests to a loopback port under a name of its own (DNS rebinding). So a request is served only if `Host` is
-//! loopback, the very address it was sent to, or a configured name, each with the right port, and if its `Origin`, when it has one, is this server or a
-//! configured one.
+//! A web page can make a browser send requests to a loopback port under a domain of the attacker
+//! (DNS rebinding). So the server only accepts a `Host` that is loopback, the address of the
+//! connection or a configured name, with the right port. An `Origin`, if present, must be this
+//! server or a configured one.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,11 +18,11 @@ use crate::app::App;
 use crate::config::ServerConfig;
 use crate::problem::{Code, Problem};
 
-/// The address a connection was made to.
+/// The local address of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocalAddress(pub(crate) SocketAddr);
 
-/// Middleware: refuses what came through another door.
+/// Middleware that rejects requests with a wrong `Host` or `Origin`.
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let local = request.extensions().get::<LocalAddress>().copied();
     let verdict = judge(&app.config, local, request.uri().authority(), request.headers());
@@ -38,7 +39,7 @@ fn judge(
     headers: &HeaderMap,
 ) -> Result<(), Problem> {
     let host = only(headers, HOST)?.ok_or_else(|| refusal("the request has no Host header"))?;
-    // `GET http://name/ HTTP/1.1` names the host twice; both must be ours.
+    // `GET http://name/ HTTP/1.1` names the host twice. Both must be valid.
     for named in std::iter::once(host).chain(target.map(Authority::as_str)) {
         if !serves(config, local, named) {
             return Err(refusal("this server does not answer for the host the request names"));
@@ -82,7 +83,8 @@ fn serves(config: &ServerConfig, local: Option<LocalAddress>, named: &str) -> bo
     let right_port = authority.port_u16().unwrap_or(80) == local.port();
     let address: Option<IpAddr> = name.trim_start_matches('[').trim_end_matches(']').parse().ok();
     let ours = match address {
-        // Nobody can point a literal address elsewhere, so the one we were reached at is as good as loopback.
+        // DNS cannot redirect a literal address, so the local address of the connection is as safe
+        // as loopback.
         Some(address) => address.is_loopback() || address == local.ip().to_canonical(),
         None => name.eq_ignore_ascii_case("localhost"),
     };

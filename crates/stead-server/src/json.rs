@@ -1,16 +1,18 @@
-//! Reading JSON text strictly: one value, no key twice, no more nesting than serde_json's 128, no more values than [`MOST_VALUES`].
+//! A strict JSON parser: one value, no duplicate keys, serde_json's maximum nesting of 128, and at
+//! most [`MOST_VALUES`] values.
 //!
-//! Two readers of `{"a": 1, "a": 2}` may see different bodies, so a repeated key is refused.
+//! Two parsers may read `{"a": 1, "a": 2}` differently, so a duplicate key is an error.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Values in one text. A value takes 32 bytes of memory or more and may take two bytes of text, so the length alone does not bound the memory.
+/// Maximum number of values in one document. A value takes at least 32 bytes of memory but as
+/// little as two bytes of text, so a size limit alone does not bound the memory.
 const MOST_VALUES: usize = 1 << 18;
 
-/// Parses a body; the error says where.
+/// Parses a body. The error contains the position.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut values = Values::default();
     values.read(bytes);
@@ -18,7 +20,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice::<Strict>(bytes).map(|strict| strict.0)
 }
 
-/// Counts the values of a JSON text without keeping any, piece by piece.
+/// Counts the values of a JSON document, chunk by chunk, without storing them.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     count: usize,
@@ -88,7 +90,8 @@ impl<'de> Visitor<'de> for StrictVisitor {
         Ok(Strict(value.into()))
     }
 
-    /// `2.0` is the number 2: JSON Schema and RFC 8785 both say so, and so a whole number may be written either way.
+    /// Reads `2.0` as the integer 2, as JSON Schema and RFC 8785 define. So clients may write an
+    /// integer either way.
     fn visit_f64<E: Error>(self, value: f64) -> Result<Strict, E> {
         const EXACT: f64 = (1u64 << 53) as f64;
         if value.fract() == 0.0 && value.abs() <= EXACT {

@@ -1,11 +1,12 @@
-//! Stead over HTTP.
+//! Stead's HTTP server.
 //!
-//! A request makes one trip: `router.rs` (the table of contents) → a handler in `routes/` (parse, one
-//! engine call, to wire) → the engine. Only `problem.rs` maps refusals to the wire, and all have one
-//! shape. `auth.rs` checks tokens, `host.rs` checks `Host` and `Origin`, and `quota.rs` limits
-//! concurrent requests. `serve.rs`, `connections.rs` and `connection.rs` own sockets and timeouts.
+//! A request passes through `router.rs` (the route table), a handler in `routes/` and one call of
+//! the engine. The handler parses the request and converts the result to its API type. Only
+//! `problem.rs` maps errors to responses, and all have one form. `auth.rs` checks tokens, `host.rs`
+//! checks `Host` and `Origin`, and `quota.rs` limits concurrent requests. `serve.rs`,
+//! `connections.rs` and `connection.rs` own sockets and timeouts.
 //!
-//! This crate makes no decision about sessions and stores nothing, so it can be killed at any moment.
+//! This crate makes no decision about sessions and stores nothing, so it can be killed at any time.
 
 mod answering;
 mod app;

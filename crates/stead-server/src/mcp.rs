@@ -1,8 +1,10 @@
-//! The Model Context Protocol: a session's tools, files, changes and prompts for any agent that speaks it.
+//! The Model Context Protocol: gives MCP clients access to a session's tools, files, changes and
+//! prompts.
 //!
-//! One tower service at `/mcp`, behind the same door and the same tokens as everything else. The protocol's own sessions hold nothing but a transport: which Stead
-//! session a request is about, and what its sender may do there, is read from the request itself each time, so a stolen protocol session opens nothing
-//! ([`owner`]). Every tool call goes through the one operation that HTTP uses, with the same gate and the same record.
+//! It is one tower service at `/mcp`, behind the same host check and authentication as all other
+//! routes. An MCP session only holds a transport. Each request determines anew which Stead session
+//! it addresses and what its sender may do, so a stolen MCP session id gives no access ([`owner`]).
+//! Tool calls use the same engine operation as HTTP, with the same checks and the same records.
 
 mod call;
 mod catalog;
@@ -41,7 +43,7 @@ const INSTRUCTIONS: &str = "The tools work on one Stead session: a workspace who
     Every call is recorded, and a refused call says why. \
     A change reaches files of the host only where a host directory is mounted writable (mode rw).";
 
-/// The revisions served: the current one, and those before it that agents in use still speak.
+/// Supported protocol versions: the current one, and older ones that agents still use.
 static REVISIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2026_07_28,
     ProtocolVersion::V_2025_11_25,
@@ -49,18 +51,18 @@ static REVISIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
 ];
 
-/// A client that lost its connection can fetch the answer of a call again for this long. The
-/// library keeps every answer in memory for this long, so the time is short.
+/// Time for which a client that lost its connection can fetch the response of a call again. The
+/// library keeps every response in memory for this time, so it is short.
 const RESUMABLE: Duration = Duration::from_secs(5);
 
-/// `/mcp`, for all of its methods.
+/// Returns the routes `/mcp` (all methods) and `/mcp/line`.
 pub(crate) fn router(app: &App) -> Router<App> {
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(app.config.mcp_idle_timeout);
     sessions.session_config.completed_cache_ttl = RESUMABLE;
     let sessions = Arc::new(sessions);
     let owners = owner::Owners::new(sessions.clone(), app);
-    // Host and Origin are checked for every route alike, in `crate::host`.
+    // `crate::host` checks `Host` and `Origin` for all routes.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()
@@ -73,26 +75,25 @@ pub(crate) fn router(app: &App) -> Router<App> {
     Router::new().route_service("/mcp", service).layer(from_fn_with_state(owners, owner::check)).merge(lines)
 }
 
-/// Ends what is open on `/mcp` when the server stops: streams have no end of their own.
+/// Cancels open `/mcp` streams when the server stops, because they never end by themselves.
 fn stop_with(app: &App, token: tokio_util::sync::CancellationToken) {
     let mut stopping = app.stopping.clone();
     tokio::spawn(async move {
-        // An error means the server is gone already.
+        // An error means that the server is gone already.
         let _ = stopping.wait_for(|stopping| *stopping).await;
         token.cancel();
     });
 }
 
-/// The server's side of the MCP library's `ServerHandler`. Each method calls the module named after
-/// it, and its future is boxed: the library moves one future that has room for the largest of them
-/// through many stack frames, and an operation's future is large enough to overflow a thread's
-/// stack.
+/// Implements the MCP library's `ServerHandler`. Each method calls the module of the same name and
+/// boxes its future. The library moves a future as large as the largest one through many stack
+/// frames, and an engine future is large enough to overflow a thread's stack.
 #[derive(Clone)]
 struct Door {
     app: App,
-    /// The caller of a line connection. Over HTTP each request names its caller.
+    /// The caller of a `/mcp/line` connection. Over HTTP each request identifies its caller.
     caller: Option<Caller>,
-    /// Bounds the messages that are being answered on a line connection.
+    /// Limits the concurrent messages of a `/mcp/line` connection.
     throttle: Option<Arc<throttle::Throttle>>,
 }
 
@@ -175,10 +176,12 @@ impl rmcp::ServerHandler for Door {
         Box::pin(resources::read(&chosen, &request.uri)).await.map(ReadResourceResponse::from)
     }
 
-    /// A client of an older revision hears of changes on its own stream, from its first moment.
+    /// Starts change notifications for a client of an older protocol version, on the client's own
+    /// stream.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if let Ok(mut chosen) = Chosen::of(self, &context.extensions) {
-            // The greeting has been answered; the watch lives as long as the connection.
+            // The initialization is complete. The watch lasts as long as the connection, so it must
+            // not count as a message in progress.
             chosen.answering = None;
             tokio::spawn(changes::tell(chosen, context.peer));
         }

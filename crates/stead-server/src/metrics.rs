@@ -1,4 +1,4 @@
-//! What is counted, under which names. One recorder per process, whoever starts the first server.
+//! Metrics and their names. The process has one recorder, which the first server installs.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ const SECONDS: &[f64] =
 
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// The process's recorder; absent if the program around us installed its own.
+/// The recorder of the process; `None` if the embedding program installed its own.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<PrometheusHandle>);
 
@@ -28,12 +28,12 @@ impl Metrics {
         Self(handle.clone())
     }
 
-    /// The Prometheus text of everything counted so far.
+    /// Returns all metrics in the Prometheus text format.
     pub(crate) fn render(&self) -> String {
         self.0.as_ref().map(PrometheusHandle::render).unwrap_or_default()
     }
 
-    /// Folds samples into their buckets, so that memory does not grow while nobody scrapes.
+    /// Aggregates samples into their buckets, so that memory does not grow between scrapes.
     pub(crate) fn fold(&self) {
         if let Some(handle) = &self.0 {
             handle.run_upkeep();
@@ -61,14 +61,14 @@ fn describe() {
     describe_counter!("stead_connections_evicted_total", "Idle connections that were closed to make room.");
 }
 
-/// Registers counters without labels, so that a scrape shows them before they first count.
+/// Registers counters without labels, so that a scrape shows them before their first increment.
 fn begin_at_zero() {
     for name in ["stead_degraded_sessions_total", "stead_fallback_sessions_total", "stead_connections_evicted_total"] {
         counter!(name).increment(0);
     }
 }
 
-/// Counts up while it lives.
+/// Guard that adds 1 to a gauge until it is dropped.
 pub(crate) struct Open(&'static str);
 
 impl Open {

@@ -1,4 +1,5 @@
-//! The OpenAPI 3.1 document: what the handlers say of themselves, with the hand-written schemas laid over it and the answers every route can give added.
+//! Builds the OpenAPI 3.1 document. It combines the handlers' annotations with the hand-written
+//! schemas, and adds the responses that every route can give.
 
 use std::sync::LazyLock;
 
@@ -14,13 +15,13 @@ use crate::problem::MEDIA_TYPE;
 use crate::router;
 use stead_api::schema;
 
-/// The document as it is served, without a server.
+/// Returns the OpenAPI document. It needs no running server.
 pub fn openapi() -> Value {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
     DOCUMENT.clone()
 }
 
-/// What is true of the whole.
+/// Returns the document without paths: its title, version, security scheme and error schema.
 pub(crate) fn head() -> OpenApi {
     let info = InfoBuilder::new()
         .title("Stead")
@@ -31,7 +32,7 @@ pub(crate) fn head() -> OpenApi {
         .license(Some(utoipa::openapi::License::new("Apache-2.0")))
         .build();
     let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-    // No handler names the type of a problem: `complete` adds it to every refusal.
+    // No handler names the problem type, because `complete` adds it to every error response.
     let mut parts = Vec::new();
     <Problem as ToSchema>::schemas(&mut parts);
     let components = ComponentsBuilder::new().schema_from::<Problem>().schemas_from_iter(parts);
@@ -47,14 +48,15 @@ fn build() -> Value {
     }
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         for (name, list) in schemas.iter_mut() {
-            // utoipa copies a list's items where the list is named; refer to them instead, so that they are said once.
+            // utoipa inlines the item schema into each list. Use a reference instead, so that the
+            // document defines it once.
             if let Some(item) = name.strip_prefix("List_") {
                 list["properties"]["items"]["items"] = json!({"$ref": format!("#/components/schemas/{item}")});
             }
         }
     }
     if let Some(paths) = document["paths"].as_object_mut() {
-        // The router's way to say that a parameter may hold slashes; the document has none.
+        // The router marks a parameter that may contain slashes with `*`. OpenAPI has no such mark.
         *paths = std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
         for (path, methods) in paths {
             for (method, operation) in methods.as_object_mut().into_iter().flatten() {
@@ -67,7 +69,7 @@ fn build() -> Value {
     document
 }
 
-/// Says that the id in the answer to a create is the `{id}` of the paths below it.
+/// Adds links that connect the id in a create response with the `{id}` of the paths below it.
 fn link(document: &mut Value, created_at: &str) {
     let below = format!("{created_at}/{{id}}");
     let mut links = Map::new();
@@ -85,7 +87,7 @@ fn link(document: &mut Value, created_at: &str) {
     document["paths"][created_at]["post"]["responses"]["201"]["links"] = links.into();
 }
 
-/// Adds to one operation what follows from its place rather than from its handler.
+/// Adds the parts of an operation that follow from its path and method instead of its handler.
 fn complete(path: &str, method: &str, operation: &mut Value) {
     let open = auth::OPEN.contains(&path);
     operation["security"] = if open { json!([]) } else { json!([{"bearer": []}]) };
@@ -94,7 +96,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     }
     let mut statuses = vec!["400", "403", "500", "503"];
     if !open {
-        // Every request with a token counts against the limits of that token.
+        // Every request with a token counts against the quota of that token.
         statuses.extend(["401", "429"]);
     }
     if method != "get" {
@@ -105,7 +107,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     }
     if let Some(body) = operation.get_mut("requestBody") {
         if body["content"].get(OCTETS).is_some() {
-            // No bytes at all are bytes, too.
+            // An empty body is a valid upload.
             body["required"] = false.into();
         }
         statuses.extend(["408", "413", "415"]);
@@ -132,7 +134,8 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     responses.sort_keys();
 }
 
-/// A parameter is there or it is not: `Option` in a handler's type does not mean that `null` can be sent.
+/// Removes `null` from the types of a parameter. `Option` in a handler's type means that the
+/// parameter may be absent, not that it may be `null`.
 fn without_null(parameter: &mut Value) {
     let Some(schema) = parameter.get_mut("schema").and_then(Value::as_object_mut) else { return };
     if let Some(Value::Array(types)) = schema.get_mut("type") {

@@ -1,4 +1,5 @@
-//! What a path names. A text that can name nothing is answered like something that is not there.
+//! Extractors for path parameters. An id that cannot exist gives the same 404 as one that does not
+//! exist.
 
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
@@ -22,8 +23,8 @@ async fn segment(parts: &mut Parts, wanted: &str) -> Result<String, Problem> {
     Ok(found.unwrap_or_default())
 }
 
-/// The parameter that is not UTF-8. The library decodes all parameters of a path at once, and only the typed extractor
-/// names the one that failed.
+/// Returns the name of the parameter that is not UTF-8. axum decodes all path parameters at once,
+/// and only the typed extractor names the one that failed.
 async fn undecodable(parts: &mut Parts, wanted: &str) -> String {
     match axum::extract::Path::<Vec<(String, String)>>::from_request_parts(parts, &()).await {
         Err(PathRejection::FailedToDeserializePathParams(failed)) => match failed.into_kind() {
@@ -46,7 +47,8 @@ impl<S: Sync> FromRequestParts<S> for SessionPath {
     }
 }
 
-/// `{id}` of an agent type or a project: a chosen name, so a wrong one is told what a right one is.
+/// `{id}` of an agent type or a project. Clients choose this name, so the error for an invalid one
+/// states the rules.
 pub(crate) struct NamePath(pub(crate) Name);
 
 impl<S: Sync> FromRequestParts<S> for NamePath {
@@ -58,7 +60,7 @@ impl<S: Sync> FromRequestParts<S> for NamePath {
     }
 }
 
-/// `{*path}` of a file in a workspace, decoded once; without one, the root.
+/// `{*path}` of a file in a workspace, percent-decoded once. An absent path is the root.
 pub(crate) struct FilePath(pub(crate) WorkspacePath);
 
 impl<S: Sync> FromRequestParts<S> for FilePath {
@@ -96,7 +98,7 @@ impl<S: Sync> FromRequestParts<S> for VersionPath {
     }
 }
 
-/// A number from 1 in the only form it has.
+/// Parses a number of at least 1 in its canonical form, without sign or leading zeros.
 fn whole(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|number| digits && *number <= 1 << 53)
@@ -174,7 +176,8 @@ impl<S: Sync> FromRequestParts<S> for ExecPath {
     }
 }
 
-/// `{*name}` of an image: a chosen name, so a wrong one is told what a right one is.
+/// `{*name}` of an image. Clients choose this name, so the error for an invalid one states the
+/// rules.
 pub(crate) struct ImagePath(pub(crate) ImageName);
 
 impl<S: Sync> FromRequestParts<S> for ImagePath {

@@ -1,8 +1,9 @@
-//! The one place where refusals and failures become answers.
+//! Maps all errors to HTTP responses.
 //!
-//! Every error of this server is an RFC 9457 problem with a stable `code`. Handlers return `Result<_, Problem>`; [`shape`] gives the same form to
-//! what axum itself answers (an unknown route, a method that is not there) and [`panicked`] to a bug. What a person may not know (database texts, panic
-//! messages) goes to the log, not here.
+//! Every error response is an RFC 9457 problem with a stable `code`. Handlers return `Result<_,
+//! Problem>`. [`shape`] converts axum's own errors (unknown route, unsupported method), and
+//! [`panicked`] converts panics. Confidential details (database errors, panic messages) go to the
+//! log and not into the response.
 
 use std::any::Any;
 use std::io::ErrorKind;
@@ -27,7 +28,7 @@ use stead_store::{BlobError, StoreError};
 
 use crate::upload;
 
-/// A problem on its way out, with what goes into headers.
+/// A problem together with the data for its response headers.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     body: Box<stead_api::Problem>,
@@ -39,12 +40,13 @@ impl Problem {
         Self { body: Box::new(stead_api::Problem::new(code, detail)), retry_after: None }
     }
 
-    /// One invalid part of the request.
+    /// Returns a problem about one invalid field of the request.
     pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Invalid::at(field, message).into()
     }
 
-    /// The same words whether the thing never existed, is removed, or belongs to someone else.
+    /// Returns the same 404 for a resource that never existed, was removed, or belongs to another
+    /// caller.
     pub(crate) fn not_found(what: Resource, id: &str) -> Self {
         let shown: String = id.chars().take(80).collect();
         Self::new(Code::NotFound, format!("there is no {} '{shown}'", what.noun())).about(Parameters::of(what, shown))
@@ -55,7 +57,7 @@ impl Problem {
         self
     }
 
-    /// What the problem is about, for a program.
+    /// Sets the subject of the problem, for programs.
     pub(crate) fn about(mut self, parameters: Parameters) -> Self {
         self.body.parameters = parameters;
         self
@@ -78,7 +80,7 @@ impl Problem {
         &self.body.detail
     }
 
-    /// What is wrong and what to do about it.
+    /// Returns the detail and the hint in one sentence.
     pub(crate) fn sentence(&self) -> String {
         match &self.body.hint {
             Some(hint) => format!("{} ({hint})", self.body.detail),
@@ -86,7 +88,7 @@ impl Problem {
         }
     }
 
-    /// Adds the form in which the model that made the call receives the refusal.
+    /// Adds the error in the form in which the model receives tool results.
     pub(crate) fn telling_model(mut self, call_id: Option<&str>, name: &str) -> Self {
         let result = json!({"call_id": call_id, "name": name, "is_error": true, "content": self.body.detail});
         self.body.tool_result = Some(Box::new(result));
@@ -147,7 +149,8 @@ impl From<OpError> for Problem {
             OpError::Blob(BlobError::Source { source }) => {
                 upload::refusal(source).unwrap_or_else(|error| Self::internal(&error))
             }
-            // Which record is damaged is what the operator needs to know, and nothing anybody else may not.
+            // The operator needs to know which record is damaged, and this reveals nothing
+            // confidential.
             OpError::Corrupt { .. } => {
                 log(&error);
                 Self::new(Code::Internal, text).hint("stead verify tells what is wrong with the journal")
@@ -248,7 +251,7 @@ fn content_code(refusal: &Refusal) -> Code {
     }
 }
 
-/// Each fault at its file and line.
+/// Lists each fault with its file and line.
 fn faulty(text: String, faults: Vec<Fault>) -> Problem {
     let error = |fault: Fault| {
         let place = if fault.line > 0 { format!("{}:{}:{}", fault.path, fault.line, fault.column) } else { fault.path };
@@ -348,7 +351,8 @@ impl From<StoreError> for Problem {
 }
 
 impl Problem {
-    /// What is nobody's doing who asked; but that the disk is full is something they may wait for, or have somebody mend.
+    /// Returns a problem for a failure of the server. A full disk gets a code of its own, because
+    /// the client can retry after the operator frees space.
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         log(error);
         if is_full(error) {
@@ -365,7 +369,7 @@ impl Problem {
     }
 }
 
-/// Whether it is for want of room that something failed.
+/// Returns true if the error or one of its causes is a full disk or an exceeded disk quota.
 fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -378,7 +382,7 @@ fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// With the whole chain of causes, for the operator.
+/// Logs the error with its chain of causes.
 fn log(error: &dyn std::error::Error) {
     let mut causes = Vec::new();
     let mut source = error.source();
@@ -410,11 +414,12 @@ impl IntoResponse for Problem {
     }
 }
 
-/// On an answer whose errors have the form of another protocol.
+/// Marks a response whose errors have the form of another protocol.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnForm;
 
-/// Gives a problem's form to every error that has none yet, and keeps the `Allow` of a 405.
+/// Middleware that converts every other error response into a problem. It keeps the `Allow` header
+/// of a 405.
 pub(crate) async fn shape(request: Request, next: Next) -> Response {
     let asked = format!("{} {}", request.method(), request.uri().path().chars().take(200).collect::<String>());
     let response = next.run(request).await;
@@ -442,7 +447,7 @@ pub(crate) async fn shape(request: Request, next: Next) -> Response {
     shaped
 }
 
-/// A panic is a bug: the caller learns that, the log learns what.
+/// Handles a panic, which is a bug. The client gets a generic error, and the log gets the message.
 pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
     let text = cause.downcast_ref::<String>().map(String::as_str).or_else(|| cause.downcast_ref::<&str>().copied());
     tracing::error!(panic = text.unwrap_or("without a text"), "a handler panicked");

@@ -1,4 +1,4 @@
-//! Query parameters: each named once, each valid, none that nobody asked for.
+//! Query parameters. Unknown, duplicate and invalid parameters are errors.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -11,15 +11,15 @@ use stead_core::parse::{FieldError, Invalid};
 
 use crate::problem::Problem;
 
-/// The parameters of one route.
+/// The query parameters of one route.
 pub(crate) trait ReadQuery: Sized {
     fn read(parameters: &mut Parameters) -> Self;
 }
 
-/// Extractor: the route's parameters, or a refusal that names every wrong one.
+/// Extractor of the query parameters. Its error names every invalid parameter.
 pub(crate) struct Query<T>(pub(crate) T);
 
-/// For routes that take none.
+/// The parameters of a route that has none.
 pub(crate) struct Nothing;
 
 impl ReadQuery for Nothing {
@@ -56,7 +56,7 @@ fn read<T: ReadQuery>(given: Vec<(String, String)>) -> Result<T, Invalid> {
     if errors.is_empty() { Ok(query) } else { Err(Invalid { errors }) }
 }
 
-/// The parameters as they came; reading takes them out, what is left over is refused.
+/// The parameters of a request. Reading removes them, and those that remain at the end are unknown.
 pub(crate) struct Parameters {
     given: Vec<(String, String)>,
     known: Vec<&'static str>,
@@ -64,7 +64,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// One parameter read by its type's own parser.
+    /// Reads a parameter with the parser of its type.
     pub(crate) fn parsed<T>(&mut self, name: &'static str) -> Option<T>
     where
         T: FromStr,
@@ -74,10 +74,10 @@ impl Parameters {
         text.parse().map_err(|error: T::Err| self.fail(name, error.to_string())).ok()
     }
 
-    /// One whole number within bounds.
+    /// Reads an integer within a range.
     pub(crate) fn number(&mut self, name: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let text = self.take(name)?;
-        // `parse` alone would take a leading '+', which is another text for the same number.
+        // `parse` alone would accept a leading `+`, a second spelling of the same number.
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse::<u64>() {
             Ok(number) if digits && range.contains(&number) => Some(number),
@@ -88,7 +88,7 @@ impl Parameters {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of a fixed set of words.
     pub(crate) fn word(&mut self, name: &'static str, words: &[&'static str]) -> Option<&'static str> {
         let text = self.take(name)?;
         let found = words.iter().find(|word| **word == text).copied();

@@ -1,9 +1,9 @@
-//! Limits on the concurrent requests and body bytes of one token, so that no token can use up the
+//! Per-token limits on concurrent requests and body bytes, so that one token cannot exhaust the
 //! server.
 //!
-//! All clients on a machine share one loopback address, so the bound is by token and not by peer. A
-//! request counts from its admission to the last byte of its answer, so an open event stream counts
-//! too. The bytes of a body that is read into memory count for the same time.
+//! All clients on a machine share one loopback address, so the limit is per token and not per peer.
+//! A request counts from its admission to the last byte of its response, which includes open event
+//! streams. The bytes of a body in memory count for the same time.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use crate::auth::Caller;
 use crate::config::ServerConfig;
 use crate::problem::{Code, Problem};
 
-/// Seconds until a refused client should try again. Most requests take less.
+/// Seconds after which a refused client should retry. Most requests take less.
 const RETRY_AFTER: u32 = 1;
 
 #[derive(Clone)]
@@ -81,12 +81,12 @@ impl Quotas {
     }
 
     fn lock(&self) -> MutexGuard<'_, Used> {
-        // Only sums are changed under the lock: a panic elsewhere cannot leave them half changed.
+        // The lock only guards sums, so a panic elsewhere cannot leave them half changed.
         self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An admitted request. Dropping the ticket gives its share of the quota back.
+/// An admitted request. Dropping the ticket returns its share of the quota.
 pub(crate) struct Ticket {
     quotas: Quotas,
     token: String,
@@ -94,7 +94,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Counts bytes of a body that stay in memory until the request has been answered.
+    /// Counts body bytes that stay in memory until the response is complete.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Problem> {
         let limits = &self.quotas.0;
         let mut used = self.quotas.lock();
@@ -133,9 +133,9 @@ impl Drop for Ticket {
     }
 }
 
-/// Middleware behind authentication: lets the request in with its [`Ticket`], or answers 429.
+/// Middleware after authentication. It admits the request with a [`Ticket`], or responds with 429.
 pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    // Open routes have no caller. Their answers are small, and the connection table bounds them.
+    // Open routes have no caller. Their responses are small, and the connection table limits them.
     let Some(Caller(actor)) = request.extensions().get::<Caller>().cloned() else { return next.run(request).await };
     let ticket = match app.quotas.admit(&actor) {
         Ok(ticket) => Arc::new(ticket),
@@ -146,7 +146,8 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     response.map(|body| Body::new(Counted { body, _ticket: ticket }))
 }
 
-/// An answer's body that counts until its last byte. It keeps the size hint, from which the router makes `Content-Length`.
+/// A response body that holds the ticket until its last byte. It forwards the size hint, from which
+/// hyper derives `Content-Length`.
 struct Counted {
     body: Body,
     _ticket: Arc<Ticket>,

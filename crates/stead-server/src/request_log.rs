@@ -1,6 +1,8 @@
-//! One log line and one count per request, and the ids that tie it to others' logs.
+//! Writes one log line and one metric sample per request, with ids that correlate them with other
+//! logs.
 //!
-//! Only names from closed sets and checked ids are logged: no bodies, no headers, no raw paths, so nothing a client sends can break a line or leak a secret.
+//! The log only contains names from closed sets and validated ids. It contains no bodies, headers
+//! or raw paths, so that clients can neither break a log line nor leak a secret into it.
 
 use std::time::Instant;
 
@@ -17,7 +19,7 @@ use crate::headers;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Middleware, outermost.
+/// The outermost middleware.
 pub(crate) async fn record(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = known_method(request.method());
@@ -44,7 +46,8 @@ pub(crate) async fn record(request: Request, next: Next) -> Response {
     response
 }
 
-/// The client's own ids where they are well formed; a fresh one otherwise.
+/// Ids of a request: the client's if they are well formed. Otherwise a new request id and no
+/// `traceparent`.
 struct Ids {
     request_id: String,
     traceparent: Option<String>,
@@ -62,7 +65,8 @@ impl Ids {
     }
 }
 
-/// Methods are an open set on the wire; as a label they are a closed one.
+/// Maps the method to a closed set, because clients can send any method and each label value costs
+/// memory.
 fn known_method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

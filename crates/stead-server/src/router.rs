@@ -1,6 +1,7 @@
-//! The table of contents: every route of this server, and what every request passes on its way to one.
+//! The route table, and the middleware that every request passes through.
 //!
-//! `routes!` takes path, method and documentation from the handler itself, so the router and the OpenAPI document cannot differ.
+//! `routes!` takes the path, the method and the documentation from the handler, so that the router
+//! and the OpenAPI document always agree.
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -16,7 +17,7 @@ use crate::routes::{
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
-/// Every route, in the order of the contract.
+/// Returns every route, in the order of the API document.
 pub(crate) fn table() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::head())
         .nest("/api/v1", api())
@@ -60,7 +61,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::call_tool))
         .routes(routes!(files::read_root, files::put_root))
-        // The same root, as one writes a directory; the document names it once.
+        // The workspace root with a trailing slash. The document only lists the path without it.
         .route("/sessions/{id}/files/", get(files::read_root).put(files::put_root))
         .routes(routes!(files::read, files::head, files::put, files::delete))
         .routes(routes!(execs::create, execs::list))
@@ -92,7 +93,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(audit::list))
 }
 
-/// The routes behind what every request passes: log, one form for errors, no panic gets out, the right door, a valid token, the token's quota.
+/// Returns the routes wrapped in the middleware. From the outside in: request log, problem format,
+/// panic handler, host check, authentication, quota.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = table().split_for_parts();
     router

@@ -1,4 +1,5 @@
-//! The handlers, one file per noun. Each reads its request, makes one call of the engine, and puts the answer on the wire.
+//! The handlers, one file per resource. Each handler parses its request, makes one engine call and
+//! converts the result to its API type.
 
 pub(crate) mod agent_types;
 pub(crate) mod audit;

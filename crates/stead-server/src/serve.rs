@@ -1,8 +1,9 @@
-//! The accept loop: from a listener to requests, and from a shutdown to silence.
+//! The accept loop and the shutdown.
 //!
-//! Every connection is a task of its own and bounded in number ([`Connections`]), in time and in size. After the shutdown began nothing more is
-//! accepted, event streams end at once, requests have [`ServerConfig::drain_timeout`] to finish, and the rest is dropped. The journal has
-//! the intents of what was dropped.
+//! Each connection is a task of its own. Connections are limited in number ([`Connections`]), time
+//! and size. After shutdown begins, the server accepts no connection and ends event streams at
+//! once. Requests have [`ServerConfig::drain_timeout`] to finish, and the rest is dropped. The
+//! journal contains the intents of dropped requests.
 
 use std::io;
 use std::sync::Arc;
@@ -23,11 +24,11 @@ use crate::quota::Quotas;
 use crate::router;
 use crate::stream_turns::StreamTurns;
 
-/// How long to wait before the next accept when the system has no more descriptors to give.
+/// Pause before the next accept when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const FOLD_METRICS_EVERY: Duration = Duration::from_secs(5);
 
-/// Serves until `shutdown` completes and the last connection is gone.
+/// Serves until `shutdown` completes and the last connection is closed.
 pub async fn serve(
     listener: TcpListener,
     engine: Engine,
@@ -52,7 +53,7 @@ pub async fn serve(
         () = shutdown => {}
     }
     drop(listener);
-    // Nobody listens any more only if every connection is gone already.
+    // This fails only if every connection is closed already.
     let _ = stop.send(true);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(drain_timeout, drained).await.is_err() {
@@ -62,7 +63,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Never returns: errors of accept are the client's (gone already) or pass (no descriptors).
+/// Never returns. Accept errors are either connections that the client closed already, or temporary
+/// (no file descriptor left).
 async fn accept(listener: &TcpListener, app: &App, tasks: &mut JoinSet<()>) {
     let service = router::router(app.clone());
     let connections = Connections::new(app.config.max_connections);
@@ -70,7 +72,8 @@ async fn accept(listener: &TcpListener, app: &App, tasks: &mut JoinSet<()>) {
     loop {
         tokio::select! {
             stream = next(listener, &connections) => {
-                // Without a place the stream is closed here: every request that could make room is being answered.
+                // If the table is full, this drops and closes the stream. All other connections
+                // have requests in progress.
                 let Some(place) = connections.enter() else { continue };
                 let (service, app) = (service.clone(), app.clone());
                 tasks.spawn(async move { connection::run(stream, service, &app, place).await });

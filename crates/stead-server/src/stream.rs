@@ -1,7 +1,9 @@
 //! A journal as a stream of server-sent events.
 //!
-//! The reader's place in the journal is the only state: the stream reads pages from the store and waits on a counter, so a slow or stuck reader holds its own task
-//! and nothing else, and nothing is ever skipped or repeated. It ends after the last event of a session that has ended, and at once when the server stops.
+//! The only state is the reader's position in the journal. The stream reads pages from the store
+//! and waits on a counter. A slow or stuck client therefore blocks only its own task, and no event
+//! is skipped or repeated. The stream ends after the last event of an ended session, and at once
+//! when the server stops.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,7 +23,7 @@ use crate::stream_turns::StreamTurn;
 use crate::wire::IntoWire as _;
 
 const PAGE: u32 = 256;
-/// A session nobody works on has no counter to wait on; look again after this.
+/// Polling interval for a session that is not loaded, because it has no counter to wait on.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 struct Reader {
@@ -33,7 +35,7 @@ struct Reader {
     _open: Open,
 }
 
-/// The events after `after`, and those to come.
+/// Returns a stream of the events after `after`, including future ones.
 pub(crate) fn events(app: App, session: SessionId, after: u64) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let heartbeat = KeepAlive::new().interval(app.config.heartbeat);
     let (page, turn) = (VecDeque::new(), app.stream_turns.of(session));
@@ -56,20 +58,21 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
 }
 
 impl Reader {
-    /// The next event, as soon as there is one; `None` when there will be none.
+    /// Waits for the next event. Returns `None` if no event can follow.
     async fn advance(&mut self) -> Option<StoredEvent> {
         loop {
             if let Some(event) = self.page.pop_front() {
                 self.after = event.seq;
                 return Some(event);
             }
-            // Take the counter before looking: what is appended in between changes it.
+            // Get the counter before reading, so that it reflects events that are appended in
+            // between.
             let counter = self.app.engine.watch(self.session);
             match self.fill().await {
                 Ok(()) if !self.page.is_empty() => continue,
                 Ok(()) if self.ended().await => return None,
                 Ok(()) => {}
-                // The reader comes back with the last id it has and learns then what is wrong.
+                // The client reconnects with its last id and gets the error then.
                 Err(error) => {
                     tracing::warn!(%error, session = %self.session, "an event stream ends early");
                     return None;
@@ -90,7 +93,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether the session has ended and its last event was read.
+    /// Returns true if the session has ended and its last event was sent.
     async fn ended(&self) -> bool {
         let state = ops::session(&self.app.engine, self.session).await;
         state.is_ok_and(|state| state.seq <= self.after && state.session.is_some_and(|session| !session.live()))

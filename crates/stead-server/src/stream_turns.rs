@@ -1,8 +1,9 @@
-//! The event streams of one session take turns.
+//! Fair scheduling of event streams: the streams of one session take turns.
 //!
-//! A stream with output to send never waits, and the runtime lets a task go on for many events before it
-//! polls another one. Streams of one session could so keep all workers of the runtime busy. Therefore
-//! only one stream of a session encodes an event at a time, and other tasks run after each slice of time.
+//! A stream with pending output never waits, and the runtime lets a task send many events before it
+//! polls another task. The streams of one session could keep all worker threads busy. Therefore
+//! only one stream of a session encodes an event at a time, and it yields to other tasks after each
+//! time slice.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,24 +11,26 @@ use std::time::{Duration, Instant};
 
 use stead_core::SessionId;
 
-/// Time for which the streams of a session encode events before other tasks run. An event takes some
-/// microseconds, and a yield after each of them would cost as much.
+/// Length of a time slice, after which a session's streams yield to other tasks. Encoding an event
+/// takes a few microseconds, and a yield after every event would cost as much.
 const SLICE: Duration = Duration::from_micros(500);
 
-/// Time that a session's streams have used of the current slice. Locked by the stream that encodes.
+/// Time that a session's streams have used of the current slice. The stream that encodes holds the
+/// lock.
 type Spent = tokio::sync::Mutex<Duration>;
 
-/// The turns of all sessions that have open streams.
+/// The time slices of all sessions that have open streams.
 #[derive(Clone, Default)]
 pub(crate) struct StreamTurns(Arc<Mutex<HashMap<SessionId, Weak<Spent>>>>);
 
-/// A stream's share of its session's turns.
+/// A stream's handle on the time slice of its session.
 #[derive(Clone)]
 pub(crate) struct StreamTurn(Arc<Spent>);
 
 impl StreamTurns {
     pub(crate) fn of(&self, session: SessionId) -> StreamTurn {
-        // Whole entries are inserted and removed: a panic elsewhere cannot leave one half changed.
+        // Each change inserts or removes a whole entry, so a panic elsewhere cannot leave one half
+        // changed.
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0);
         if let Some(turn) = turns.get(&session).and_then(Weak::upgrade) {
@@ -40,7 +43,7 @@ impl StreamTurns {
 }
 
 impl StreamTurn {
-    /// Encodes one event when it is this stream's turn.
+    /// Encodes one event once no other stream of the session encodes.
     pub(crate) async fn encode<T>(&self, encode: impl FnOnce() -> T) -> T {
         let mut spent = self.0.lock().await;
         let began = Instant::now();
@@ -48,7 +51,8 @@ impl StreamTurn {
         *spent += began.elapsed();
         if *spent >= SLICE {
             *spent = Duration::ZERO;
-            // The lock is kept over the yield: the session's next stream goes on after the other tasks.
+            // Keep the lock during the yield, so that the session's other streams wait for the
+            // other tasks too.
             tokio::task::yield_now().await;
         }
         encoded
@@ -64,7 +68,7 @@ mod tests {
     const STREAMS: usize = 60;
     const ROUNDS: usize = 20;
 
-    /// Counts the events that a session's streams encode while another task gets its turn 20 times.
+    /// Counts the events that a session's streams encode while another task runs 20 times.
     async fn encoded_beside_another(encode: impl AsyncFn() + Clone + 'static) -> usize {
         let count = Arc::new(AtomicUsize::new(0));
         let local = tokio::task::LocalSet::new();
@@ -91,7 +95,7 @@ mod tests {
         let turn = StreamTurns::default().of(SessionId::from_bits(1));
         let fair = encoded_beside_another(async move || turn.encode(|| std::thread::sleep(SLICE)).await).await;
         assert!(fair <= ROUNDS * 2, "{fair} events beside {ROUNDS} turns of another task");
-        // Control: streams that only yield take a turn each.
+        // Control: without the time slices, streams only yield after each event.
         let unfair = encoded_beside_another(async || tokio::task::yield_now().await).await;
         assert!(unfair > ROUNDS * 4, "{unfair}");
     }

@@ -1,4 +1,4 @@
-//! Tools by name.
+//! Lookup of tools by name.
 
 use stead_api::Parameters;
 use stead_api::tool::Definition;
@@ -44,7 +44,8 @@ mod tests {
         }
     }
 
-    /// The refusal of a call by the reader in `stead-fs`, which runs inside the box and cannot use the definitions.
+    /// Returns the error of the argument reader in `stead-fs`. That reader runs inside the box and
+    /// cannot use the definitions.
     fn refusal(tool: ToolName, arguments: &Value) -> String {
         let tool: FileTool = tool.as_str().parse().unwrap();
         let call = files::Call { tool, arguments, limits: &Limits::default(), now_millis: 0 };
@@ -58,13 +59,14 @@ mod tests {
             let schema = (tool.parameters)();
             let properties = schema["properties"].as_object().unwrap();
             let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-            // A value of the wrong type for each parameter: it is refused by name, so it is known.
+            // A value of the wrong type gives an error that names the parameter. So the reader
+            // knows it.
             for name in properties.keys() {
                 let said = refusal(tool.name, &json!({ name: {"wrong": 1} }));
                 assert!(!said.contains("Unknown argument") && !said.is_empty(), "{file_tool} {name}: {said}");
             }
             assert!(refusal(tool.name, &json!({"wrong": 1})).contains("Unknown argument"), "{file_tool}");
-            // With every required parameter but one, that one is asked for.
+            // If one required parameter is missing, the error names it.
             for missing in &required {
                 let given = required.iter().filter(|name| *name != missing);
                 let given: Value = given.map(|name| (name.as_str().unwrap().to_owned(), json!("x"))).collect();

@@ -1,6 +1,8 @@
-//! Whether a request's body was read to its end.
+//! Tracks whether a request's body was read to its end.
 //!
-//! What is left of one stands in the way of the next request, so the connection cannot go on; who is told so does not find out by a broken one.
+//! An unread rest of a body blocks the next request on the connection, so the server must close it.
+//! The response then says so with `Connection: close`, so that the client does not run into a
+//! broken connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// A body that leaves word when it has been read.
+/// A request body that records when it has been read to its end.
 pub(crate) struct Tracked {
     body: Incoming,
     unread: Arc<AtomicBool>,

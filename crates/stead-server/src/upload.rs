@@ -1,13 +1,13 @@
-//! Streams bodies of any size. The server holds only the current piece in memory.
+//! Streams request bodies of any size. The server holds only the current chunk in memory.
 //!
-//! A body may be as long as [`crate::ServerConfig::max_upload_bytes`]. No piece of it may take longer
-//! than the body timeout, and in each such span [`LEAST_PER_SPAN`] bytes have to arrive, so an upload
-//! of a byte now and then ends. A problem passes through the code that reads the body as an
-//! `io::Error`, and [`refusal`] turns it back into the problem.
+//! A body may be as long as [`crate::ServerConfig::max_upload_bytes`]. Each chunk must arrive
+//! within the body timeout, and at least [`LEAST_PER_SPAN`] bytes must arrive per body timeout.
+//! This ends uploads that only send a byte now and then. A problem passes through the code that
+//! reads the body as an `io::Error`, and [`refusal`] turns it back into the problem.
 //!
-//! A handler that stops reading early has an answer to give. Many clients read the answer only after
-//! they have sent the whole body, and would see just a closed connection. So the server reads and
-//! discards the rest for a while ([`Rest`]).
+//! A handler may stop reading early because it has an error to report. Many clients read the
+//! response only after they have sent the whole body, and would otherwise see a closed connection.
+//! So the server reads and discards the rest of the body for a while ([`Rest`]).
 
 use std::fmt;
 use std::io;
@@ -24,10 +24,10 @@ use tokio_util::io::StreamReader;
 use crate::app::App;
 use crate::problem::{Code, Problem};
 
-/// What is thrown away of a body nobody wants any more: as much as most are long, and for as long as somebody may be kept waiting.
+/// Limits for discarding the rest of a body, in bytes and in time.
 const MOST_THROWN: u64 = 1 << 30;
 const LINGER: Duration = Duration::from_secs(30);
-/// Bytes that have to arrive within each body timeout.
+/// Minimum number of bytes per body timeout.
 const LEAST_PER_SPAN: u64 = 16 << 10;
 
 pub(crate) struct Upload {
@@ -82,7 +82,8 @@ impl Upload {
         StreamReader::new(Box::pin(pieces))
     }
 
-    /// All of it in a file that has no name, and its hash.
+    /// Writes the body to an unnamed temporary file. Returns the file and the BLAKE3 hash of the
+    /// body.
     pub(crate) async fn into_file(self) -> Result<(std::fs::File, [u8; 32]), Problem> {
         use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
         let failed = |error: io::Error| Problem::internal(&error);
@@ -102,7 +103,7 @@ impl Upload {
         Ok((file.into_std().await, *hasher.finalize().as_bytes()))
     }
 
-    /// For requests that make something of nothing.
+    /// Returns an error if the request has a body.
     pub(crate) async fn expect_empty(mut self) -> Result<(), Problem> {
         match tokio::time::timeout(self.patience, self.rest.next()).await {
             Ok(None) => Ok(()),
@@ -111,8 +112,8 @@ impl Upload {
     }
 }
 
-/// The bytes of a body that have arrived, in all and in the current span. Only the time spent
-/// waiting for the client counts.
+/// Counts the received bytes, in total and in the current time span. Only the time spent waiting
+/// for the client counts.
 struct Progress {
     total: u64,
     in_span: u64,
@@ -142,11 +143,12 @@ impl Progress {
     }
 }
 
-/// What of a body is still to come.
+/// The part of a body that the server has not read yet.
 struct Rest {
-    /// `None` once it has ended.
+    /// `None` after the end of the body.
     body: Option<BodyDataStream>,
-    /// The client sends nothing before it is asked to: to one that was not asked, an answer is all there is.
+    /// True if the client sent `Expect: 100-continue` and the server has not read from the body.
+    /// Such a client sends no body, so there is nothing to discard.
     held_back: bool,
 }
 
@@ -199,7 +201,7 @@ fn failed(problem: Problem) -> io::Error {
     io::Error::other(Refused(problem))
 }
 
-/// The problem that ended the reading of a body, if that was it.
+/// Returns the problem that stopped the reading of a body, or the error itself if it contains none.
 pub(crate) fn refusal(error: io::Error) -> Result<Problem, io::Error> {
     error.downcast::<Refused>().map(|refused| refused.0)
 }

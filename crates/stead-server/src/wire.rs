@@ -1,4 +1,4 @@
-//! Values of the engine as the types of the API. Values of the core convert in `stead-api` itself.
+//! Converts engine values into API types. Conversions of core values are in `stead-api`.
 
 mod content;
 mod digest;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use stead_api::Event;
 use stead_store::StoredEvent;
 
-/// Converts a value of the engine into its form in the API. The server owns neither type, so it
-/// cannot implement `From`.
+/// Converts an engine value into its API type. The server defines neither type, so it cannot
+/// implement `From`.
 pub(crate) trait IntoWire {
     type Wire;
 
@@ -40,7 +40,8 @@ impl IntoWire for &StoredEvent {
     type Wire = Event;
 
     fn into_wire(self) -> Event {
-        // The engine writes an object. A payload that is none still shows its type and hash.
+        // The engine writes an object. A payload that is not an object still shows its type and
+        // hash.
         let fields = match serde_json::from_str(&self.payload) {
             Ok(Value::Object(mut fields)) => {
                 fields.shift_remove("type");

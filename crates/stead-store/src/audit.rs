@@ -1,4 +1,5 @@
-//! Audit rows: who was allowed or refused what. Written with the change they tell of, in its transaction, and never changed.
+//! Audit rows, which record allowed and refused actions. They are written in the transaction of
+//! their change and never modified.
 
 use stead_core::{SessionId, Timestamp};
 
@@ -12,7 +13,7 @@ use crate::sql::{Conn, values};
 pub struct AuditEntry {
     pub at: Timestamp,
     pub kind: String,
-    /// Who did it, as the server names them.
+    /// The actor, as the server names it.
     pub actor: String,
     pub session: Option<SessionId>,
     /// JSON, opaque here.
@@ -29,16 +30,17 @@ pub struct AuditRow {
 pub struct AuditQuery {
     pub session: Option<SessionId>,
     pub kind: Option<String>,
-    /// The last id of the previous page, 0 for the first. On PostgreSQL two transactions that commit at the same moment may
-    /// show their rows in either order, so a reader that follows the end of the log looks back over the last few ids.
+    /// The last id of the previous page, 0 for the first. On PostgreSQL two concurrent transactions
+    /// may commit their rows in either order. A reader that follows the end of the log must
+    /// therefore look back over the last few ids.
     pub after: i64,
-    /// Only those before this id.
+    /// Only rows before this id.
     pub before: Option<i64>,
     pub order: AuditOrder,
     pub limit: u32,
 }
 
-/// In which order rows are read, and so which of them if there are more than wanted.
+/// The order of the rows. It also decides which rows are returned if there are more than the limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AuditOrder {
     #[default]
@@ -46,7 +48,7 @@ pub enum AuditOrder {
     NewestFirst,
 }
 
-/// Writes rows in the transaction of the change they describe; returns their ledger rows.
+/// Writes rows in the transaction of the change they describe. Returns their ledger rows.
 pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Result<Vec<Entry>, StoreError> {
     let mut written = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -70,7 +72,7 @@ pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Resul
     Ok(written)
 }
 
-/// Audit on its own: a refusal changes nothing else.
+/// Audit rows without another change, such as those of refusals.
 pub(crate) struct RecordAudit(pub(crate) Vec<AuditEntry>);
 
 impl Operation for RecordAudit {

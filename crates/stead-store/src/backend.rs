@@ -1,7 +1,8 @@
-//! The two databases behind one door: borrow a connection to read, hand over an operation to write.
+//! Access to either database: a connection for reads, and operations for writes.
 //!
-//! Invariant: `write` answers `Ok` only after `COMMIT` was confirmed. SQLite's writes all go through the one writer task;
-//! PostgreSQL's run side by side, each in a transaction, and are run again when the server asks for it.
+//! Invariant: `write` returns `Ok` only after `COMMIT` was confirmed. All SQLite writes go through
+//! the writer task. PostgreSQL writes run concurrently, each in a transaction, and are repeated if
+//! the server asks for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use crate::operation::{Access, Operation, is_transient};
 use crate::sql::Conn;
 use crate::writer::Writer;
 
-/// How often PostgreSQL may give a transaction up before its caller hears of it.
+/// Maximum number of attempts if PostgreSQL aborts a transaction.
 const ATTEMPTS: u32 = 5;
 
-/// The advisory lock that every write holds until it ends. The number is arbitrary, and the same in every server that shares
-/// the database.
+/// The advisory lock that every write holds until it ends. The number is arbitrary, but the same in
+/// every server that shares the database.
 pub(crate) const WRITE_LOCK: i64 = 126_943_754_281_987;
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) enum Connections {
     Postgres(PgPool),
 }
 
-/// A connection lent by a pool.
+/// A connection from a pool.
 pub(crate) enum Reader {
     Sqlite(PoolConnection<Sqlite>),
     Postgres(PoolConnection<Postgres>),
@@ -77,7 +78,8 @@ impl Backend {
     pub(crate) async fn close(&self) {
         match &self.connections {
             Connections::Sqlite { readers, writer, .. } => {
-                // Readers first: the last connection to close is then the writer, which empties the WAL.
+                // Readers first: the writer is then the last connection to close, which empties the
+                // WAL.
                 readers.close().await;
                 writer.close().await;
             }
@@ -95,7 +97,7 @@ async fn transact<O: Operation>(pool: &PgPool, fence: &Fence, operation: &O) -> 
     let output = match answer {
         Ok(output) => output,
         Err(refused) => {
-            // Should the rollback fail too, the connection is lost, and the server rolls back what it had.
+            // If the rollback fails too, the connection is lost and the server rolls back.
             if let Err(error) = transaction.rollback().await {
                 tracing::debug!(%error, "rollback failed; the server will roll back when it sees the connection gone");
             }
@@ -108,12 +110,13 @@ async fn transact<O: Operation>(pool: &PgPool, fence: &Fence, operation: &O) -> 
     Ok(output)
 }
 
-/// Takes the lock every write holds until it ends, then refuses a server whose epoch has passed.
+/// Takes the lock that every write holds until it ends, then refuses a server with an old epoch.
 ///
-/// A takeover holds the lock exclusively while it raises the epoch. So a write either ends before the takeover or sees its
-/// epoch: READ COMMITTED gives the second statement a snapshot taken after the lock was granted.
+/// A takeover holds the lock exclusively while it raises the epoch. A write therefore either ends
+/// before the takeover or sees its epoch: READ COMMITTED gives the second statement a snapshot
+/// taken after the lock was granted.
 async fn enter(transaction: &mut PgConnection, fence: &Fence, access: Access) -> Result<(), StoreError> {
-    // One text is one round trip; the number is `WRITE_LOCK`.
+    // One text is one round trip. The number is `WRITE_LOCK`.
     let text = match access {
         Access::Shared => "SELECT pg_advisory_xact_lock_shared(126943754281987); SELECT epoch FROM owner WHERE id = 1",
         Access::Exclusive => "SELECT pg_advisory_xact_lock(126943754281987); SELECT epoch FROM owner WHERE id = 1",
@@ -132,7 +135,7 @@ async fn enter(transaction: &mut PgConnection, fence: &Fence, access: Access) ->
     }
 }
 
-/// A `COMMIT` that the server answered with an error did not happen; one that it did not answer may have.
+/// A `COMMIT` that the server refused did not happen. One without an answer may have happened.
 fn commit_failed(error: sqlx::Error) -> StoreError {
     match error {
         sqlx::Error::Database(_) => StoreError::from_driver("commit", error),

@@ -1,8 +1,9 @@
 //! Content-addressed blobs as files: `sha256/ab/<64 hex digits>` under one directory.
 //!
-//! Invariant: a file under its final name is whole and durable (written beside, fsynced, renamed, directory fsynced), and
-//! bytes are given out by [`Blobs::get`] only if they still have the digest they are asked by. A blob never changes; putting the same
-//! bytes again changes nothing, unless the file was damaged: then it is mended.
+//! Invariant: a file under its final name is complete and durable (written beside, fsynced,
+//! renamed, directory fsynced). [`Blobs::get`] returns bytes only if they still have the requested
+//! hash. A blob never changes. Storing the same bytes again changes nothing, except that it repairs
+//! a damaged file.
 
 mod digest;
 mod error;
@@ -21,7 +22,7 @@ pub use error::BlobError;
 
 pub(crate) use files::Files;
 
-/// How much of a stream is held in memory.
+/// Size of the buffer for streams.
 const CHUNK: usize = 256 * 1024;
 
 /// Cheap to clone.
@@ -30,20 +31,20 @@ pub struct Blobs {
     files: Arc<Files>,
 }
 
-/// A blob opened for streaming. Its content is *not* checked against the digest: whoever cannot live with a damaged file uses
-/// [`Blobs::get`], or hashes while reading.
+/// A blob opened for streaming. Its content is *not* checked against the hash. Use [`Blobs::get`],
+/// or hash while reading, if a damaged file must be detected.
 #[derive(Debug)]
 pub struct OpenBlob {
     pub file: tokio::fs::File,
     pub len: u64,
 }
 
-/// A blob as its file shows it.
+/// A blob with the properties of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredBlob {
     pub digest: Digest,
     pub len: u64,
-    /// When it was last put.
+    /// The time it was last stored or referenced.
     pub modified: SystemTime,
 }
 
@@ -52,51 +53,53 @@ pub struct StoredBlob {
 pub struct Upload {
     pub digest: Digest,
     pub len: u64,
-    /// When the blob was made; `None` if it was there already.
+    /// The time the blob was created. `None` if it already existed.
     pub(crate) made: Option<SystemTime>,
 }
 
-/// What became of a blob.
+/// The result of checking a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobState {
     Sound,
-    /// The file does not hold the bytes its name promises.
+    /// The bytes of the file do not match its name.
     Damaged,
     Missing,
 }
 
 impl Blobs {
-    /// Opens or makes the directory, and removes what interrupted writes left.
+    /// Opens or creates the directory, and removes the remains of interrupted writes.
     pub async fn at(root: &Path) -> Result<Blobs, BlobError> {
         let root = root.to_owned();
         let files = blocking(move || Files::open(&root)).await?;
         Ok(Blobs { files: Arc::new(files) })
     }
 
-    /// Opens what is there and changes nothing: for a disk that cannot be written. Puts fail.
+    /// Opens an existing directory without changing it, for a read-only disk. Writes fail.
     pub fn at_read_only(root: &Path) -> Blobs {
         Blobs { files: Arc::new(Files::open_read_only(root)) }
     }
 
-    /// Every blob, in no order.
+    /// All blobs, in no particular order.
     pub async fn list(&self) -> Result<Vec<StoredBlob>, BlobError> {
         let files = Arc::clone(&self.files);
         blocking(move || files.list()).await
     }
 
-    /// Reads the whole blob, in constant memory.
+    /// Checks the whole blob in constant memory.
     pub async fn check(&self, digest: &Digest) -> Result<BlobState, BlobError> {
         let (files, digest) = (Arc::clone(&self.files), *digest);
         blocking(move || files.check(&digest)).await
     }
 
-    /// Removes a blob unless it was put or named at `before` or later; says whether it went.
+    /// Removes a blob, unless it was stored or referenced at `before` or later. Returns true if it
+    /// was removed.
     pub(crate) async fn remove_older(&self, digest: &Digest, before: SystemTime) -> Result<bool, BlobError> {
         let digest = *digest;
         self.with_files(move |files| files.remove_if(&digest, |modified| modified < before)).await
     }
 
-    /// Removes a blob if nothing put or named it after it was made at `made`; says whether it went.
+    /// Removes a blob if nothing stored or referenced it after its creation at `made`. Returns true
+    /// if it was removed.
     pub(crate) async fn remove_unchanged(&self, digest: &Digest, made: SystemTime) -> Result<bool, BlobError> {
         let digest = *digest;
         self.with_files(move |files| files.remove_if(&digest, |modified| modified == made)).await
@@ -111,19 +114,20 @@ impl Blobs {
         blocking(move || work(&files)).await
     }
 
-    /// Whether a blob could be put now: a few bytes are written, synced and dropped.
+    /// Checks that a blob could be stored now, by writing and syncing a few bytes.
     pub async fn probe(&self) -> Result<(), BlobError> {
         let files = Arc::clone(&self.files);
         blocking(move || files.probe()).await
     }
 
-    /// On return the bytes are on disk under their digest.
+    /// Stores bytes under their hash. They are durable on return.
     pub async fn put(&self, bytes: impl Into<Bytes>) -> Result<Digest, BlobError> {
         let (files, bytes) = (Arc::clone(&self.files), bytes.into());
         blocking(move || files.put(&bytes)).await
     }
 
-    /// Like [`Blobs::put`] for content that may not fit in memory. A content that cannot be read to its end leaves nothing.
+    /// Like [`Blobs::put`], for content that may not fit in memory. If reading the content fails,
+    /// nothing remains.
     pub async fn put_stream(&self, mut content: impl AsyncRead + Unpin) -> Result<Upload, BlobError> {
         let files = Arc::clone(&self.files);
         let mut draft = blocking(move || files.draft()).await?;
@@ -140,7 +144,7 @@ impl Blobs {
         blocking(move || files.keep(draft)).await
     }
 
-    /// The whole blob, checked against its digest; `None` if there is none.
+    /// Returns the whole blob, checked against its hash. `None` if it does not exist.
     pub async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, BlobError> {
         let (files, digest) = (Arc::clone(&self.files), *digest);
         blocking(move || files.get(&digest)).await
@@ -151,7 +155,7 @@ impl Blobs {
         blocking(move || files.contains(&digest)).await
     }
 
-    /// For streaming out; see [`OpenBlob`] for what is not promised.
+    /// Opens a blob for streaming. See [`OpenBlob`] for the missing check.
     pub async fn open(&self, digest: &Digest) -> Result<Option<OpenBlob>, BlobError> {
         let (files, digest) = (Arc::clone(&self.files), *digest);
         let opened = blocking(move || files.open_file(&digest)).await?;

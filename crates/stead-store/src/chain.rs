@@ -1,12 +1,14 @@
-//! The hash chain of a journal, version 1. Needs no database: an exported journal is checked with the same code.
+//! The hash chain of a journal, version 1. Needs no database: the same code checks an exported
+//! journal.
 //!
 //! ```text
 //! genesis = blake3("stead-journal-v1" 0x00 ‖ session id as text)
 //! hash(n) = blake3(hash(n-1) ‖ seq u64 LE ‖ at i64 ms LE ‖ kind length u32 LE ‖ kind ‖ payload)
 //! ```
 //!
-//! `hash(0)` is the genesis and the first `seq` is 1. Every field but the last has a fixed length or its length before it, so
-//! two different records never hash the same bytes. The session id in the genesis ties a chain to its session.
+//! `hash(0)` is the genesis and the first `seq` is 1. Every field but the last has a fixed length
+//! or a length prefix, so two different records never hash the same bytes. The session id in the
+//! genesis ties a chain to its session.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +18,7 @@ use stead_core::{SessionId, Timestamp};
 const DOMAIN: &[u8] = b"stead-journal-v1\0";
 const PREFIX: &str = "blake3:";
 
-/// A BLAKE3 hash; in text `blake3:` and 64 lower-case hexadecimal digits.
+/// A BLAKE3 hash. Its text is `blake3:` and 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hash([u8; 32]);
 
@@ -35,7 +37,7 @@ pub struct StoredEvent {
     pub hash: Hash,
 }
 
-/// What the first record of this session's journal points back to.
+/// The previous hash of the first record of this session's journal.
 pub fn genesis(session: SessionId) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(DOMAIN).update(session.to_string().as_bytes());
@@ -44,7 +46,7 @@ pub fn genesis(session: SessionId) -> Hash {
 
 /// The hash of the record that follows `prev`.
 pub fn link(prev: &Hash, seq: u64, at: Timestamp, kind: &str, payload: &str) -> Hash {
-    // Cannot cut anything off: a kind longer than 4 GiB does not fit a row of either database.
+    // Never truncates: a kind longer than 4 GiB does not fit a row of either database.
     let kind_length = u32::try_from(kind.len()).unwrap_or(u32::MAX);
     let mut hasher = blake3::Hasher::new();
     hasher
@@ -57,7 +59,7 @@ pub fn link(prev: &Hash, seq: u64, at: Timestamp, kind: &str, payload: &str) -> 
     Hash(*hasher.finalize().as_bytes())
 }
 
-/// Why a chain does not hold, at its first bad record.
+/// The reason why a chain is broken, at its first bad record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BreakReason {
     #[error("the record is missing; the next one is {next}")]
@@ -85,7 +87,7 @@ pub struct ChainBreak {
     pub reason: BreakReason,
 }
 
-/// Checks records one after the other; holds one hash, whatever the length of the journal.
+/// Checks records in order. Keeps only one hash, for journals of any length.
 #[derive(Debug, Clone)]
 pub struct ChainCheck {
     seq: u64,
@@ -97,7 +99,7 @@ impl ChainCheck {
         Self { seq: 0, head: genesis(session) }
     }
 
-    /// Takes the next record. After an error the check stands where it stood: at the last good record.
+    /// Checks the next record. After an error the position stays at the last good record.
     pub fn next(&mut self, event: &StoredEvent) -> Result<(), ChainBreak> {
         let seq = self.seq + 1;
         let broken = |reason| Err(ChainBreak { seq, reason });
@@ -118,7 +120,7 @@ impl ChainCheck {
         Ok(())
     }
 
-    /// Compares the end reached with the end that is known from elsewhere.
+    /// Compares the end of the chain with an end known from elsewhere.
     pub fn finish(&self, seq: u64, head: Hash) -> Result<(), ChainBreak> {
         if self.seq < seq {
             return Err(ChainBreak { seq: self.seq + 1, reason: BreakReason::Truncated });
@@ -132,7 +134,7 @@ impl ChainCheck {
         Ok(())
     }
 
-    /// How many records were good so far.
+    /// Number of good records so far.
     pub fn seq(&self) -> u64 {
         self.seq
     }
@@ -223,7 +225,8 @@ mod tests {
         assert_eq!(found, expect.map_err(|(seq, reason)| ChainBreak { seq, reason }));
     }
 
-    /// The format is a promise to journals already written: if this test needs a change, the domain needs a new version.
+    /// Written journals depend on this format. If this test needs a change, the domain needs a new
+    /// version.
     #[test]
     fn fixed_vectors() {
         assert_eq!(

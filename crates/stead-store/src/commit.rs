@@ -1,7 +1,9 @@
-//! The journal's only write: events, the session's projection, audit and the idempotency claim in one transaction.
+//! The journal's only write: events, the session's projection, audit rows and the idempotency claim
+//! in one transaction.
 //!
-//! Invariant: all of a [`Commit`] is there, or none. The order inside is fixed (key, admission, session row, audit, events,
-//! ledger), so that concurrent commits on PostgreSQL take their locks in one order and cannot deadlock.
+//! Invariant: a [`Commit`] is written completely or not at all. The order inside is fixed, so that
+//! concurrent commits on PostgreSQL take their locks in one order and cannot deadlock. It is key,
+//! admission, session row, audit, events, ledger. A new session's row comes after its audit rows.
 
 use std::sync::Arc;
 
@@ -16,20 +18,20 @@ use crate::operation::{Failure, Operation};
 use crate::session::{read_hash, read_seq};
 use crate::sql::{Conn, Statement, Value, values};
 
-/// The advisory lock that makes counting live sessions and adding one a single step on PostgreSQL. The number is arbitrary, and
-/// the same in every server that shares the database.
+/// The advisory lock that makes counting and adding live sessions atomic on PostgreSQL. The number
+/// is arbitrary, but the same in every server that shares the database.
 const ADMISSION_LOCK: i64 = 0x5354_4541_4400;
 
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub session: SessionId,
-    /// The head the events were decided on; `None` appends at the end whatever it is (outcomes of effects). Not looked at
-    /// when the commit creates the session.
+    /// The head that the events were decided on. `None` appends at any head (outcomes of effects).
+    /// Ignored if the commit creates the session.
     pub expected_seq: Option<u64>,
-    /// The session must not exist yet, rather than must exist.
+    /// If true the session must not exist yet, otherwise it must exist.
     pub create: bool,
     pub at: Timestamp,
-    /// May be empty: then only the projection and the audit are written.
+    /// May be empty: then only the projection and the audit rows are written.
     pub events: Arc<[NewEvent]>,
     pub head: Head,
     pub audit: Vec<AuditEntry>,
@@ -49,7 +51,8 @@ pub struct NewEvent {
 pub struct Head {
     pub status: String,
     pub live: bool,
-    /// Set if the session has a workspace or will have one. [`Admission`] counts only these sessions.
+    /// True if the session has a workspace or will have one. [`Admission`] counts only these
+    /// sessions.
     pub holds_workspace: bool,
     pub agent_type: String,
     pub project: Option<String>,
@@ -73,7 +76,7 @@ pub struct IdempotencyClaim {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
-    /// With no events, one more than `last_seq`.
+    /// Without events, one more than `last_seq`.
     pub first_seq: u64,
     pub last_seq: u64,
     pub head_hash: Hash,
@@ -89,7 +92,7 @@ pub enum CommitError {
     Exists,
     #[error("there is no such session")]
     UnknownSession,
-    /// The same key with the same body: somebody already made `target`.
+    /// The same key with the same body: `target` already exists.
     #[error("the idempotency key was used by the same request, which made {}", .0.target)]
     IdempotencyReplay(IdempotencyRow),
     #[error("the idempotency key was used by a different request, which made {}", .0.target)]
@@ -146,8 +149,8 @@ impl Operation for Commit {
         statements.push(ledger::insert(self.ledger_entry(last_seq, head_hash, created_at)));
         statements.extend(audited.into_iter().map(ledger::insert));
         let expected = statements.len() as u64;
-        // Only the update can change nothing, and it cannot while the lock holds; the sequence in its WHERE is what makes it a
-        // compare-and-set and not a hope.
+        // Only the update can change no row, and it cannot while the lock is held. The sequence
+        // number in its WHERE clause enforces the compare-and-set nevertheless.
         if conn.together("write to a journal", statements).await? != expected {
             return Err(CommitError::Conflict { expected: seq, actual: last_seq });
         }
@@ -155,7 +158,7 @@ impl Operation for Commit {
     }
 }
 
-/// An event with its place in the chain.
+/// An event with its position in the chain.
 struct Link<'a> {
     event: &'a NewEvent,
     seq: u64,
@@ -177,7 +180,8 @@ impl Commit {
 
     async fn admit(&self, conn: &mut Conn<'_>, admission: Admission) -> Result<(), CommitError> {
         if let Conn::Postgres(_) = conn {
-            // Held until the transaction ends: the next one counts what this one added. SQLite has one writer anyway.
+            // Held until the transaction ends, so that the next one counts this session. SQLite has
+            // one writer.
             conn.execute("wait for admission", "SELECT pg_advisory_xact_lock($1)", values![ADMISSION_LOCK]).await?;
         }
         let row: Option<(i64,)> = conn
@@ -194,10 +198,10 @@ impl Commit {
         Ok(())
     }
 
-    /// Reads the head and, on PostgreSQL, keeps everybody else from moving it until this transaction ends.
+    /// Reads the head. On PostgreSQL, locks it until this transaction ends.
     ///
-    /// The time of creation comes from the first event, which the chain protects. The row's own value may have been
-    /// edited, and the ledger would state it as true from then on.
+    /// The creation time comes from the first event, which the chain protects. The row's own value
+    /// may have been edited, and the ledger would then confirm it.
     async fn lock_head(&self, conn: &mut Conn<'_>) -> Result<(u64, Hash, Timestamp), CommitError> {
         let sql = conn.either(
             "SELECT s.seq, s.head_hash, COALESCE(e.at, s.created_at) FROM sessions s \

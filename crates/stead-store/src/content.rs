@@ -1,7 +1,7 @@
-//! A new version of content: the head moves and the version is there, in one transaction.
+//! Adds a version of content: updates the head and creates the version in one transaction.
 //!
-//! The head's document revision *is* the version number, and a revision is never given twice; the version's own document is only ever created. So a
-//! version, once there, never changes.
+//! The revision of the head's document *is* the version number, and a revision is never used twice.
+//! The version's own document is only ever created, so a version never changes.
 
 use stead_core::Timestamp;
 
@@ -18,7 +18,7 @@ pub struct ContentPush {
     pub name: String,
     /// JSON, kept byte for byte, the same for the head and the version.
     pub body: String,
-    /// Refuse unless this is the newest version; 0: unless there is none.
+    /// Refuse unless this is the newest version. 0 means that there must be none.
     pub expected_head: Option<u64>,
     pub at: Timestamp,
     pub audit: Vec<AuditEntry>,
@@ -47,7 +47,7 @@ impl Failure for PushError {
     }
 }
 
-/// The key of a version: sorts as the numbers do.
+/// The id of a version's document. It sorts like the version numbers.
 pub fn version_id(name: &str, version: u64) -> String {
     format!("{name}@{version:012}")
 }
@@ -85,7 +85,7 @@ impl ContentPush {
     }
 }
 
-/// These writes carry no condition that could fail: what fails is the database, or what it holds.
+/// These writes have no condition that could fail, so any other error means corrupt data.
 fn unexpected(error: WriteError) -> StoreError {
     match error {
         WriteError::Store(error) => error,

@@ -1,6 +1,6 @@
-//! Where the journal is kept: a file or a PostgreSQL server.
+//! The address of the database: a SQLite file or a PostgreSQL server.
 //!
-//! Invariant: no text this type gives out (`Display`, `Debug`, errors) holds a password.
+//! Invariant: no text from this type (`Display`, `Debug`, errors) contains a password.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,11 +11,13 @@ use sqlx::postgres::PgConnectOptions;
 #[derive(Clone, PartialEq, Eq)]
 pub enum Database {
     Sqlite(PathBuf),
-    /// The URL as it was given, password included: shown only through `Display`, which leaves it out.
+    /// The URL as given, including the password. It is shown only through `Display`, which omits
+    /// the password.
     Postgres(String),
 }
 
-/// A text that names no database. It does not repeat the text, which may hold a password.
+/// The error for a text that is not a database address. It does not contain the text, which may
+/// include a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this is not a database: {reason}; write sqlite:PATH or postgres://USER@HOST/NAME")]
 pub struct InvalidDatabase {
@@ -27,7 +29,8 @@ impl FromStr for Database {
 
     fn from_str(text: &str) -> Result<Self, InvalidDatabase> {
         if let Some(path) = text.strip_prefix("sqlite:") {
-            // sqlite:///var/lib/x is how other programs write it; an empty authority means this machine.
+            // Other programs write sqlite:///var/lib/x, where an empty authority means this
+            // machine.
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() || path.contains(['?', '\0']) || path == ":memory:" {
                 return Err(InvalidDatabase { reason: "sqlite: wants the path of a file and no parameters" });
@@ -50,7 +53,8 @@ impl fmt::Display for Database {
             Self::Sqlite(path) => return write!(f, "sqlite:{}", path.display()),
             Self::Postgres(url) => url,
         };
-        // Rebuilt from the parts that are no secret, not cut out of the text: a password has many places in a URL.
+        // Rebuilt from the parts that are not secret, because a URL can contain a password in many
+        // places.
         let Ok(options) = PgConnectOptions::from_str(url) else { return f.write_str("postgres://(unparsable)") };
         let host = options.get_socket().map_or(options.get_host().to_owned(), |socket| socket.display().to_string());
         write!(f, "postgres://{}@{}:{}", options.get_username(), host, options.get_port())?;

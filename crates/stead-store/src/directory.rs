@@ -1,12 +1,12 @@
-//! Directories that are still there after a power failure, and readable only by their owner.
+//! Directories that survive a power failure and are readable only by their owner.
 
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Makes `path` and what is missing above it, mode 0700, each made durable in its parent. What exists keeps its mode: it may be
-/// shared with others on purpose.
+/// Creates `path` and its missing parents with mode 0700, each durable in its parent. Existing
+/// directories keep their mode, because they may be shared on purpose.
 pub(crate) fn create_all(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -14,7 +14,7 @@ pub(crate) fn create_all(path: &Path) -> io::Result<()> {
     let parent = parent(path);
     create_all(parent)?;
     match DirBuilder::new().mode(0o700).create(path) {
-        // Somebody else was faster; the sync below is for them too.
+        // Another process created it first. The sync below covers its entry too.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         made => made?,
     }
@@ -26,7 +26,7 @@ pub(crate) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The directory that holds this name; the current one for a bare name.
+/// The parent directory, or the current directory for a bare name.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),

@@ -1,7 +1,8 @@
-//! Registry documents: agent types, projects and the like, as JSON with a revision that only grows.
+//! Registry documents, such as agent types and projects, as JSON with an increasing revision.
 //!
-//! Invariant: a revision is never given twice to the same id, not even across a deletion, so `expected_revision` is a proof that
-//! nothing changed. A deleted document keeps an empty row for that reason.
+//! Invariant: a revision is never used twice for the same id, not even after a deletion. A matching
+//! `expected_revision` therefore proves that nothing changed. A deleted document keeps an empty row
+//! for this reason.
 
 use stead_core::Timestamp;
 
@@ -21,7 +22,7 @@ pub enum DocumentKind {
     Content,
     ContentVersion,
     Token,
-    /// An override for everyone.
+    /// A global digest.
     Digest,
 }
 
@@ -36,7 +37,7 @@ impl DocumentKind {
         Self::Digest,
     ];
 
-    /// The name in the database: never change one.
+    /// The name in the database. Never change one.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Platform => "platform",
@@ -74,7 +75,7 @@ pub struct DocumentWrite {
     pub id: String,
     pub body: String,
     pub mode: WriteMode,
-    /// Refuse unless the document is at this revision.
+    /// Refuse unless the document has this revision.
     pub expected_revision: Option<i64>,
     pub at: Timestamp,
     pub audit: Vec<AuditEntry>,
@@ -84,7 +85,7 @@ pub struct DocumentWrite {
 
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The same key, the same body: it was written before.
+    /// The same key with the same body: the document was already written.
     #[error("the idempotency key was used by the same request, which made {}", .0.target)]
     IdempotencyReplay(IdempotencyRow),
     #[error("the idempotency key was used by a different request, which made {}", .0.target)]
@@ -164,7 +165,7 @@ pub(crate) async fn list(
             "list documents",
             "SELECT id, revision, body, created_at, updated_at FROM documents \
              WHERE kind = $1 AND id > $2 AND deleted = 0 ORDER BY id LIMIT $3",
-            // No id is empty, so the empty text is before them all.
+            // No id is empty, so the empty text sorts before all of them.
             values![kind.as_str(), after.unwrap_or(""), limit],
         )
         .await?;
@@ -222,7 +223,7 @@ impl Operation for DocumentWrite {
     }
 }
 
-/// What is known of a row, deleted or not.
+/// The state of a row, deleted or not.
 struct Reserved {
     revision: i64,
     deleted: bool,
@@ -230,7 +231,8 @@ struct Reserved {
 }
 
 impl DocumentWrite {
-    /// Makes sure that there is a row, deleted at revision 0 if it is new, and locks it: from here nobody races with this write.
+    /// Ensures that there is a row, deleted at revision 0 if it is new, and locks it. From here on
+    /// no other write to it can run.
     async fn reserve(&self, conn: &mut Conn<'_>) -> Result<Reserved, StoreError> {
         let row: Option<(i64, i64, i64)> = conn
             .optional(

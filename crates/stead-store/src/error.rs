@@ -1,30 +1,33 @@
-//! What can go wrong with the database, and which of it is worth trying again.
+//! Errors of the database, by what a caller can do about them.
 //!
-//! Callers meet three kinds: the database cannot be reached now (`Unavailable`, `Closed`), it did not say whether a
-//! commit happened (`OutcomeUnknown`), and something is wrong with the data or with us (`Query`, `Corrupt`). Refusals
-//! that belong to one operation (a conflict, a full house) are in that operation's own error. No sqlx type is public.
+//! There are three kinds. The database cannot be reached now (`Unavailable`, `Closed`). It did not
+//! confirm a commit (`OutcomeUnknown`). The data or this program is wrong (`Query`, `Corrupt`).
+//! Refusals of one operation, such as a conflict or a reached limit, are in that operation's own
+//! error. No sqlx type is public.
 
 use std::path::PathBuf;
 
-/// The cause, kept for logs; its type is nobody's business.
+/// The cause of an error, for logs. Its type is opaque.
 pub type BoxedSource = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was written. Worth trying again later: disk full, connection lost, database locked for too long.
+    /// Nothing was written. Retry later: the disk is full, the connection is lost, or the database
+    /// was locked for too long.
     #[error("the database is unavailable while trying to {doing}")]
     Unavailable {
         doing: &'static str,
         #[source]
         source: BoxedSource,
     },
-    /// `COMMIT` was sent and not confirmed: the write may or may not be there. Read before trying again.
+    /// `COMMIT` was sent but not confirmed, so the write may or may not exist. Read before a retry.
     #[error("the database did not confirm the commit; it may or may not have happened")]
     OutcomeUnknown {
         #[source]
         source: BoxedSource,
     },
-    /// This server may not write: its lock on the database is lost or in doubt. Nothing was acknowledged.
+    /// This server may not write, because its lock on the database is lost or in doubt. Nothing was
+    /// acknowledged.
     #[error("this server does not own its database: {reason}")]
     NotOwner { reason: String },
     /// The database lacks a seal that was durable in it.
@@ -32,17 +35,17 @@ pub enum StoreError {
         "the database has no seal {number} although this home noted it: its end was cut off, or it is an older copy"
     )]
     CutOff { number: i64 },
-    /// The store was closed, by [`crate::Store::close`] or because its runtime is going down.
+    /// The store was closed by [`crate::Store::close`], or its runtime is shutting down.
     #[error("the store is closed")]
     Closed,
-    /// The database refused a statement: a bug here, or a schema somebody changed.
+    /// The database refused a statement: a bug, or a schema that was changed by hand.
     #[error("the database refused a statement while trying to {doing}")]
     Query {
         doing: &'static str,
         #[source]
         source: BoxedSource,
     },
-    /// A stored value is not what this crate writes there.
+    /// A stored value does not have the form that this crate writes.
     #[error("the database holds a {what} that cannot be read")]
     Corrupt {
         what: &'static str,
@@ -53,7 +56,7 @@ pub enum StoreError {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The last writes are in the log beside the file, and reading them would write.
+    /// The last writes are in the WAL beside the file, and reading them would need write access.
     #[error(
         "the database {path} was not closed and cannot be written: its last writes are in its log; copy both to a disk that can be written"
     )]
@@ -101,9 +104,10 @@ impl StoreError {
         }
     }
 
-    /// Whether the database has no room to write.
+    /// Returns true if the database has no room to write.
     pub fn is_full(&self) -> bool {
-        // SQLite's own words for it; whoever shares a lost transaction has the cause as text.
+        // Matches SQLite's message, because callers that share a lost transaction get the cause as
+        // text.
         matches!(self, Self::Unavailable { source, .. } if source.to_string().contains("database or disk is full"))
     }
 
@@ -112,16 +116,17 @@ impl StoreError {
     }
 }
 
-/// Whether the database itself says that it, and not the statement, is the problem.
+/// Returns true if the error concerns the database as a whole and not the statement.
 fn is_outage(error: &dyn sqlx::error::DatabaseError) -> bool {
     let code = error.code().unwrap_or_default();
     if error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
-        // The low byte of an extended result code is its class: PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR,
-        // CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
+        // The low byte of an extended result code is its class: PERM, BUSY, LOCKED, NOMEM,
+        // READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
         let class = code.parse::<i32>().map_or(0, |code| code & 0xff);
         return matches!(class, 3 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 26);
     }
-    // SQLSTATE classes: connection exception, transaction rollback, insufficient resources, operator intervention,
-    // system error; and a server that turned read-only (a failover).
+    // SQLSTATE classes: connection exception, transaction rollback, insufficient resources,
+    // operator intervention, system error. Also a server that became read-only (a failover), and an
+    // unavailable lock.
     ["08", "40", "53", "57", "58"].iter().any(|class| code.starts_with(class)) || code == "25006" || code == "55P03"
 }

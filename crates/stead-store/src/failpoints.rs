@@ -1,4 +1,5 @@
-//! Where tests may make this crate fail or stop. Without the feature `failpoints` every function here is empty.
+//! Places where tests can make this crate fail or stop. Without the feature `failpoints` every
+//! function here is empty.
 
 use crate::error::StoreError;
 
@@ -11,7 +12,7 @@ pub(crate) fn audit() -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Everything is written, nothing is durable: `store.commit.before`.
+/// All rows are written but not durable: `store.commit.before`.
 pub(crate) fn before_commit() -> Result<(), StoreError> {
     fail::fail_point!("store.commit.before", |_| Err(StoreError::Unavailable {
         doing: "commit",
@@ -20,7 +21,8 @@ pub(crate) fn before_commit() -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Everything is durable, nobody was told: `store.commit.after`. An error here is an unknown outcome to the caller.
+/// All rows are durable but no caller was answered: `store.commit.after`. An error here means an
+/// unknown outcome for the caller.
 pub(crate) fn after_commit() -> Result<(), StoreError> {
     fail::fail_point!("store.commit.after", |_| Err(StoreError::OutcomeUnknown {
         source: "the fail point store.commit.after is on".into()

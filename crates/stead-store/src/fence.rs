@@ -1,8 +1,9 @@
 //! Refuses writes to a store that this process no longer owns.
 //!
-//! Invariant: once a store was claimed ([`crate::Store::own`]), no write is acknowledged unless the claim holds at that
-//! moment. PostgreSQL checks the owner's epoch inside every transaction (`backend.rs`). SQLite cannot be taken over while the
-//! lock on its file is held (`own.rs`), so there the check is that the file is still the one that was locked.
+//! Invariant: once a store is claimed ([`crate::Store::own`]), no write is acknowledged unless the
+//! claim holds at that moment. PostgreSQL checks the owner's epoch inside every transaction
+//! (`backend.rs`). SQLite cannot be taken over while the lock on its file is held (`own.rs`). The
+//! check there is that the file is still the locked one.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,19 +17,19 @@ use crate::error::StoreError;
 /// The right to write, as far as this process knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// The store was opened and not claimed.
+    /// The store is open but not claimed.
     Unclaimed,
     Held,
-    /// The lock may be lost. Nothing is written until it is held again.
+    /// The lock may be lost. Writes are refused until it is held again.
     InDoubt(String),
-    /// Another server has the store, or its file is gone. This never changes back.
+    /// Another server has the store, or its file is gone. This state is final.
     Lost(String),
 }
 
 #[derive(Debug)]
 pub(crate) struct Fence {
     standing: watch::Sender<Standing>,
-    /// The epoch of the claim; 0 before the first.
+    /// The epoch of the claim, 0 before the first.
     epoch: AtomicI64,
     file: OnceLock<DatabaseFile>,
 }
@@ -49,24 +50,26 @@ impl Fence {
         Some(self.epoch.load(Ordering::Acquire)).filter(|epoch| *epoch > 0)
     }
 
-    /// Returns to the state before a claim, in which every write is accepted.
+    /// Returns to the unclaimed state, in which every write is accepted.
     pub(crate) fn unclaim(&self) {
         self.epoch.store(0, Ordering::Release);
         self.standing.send_replace(Standing::Unclaimed);
     }
 
-    /// The store was claimed. Unlike [`Fence::regain`] this also follows an earlier claim that was given back.
+    /// Records a claim. Unlike [`Fence::regain`] this also works after an earlier claim was
+    /// released.
     pub(crate) fn claim(&self, epoch: i64) {
         self.epoch.store(epoch, Ordering::Release);
         self.standing.send_replace(Standing::Held);
     }
 
-    /// The lock of the same claim is held again.
+    /// Records that the lock of the same claim is held again.
     pub(crate) fn regain(&self) {
         self.become_if_not_lost(Standing::Held);
     }
 
-    /// From here on the file at `path` must be the one with this metadata.
+    /// Records the locked file. From here on the file at `path` must have the same device and
+    /// inode.
     pub(crate) fn guard_file(&self, path: &Path, metadata: &std::fs::Metadata) {
         let (device, inode) = (metadata.dev(), metadata.ino());
         self.file.get_or_init(|| DatabaseFile { path: path.to_owned(), device, inode });
@@ -80,7 +83,7 @@ impl Fence {
         self.become_if_not_lost(Standing::Lost(reason.into()));
     }
 
-    /// The claim was given back in order.
+    /// Records that the claim was released cleanly.
     pub(crate) fn release(&self) {
         self.lose("this server stopped and released the database");
     }
@@ -124,7 +127,7 @@ impl Fence {
             if let Standing::Lost(reason) = now {
                 return reason;
             }
-            // The sender is in `self`, which this borrows: it cannot be gone.
+            // The sender is in `self`, which this borrows, so it still exists.
             if standing.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

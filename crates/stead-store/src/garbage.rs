@@ -1,7 +1,7 @@
-//! Blobs that nothing refers to any more, by the table of references.
+//! Finds blobs without references.
 //!
-//! A database from before that table is read once, whole, by the first server that owns it ([`backfill`]). Each process reads
-//! it again before it removes its first blob ([`restore`]).
+//! The first server that owns a database from before the table of references reads it completely
+//! ([`backfill`]). Each process reads it again before it removes its first blob ([`restore`]).
 
 use std::collections::HashSet;
 use std::time::SystemTime;
@@ -16,19 +16,19 @@ use crate::sql::{Conn, values};
 use crate::store::Store;
 
 const PAGE: u32 = 500;
-/// The setting that says that every reference of older versions is in the table.
+/// The setting that marks that all references of older versions are in the table.
 const COMPLETE: &str = "blob_references_complete";
 
-/// Blobs that are older than the moment and that nothing refers to, sorted.
+/// Blobs that are older than `before` and have no references, sorted.
 pub(crate) async fn unreferenced(
     conn: &mut Conn<'_>,
     blobs: &Blobs,
     before: SystemTime,
 ) -> Result<Vec<StoredBlob>, StoreError> {
-    // The files first: a blob that is put and named after this is not in the list.
+    // List the files first: a blob that is stored and referenced after this is not in the list.
     let (mut old, young): (Vec<StoredBlob>, Vec<StoredBlob>) =
         blobs.list().await.map_err(unreadable)?.into_iter().partition(|blob| blob.modified < before);
-    // A manifest that nothing names yet keeps what it names.
+    // A young manifest without a reference keeps the blobs that it names.
     let young: String = young.iter().map(|blob| format!("{}\n", blob.digest)).collect();
     let kept =
         references::named_in(blobs, std::iter::once(young.as_str()), Age::Unchanged).await.map_err(unreadable)?;
@@ -41,7 +41,7 @@ pub(crate) async fn unreferenced(
     Ok(old)
 }
 
-/// Finds the references of a database that was written before there was a table of them.
+/// Adds the references of a database that is older than the table of references.
 pub(crate) async fn backfill(store: &Store) -> Result<(), StoreError> {
     if store.has_setting(COMPLETE).await? {
         return Ok(());
@@ -50,9 +50,11 @@ pub(crate) async fn backfill(store: &Store) -> Result<(), StoreError> {
     store.setting_or_insert(COMPLETE, "1").await.map(drop)
 }
 
-/// Adds the references that events and documents have and the table lacks. Memory does not grow with the journals.
+/// Adds the references of events and documents that the table lacks. Memory does not grow with the
+/// journals.
 ///
-/// The table alone decides what may be removed, and anything that writes the database could have removed rows from it.
+/// Needed because only the table decides what may be removed, and anything with write access to the
+/// database could have deleted its rows.
 pub(crate) async fn restore(store: &Store) -> Result<(), StoreError> {
     let (mut added, mut after) = (0, None);
     loop {
@@ -115,7 +117,8 @@ fn holder_of(Document { kind, id, .. }: &Document) -> Holder {
     }
 }
 
-/// The blobs that texts name, if the table lacks any of them for this holder. They are made young, so none is removed meanwhile.
+/// Returns the blobs that texts name, if the table lacks any of them for this holder. Resets their
+/// age, so that none is removed meanwhile.
 async fn lacking<'a>(
     store: &Store,
     holder: &Holder,
@@ -133,7 +136,8 @@ async fn lacking<'a>(
     references::named_in(blobs, texts, Age::Renewed).await.map(Some).map_err(unreadable)
 }
 
-/// Adds references of a document unless it was changed meanwhile: the change has written its own.
+/// Adds references of a document, unless it was changed meanwhile, because the change wrote its
+/// own.
 pub(crate) struct ReferIfUnchanged {
     pub(crate) document: Document,
     pub(crate) references: References,

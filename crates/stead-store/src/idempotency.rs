@@ -1,7 +1,8 @@
-//! Idempotency keys: which request made what, so that the same request made twice makes it once.
+//! Idempotency keys, so that a repeated request has an effect only once.
 //!
-//! A claim is inserted in the transaction of what it stands for. `ON CONFLICT DO NOTHING` waits for a concurrent claim of
-//! the same key to commit or roll back, so two racing requests never both win and never both lose.
+//! A claim is inserted in the transaction of the write it belongs to. `ON CONFLICT DO NOTHING`
+//! waits for a concurrent claim of the same key to commit or roll back. Of two concurrent requests,
+//! exactly one wins.
 
 use stead_core::Timestamp;
 
@@ -11,7 +12,7 @@ use crate::error::StoreError;
 use crate::operation::Operation;
 use crate::sql::{Conn, values};
 
-/// A key as a caller chose it, within the caller's own scope (who they are and what they asked for).
+/// A key from a caller, within the caller's own scope (the actor and the kind of request).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
     pub scope: String,
@@ -20,9 +21,9 @@ pub struct IdempotencyKey {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyRow {
-    /// What the request said, hashed: the same key with another body is a mistake, not a repetition.
+    /// Hash of the request's body. The same key with another body is an error and not a repetition.
     pub body_hash: Hash,
-    /// The id of what the request made.
+    /// The id of the item that the request created.
     pub target: String,
     pub at: Timestamp,
 }
@@ -40,7 +41,7 @@ pub(crate) async fn select(conn: &mut Conn<'_>, key: &IdempotencyKey) -> Result<
     Ok(Some(IdempotencyRow { body_hash, target, at: Timestamp::from_millis(at) }))
 }
 
-/// A key that somebody has.
+/// The reason why a key cannot be claimed.
 pub(crate) enum ClaimError {
     Replay(IdempotencyRow),
     Mismatch(IdempotencyRow),
@@ -53,9 +54,9 @@ impl From<StoreError> for ClaimError {
     }
 }
 
-/// Takes the key, or says who has it.
+/// Claims the key, or returns the existing claim.
 pub(crate) async fn claim(conn: &mut Conn<'_>, claim: &IdempotencyClaim, at: Timestamp) -> Result<(), ClaimError> {
-    // A second round only if the row that was in the way is forgotten between the two statements.
+    // Repeated only if the conflicting row is deleted between the two statements.
     loop {
         let inserted = conn
             .execute(

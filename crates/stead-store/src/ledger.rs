@@ -1,9 +1,10 @@
-//! The ledger: one append-only list of every change to a record, with signed heads.
+//! The ledger: an append-only list of every change to a record, with signed heads.
 //!
-//! Every write adds a row per changed record in its own transaction: which record, and the hash of what it now holds
-//! (`entry.rs`). A seal signs the rows since the seal before it (`seal.rs`, `sealer.rs`). `check.rs` compares rows, seals and
-//! records without a server. A database that is older than the ledger gets a row for each record it already has (`begin.rs`).
-//! `docs/spec/journal.md` is the normative description.
+//! Every write adds a row per changed record in its own transaction: the record and the hash of its
+//! new content (`entry.rs`). A seal signs the rows since the previous seal (`seal.rs`,
+//! `sealer.rs`). `check.rs` compares rows, seals and records without a server. A database that is
+//! older than the ledger gets a row for each existing record (`begin.rs`).
+//! `docs/reference/journal.md` is the normative description.
 
 mod begin;
 mod check;

@@ -1,14 +1,16 @@
 //! The durable store: the journal of each session, registry documents, audit, idempotency, settings
 //! and blobs.
 //!
-//! Invariant: an `Ok` from any write means that the write, and everything in the same request (events,
-//! projection, audit), is on disk together. An `Err` other than [`StoreError::OutcomeUnknown`] means
-//! that none of it is. The store knows no rules, and events are opaque JSON text with a type name.
+//! Invariant: `Ok` from a write means that the write and everything in the same request (events,
+//! projection, audit) are durable together. An `Err` other than [`StoreError::OutcomeUnknown`]
+//! means that none of it is. The store contains no business rules, and events are opaque JSON text
+//! with a type name.
 //!
 //! Every write also adds to the ledger (`ledger.rs`), which `stead verify` checks.
 //!
-//! Start with [`Store`] (every operation), [`Commit`] (the journal's only write) and [`chain`] (the hash chain, usable
-//! without a database). `sql.rs` is the only file that sees two databases; `writer.rs` is SQLite's group commit.
+//! Start with [`Store`] (every operation), [`Commit`] (the journal's only write) and [`chain`] (the
+//! hash chain, usable without a database). `sql.rs` runs a statement on either database, and
+//! `writer.rs` is SQLite's group commit.
 
 mod audit;
 mod backend;

@@ -1,7 +1,7 @@
-//! Opening a database: files with the right modes, connections with the right settings, the schema brought up to date.
+//! Opens a database: file modes, connection settings, and schema migration.
 //!
-//! Durability is set here and nowhere else: WAL with `synchronous=FULL` on SQLite, `synchronous_commit=on` on PostgreSQL, both
-//! said explicitly because a server's or a build's default may differ.
+//! Durability is configured only here: WAL with `synchronous=FULL` on SQLite,
+//! `synchronous_commit=on` on PostgreSQL. Both are set explicitly, because defaults may differ.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -26,7 +26,7 @@ use crate::writer::Writer;
 static SQLITE_SCHEMA: Migrator = sqlx::migrate!("migrations/sqlite");
 static POSTGRES_SCHEMA: Migrator = sqlx::migrate!("migrations/postgres");
 
-/// How long to wait for another process that holds the database, and for a free connection.
+/// Timeout for a database that another process holds, and for a free connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 16;
@@ -38,8 +38,8 @@ pub(crate) async fn backend(database: &Database) -> Result<Backend, OpenError> {
     }
 }
 
-/// A database that is only read. A SQLite file on a disk that cannot be written must be complete in itself: its log could not be
-/// folded in.
+/// Opens a database for reading only. A SQLite file on a read-only disk must be complete, because
+/// its WAL could not be applied.
 pub(crate) async fn read_only(database: &Database) -> Result<Backend, OpenError> {
     let Database::Sqlite(path) = database else { return backend(database).await };
     let mut log = path.clone().into_os_string();
@@ -57,7 +57,7 @@ pub(crate) async fn read_only(database: &Database) -> Result<Backend, OpenError>
 
 async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> {
     let file = path.to_owned();
-    // Held until the schema is there: two processes that start at once must not both create it.
+    // Held until the schema exists: two processes that start at once must not both create it.
     let prepared = tokio::task::spawn_blocking(move || prepare_file(&file)).await;
     let starting = prepared.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
     let starting = starting.map_err(|source| OpenError::Files { path: path.to_owned(), source })?;
@@ -74,9 +74,10 @@ async fn sqlite(database: &Database, path: &Path) -> Result<Backend, OpenError> 
     let readers = SqlitePoolOptions::new()
         .max_connections(SQLITE_READERS)
         .acquire_timeout(PATIENCE)
-        // A file does not hang up; the check would cost a trip to the connection's thread on every read.
+        // A file connection does not break, and the check would cost a trip to the connection's
+        // thread per read.
         .test_before_acquire(false)
-        // One way to write: whatever a bug sends to a reader, it cannot bypass the writer's queue.
+        // Writes through a reader fail, so that no bug can bypass the writer's queue.
         .connect_lazy_with(options.clone().pragma("query_only", "ON"));
     Ok(sqlite_backend(path, readers, connection, options))
 }
@@ -92,10 +93,11 @@ fn sqlite_backend(
     Backend { connections: Connections::Sqlite { path: path.to_owned(), readers, writer }, fence }
 }
 
-/// Makes the file private from its first moment (`-wal` and `-shm` take its mode) and returns a lock on its directory.
+/// Creates the file with a private mode (`-wal` and `-shm` inherit it) and returns a lock on its
+/// directory.
 ///
-/// An existing database is never opened here: closing the descriptor would drop, for the whole process, the POSIX locks SQLite
-/// holds on it.
+/// An existing database is never opened here. Closing the descriptor would drop, for the whole
+/// process, the POSIX locks that SQLite holds on it.
 fn prepare_file(path: &Path) -> io::Result<File> {
     let parent = directory::parent(path);
     directory::create_all(parent)?;
@@ -118,14 +120,15 @@ async fn postgres(database: &Database, url: &str) -> Result<Backend, OpenError> 
     let options = options.application_name("stead").disable_statement_logging();
     let mut connection = options.connect().await.map_err(|error| cannot_connect(database, error))?;
     migrate(database, &POSTGRES_SCHEMA, &mut connection).await?;
-    // Closing is a courtesy to the server; it notices a dropped connection as well.
+    // Closing is optional: the server also notices a dropped connection.
     connection.close().await.unwrap_or(());
     let pool = PgPoolOptions::new()
         .max_connections(POSTGRES_CONNECTIONS)
         .acquire_timeout(PATIENCE)
         .after_connect(|connection, _| {
             Box::pin(async move {
-                // Our locking is written for READ COMMITTED: after a lock, the next statement sees what its holder did.
+                // The locking relies on READ COMMITTED: after a lock, the next statement sees its
+                // holder's changes.
                 sqlx::query("SET synchronous_commit = on").execute(&mut *connection).await?;
                 sqlx::query("SET default_transaction_isolation = 'read committed'").execute(&mut *connection).await?;
                 Ok(())
@@ -146,7 +149,7 @@ async fn migrate<C: Migrate>(database: &Database, schema: &Migrator, connection:
     })
 }
 
-/// An empty SQLite database in memory with the schema as it was after a version.
+/// An empty SQLite database in memory with the schema of a version.
 pub(crate) async fn schema_after(version: i64) -> Result<SqliteConnection, BoxedSource> {
     let options = SqliteConnectOptions::new().in_memory(true).disable_statement_logging();
     let mut connection = options.connect().await?;

@@ -1,8 +1,8 @@
-//! A write: something that runs inside one transaction and is wholly there or wholly not.
+//! A write that runs inside one transaction and happens completely or not at all.
 //!
-//! An operation never begins, commits or rolls back: on PostgreSQL `backend.rs` gives it a transaction of its own, on SQLite
-//! `writer.rs` gives it a savepoint in a shared one. `run` may be called again after a rollback, so it changes nothing but
-//! the database.
+//! An operation never begins, commits or rolls back. On PostgreSQL `backend.rs` gives it its own
+//! transaction, on SQLite `writer.rs` gives it a savepoint in a shared one. `run` may be called
+//! again after a rollback, so it must change nothing but the database.
 
 use std::future::Future;
 
@@ -17,7 +17,7 @@ pub(crate) trait Operation: Send + Sync + 'static {
     fn run(&self, conn: &mut Conn<'_>) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
 }
 
-/// The access of a write on PostgreSQL: together with other writes, or alone. SQLite has one
+/// The access of a write on PostgreSQL: concurrent with other writes, or exclusive. SQLite has one
 /// writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -25,7 +25,7 @@ pub(crate) enum Access {
     Exclusive,
 }
 
-/// An operation's error: a refusal of its own, or the database's.
+/// The error of an operation: its own refusal, or an error of the database.
 pub(crate) trait Failure: From<StoreError> + Send + 'static {
     fn store_error(&self) -> Option<&StoreError>;
 }
@@ -36,7 +36,8 @@ impl Failure for StoreError {
     }
 }
 
-/// Whether PostgreSQL gave this transaction up in favour of another and asks for it to be run again.
+/// Returns true if PostgreSQL aborted this transaction because of another one, so that it must be
+/// run again.
 pub(crate) fn is_transient(error: &impl Failure) -> bool {
     let Some(StoreError::Unavailable { source, .. }) = error.store_error() else { return false };
     let Some(sqlx::Error::Database(cause)) = source.downcast_ref::<sqlx::Error>() else { return false };

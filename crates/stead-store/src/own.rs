@@ -1,13 +1,15 @@
-//! One server per store.
+//! Ensures that only one server uses a store.
 //!
-//! A server that owns a store holds a lock that the system releases when the process dies: an `flock` on SQLite's file, an
-//! advisory lock of one PostgreSQL connection. It also raises the epoch in the table `owner`, which every PostgreSQL write
-//! checks (`backend.rs`). So the lock keeps a second server from starting, and the epoch keeps the first one from writing if
-//! it lost the lock and another server took it.
+//! The owner holds a lock that the system releases when its process dies: an `flock` on SQLite's
+//! file, or an advisory lock of one PostgreSQL connection. It also raises the epoch in the table
+//! `owner`, which every PostgreSQL write checks (`backend.rs`). The lock prevents a second server
+//! from starting. The epoch prevents the first one from writing after it lost the lock to another
+//! server.
 //!
-//! A lost PostgreSQL connection (a failover, an administrator) is no takeover yet. The server refuses writes, connects again
-//! and continues if the epoch is still its own; otherwise the store is lost to it for good. A server from another home waits
-//! [`GRACE`] before it takes a lock whose holder did not stop in order, so the holder has the time to come back.
+//! A lost PostgreSQL connection (a failover, an administrator) is not a takeover yet. The server
+//! refuses writes, connects again, and continues if the epoch is still its own. Otherwise it has
+//! lost the store for good. A server from another home waits [`GRACE`] before it takes a lock whose
+//! holder did not stop cleanly, so that the holder has time to reconnect.
 
 use std::fs::{File, TryLockError};
 use std::mem::ManuallyDrop;
@@ -26,30 +28,32 @@ use crate::operation::{Access, Operation};
 use crate::sql::{Conn, values};
 
 const OWNER_LOCK: i64 = 0x73_74_65_61_64_02;
-/// A server that was just killed may still be known to the database for a moment.
+/// Timeout for the lock. The database may still know a server that was just killed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The kernel releases a file's lock with its process: a held one is held by a running server.
+/// The same for a file lock. The kernel releases it with its process, so a held lock means a
+/// running server.
 const FILE_PATIENCE: Duration = Duration::from_millis(300);
 /// A server from another home takes the lock only after it has been free for this long.
 const GRACE: Duration = Duration::from_secs(3);
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// A database that does not answer for so long is treated as unreachable.
+/// A database that does not answer within this time counts as unreachable.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The right to work on a store; given up when dropped.
+/// The ownership of a store. Dropping it gives the store up.
 #[derive(Debug)]
 pub struct Ownership {
     fence: Arc<Fence>,
     watcher: JoinHandle<()>,
-    /// Unlocked but never closed: closing any descriptor of the file drops the POSIX locks that SQLite holds on it.
+    /// Unlocked but never closed: closing any descriptor of the file drops the POSIX locks that
+    /// SQLite holds on it.
     file: Option<ManuallyDrop<File>>,
 }
 
 impl Drop for Ownership {
     fn drop(&mut self) {
         self.fence.release();
-        // The connection that holds PostgreSQL's lock belongs to the task.
+        // The watcher task owns the connection that holds PostgreSQL's lock.
         self.watcher.abort();
         if let Some(file) = &self.file
             && let Err(error) = file.unlock()
@@ -59,7 +63,8 @@ impl Drop for Ownership {
     }
 }
 
-/// `None`: another server works on this store. `holder` names the home of this server.
+/// Takes ownership. `None` if another server uses this store. `holder` names the home of this
+/// server.
 pub(crate) async fn own(backend: &Arc<Backend>, holder: &str) -> Result<Option<Ownership>, StoreError> {
     let fence = Arc::clone(&backend.fence);
     fence.unclaim();
@@ -85,7 +90,7 @@ pub(crate) async fn own(backend: &Arc<Backend>, holder: &str) -> Result<Option<O
     }
 }
 
-/// Notes that the owner stops in order: the next one need not wait for it to come back.
+/// Records that the owner stopped cleanly, so that the next one need not wait for it to reconnect.
 pub(crate) struct Release;
 
 impl Operation for Release {
@@ -97,7 +102,7 @@ impl Operation for Release {
     }
 }
 
-/// Raises the epoch; with the first owner the ledger begins.
+/// Raises the epoch. The first owner also begins the ledger.
 struct TakeOver {
     holder: String,
 }
@@ -105,7 +110,7 @@ struct TakeOver {
 impl Operation for TakeOver {
     type Output = i64;
     type Error = StoreError;
-    /// Waits for every write under the epoch before.
+    /// Waits for every write of the previous epoch.
     const ACCESS: Access = Access::Exclusive;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<i64, StoreError> {
@@ -138,7 +143,7 @@ async fn lock_file(path: &Path) -> Result<Option<ManuallyDrop<File>>, StoreError
     }
 }
 
-/// Notices a replaced file also when nothing is written.
+/// Detects a replaced file even if nothing is written.
 async fn watch_file(fence: Arc<Fence>) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -168,7 +173,7 @@ async fn lock_database(pool: &PgPool, holder: &str) -> Result<Option<PgConnectio
     }
 }
 
-/// Ends the connections that are in the middle of a write. They belong to the last owner, which is
+/// Ends connections that are in the middle of a write. They belong to the previous owner, which is
 /// gone, hangs or is cut off, and a takeover would wait for them. PostgreSQL rolls back their
 /// transactions, which were never acknowledged.
 async fn end_writers(connection: &mut PgConnection) -> Result<(), StoreError> {
@@ -182,7 +187,7 @@ async fn end_writers(connection: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A connection that is not the pool's any more: it must live as long as the lock does.
+/// A connection that is detached from the pool, because it must live as long as the lock.
 async fn connect(pool: &PgPool) -> Result<PgConnection, StoreError> {
     let connection = pool.acquire().await.map_err(|error| StoreError::from_driver("get a connection", error))?;
     Ok(connection.detach())
@@ -201,7 +206,8 @@ async fn unlock(connection: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The last owner stopped in order, or it was this home, whose own lock proves that it is gone.
+/// Returns true if the last owner stopped cleanly, or was this home. In the second case the lock of
+/// the home proves that it is gone.
 async fn may_take_now(connection: &mut PgConnection, holder: &str) -> Result<bool, StoreError> {
     let sql = "SELECT holder, released FROM owner WHERE id = 1";
     let row: Option<(String, i64)> = Conn::Postgres(connection).optional("read the owner", sql, values![]).await?;
@@ -251,7 +257,7 @@ impl HeldLock {
         format!("another server took it over (epoch {found}, ours was {})", self.epoch)
     }
 
-    /// Tries until the lock is held again or the epoch shows that another server had it.
+    /// Retries until the lock is held again, or the epoch shows that another server had it.
     async fn regain(&self) -> Regained {
         loop {
             match tokio::time::timeout(ANSWER, self.try_regain()).await {
@@ -268,7 +274,8 @@ impl HeldLock {
     async fn try_regain(&self) -> Result<Option<Regained>, StoreError> {
         let mut connection = connect(&self.pool).await?;
         let held = try_lock(&mut connection).await?;
-        // Read after the lock was tried: a takeover raises the epoch while it holds the lock.
+        // Read after the attempt to lock, because a takeover raises the epoch while it holds the
+        // lock.
         let found = epoch(&mut connection).await?;
         if found != self.epoch {
             return Ok(Some(Regained::TakenOver(found)));

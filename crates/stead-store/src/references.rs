@@ -20,12 +20,12 @@ use crate::operation::Operation;
 use crate::sql::{Conn, Statement, values};
 
 const DIGITS: usize = 64;
-/// A longer JSON blob is content, not a manifest.
+/// A longer JSON blob is content and not a manifest.
 const LARGEST_MANIFEST: u64 = 8 << 20;
-/// A manifest may name manifests, to this depth.
+/// Maximum depth of manifests that name manifests.
 const DEEPEST: usize = 4;
-/// The intent to put an upload into a workspace names the upload. The bytes are needed until the
-/// operation has ended, and [`crate::Store::discard`] says when that is.
+/// The event kind that names an upload without keeping it. The bytes are needed only until the
+/// operation has ended, and [`crate::Store::discard`] removes them then.
 const TRANSPORT_EVENT: &str = "FileOperationStarted";
 
 /// The session, document or content that needs a blob.
@@ -45,7 +45,8 @@ impl Holder {
         }
     }
 
-    /// A document holds what it names now; the others also what they named before.
+    /// Returns true for a document, which holds only the blobs that it names now. The others also
+    /// hold the blobs that they named before.
     fn replaces(&self) -> bool {
         matches!(self, Self::Document { .. })
     }
@@ -62,7 +63,7 @@ pub(crate) fn keeps(kind: &str) -> bool {
 /// The effect of a lookup on the age of the blobs that it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// They become as young as new ones, because something is about to hold them.
+    /// Resets their age, because something is about to hold them.
     Renewed,
     Unchanged,
 }
@@ -84,7 +85,7 @@ fn expand(files: &Files, mut at_hand: Vec<Digest>, age: Age) -> Result<Named, Bl
             if named.contains_key(&digest) {
                 continue;
             }
-            // Most digests in a journal are hashes of trees, and no blob has them.
+            // Most hashes in a journal are hashes of trees, for which there is no blob.
             let found = match age {
                 Age::Renewed => files.touch(&digest)?,
                 Age::Unchanged => files.open_file(&digest)?.map(|(_, bytes)| bytes),
@@ -102,14 +103,14 @@ fn expand(files: &Files, mut at_hand: Vec<Digest>, age: Age) -> Result<Named, Bl
     Ok(named)
 }
 
-/// Every run of exactly 64 lower-case hexadecimal digits.
+/// All runs of exactly 64 lower-case hexadecimal digits.
 fn digests(text: &str) -> impl Iterator<Item = Digest> + '_ {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let runs = text.as_bytes().split(move |byte| !is_digit(byte)).filter(|run| run.len() == DIGITS);
     runs.filter_map(|run| format!("sha256:{}", std::str::from_utf8(run).ok()?).parse().ok())
 }
 
-/// A write, and the references that come with it, in one transaction.
+/// A write and its references, in one transaction.
 pub(crate) struct Referring<O> {
     pub(crate) write: O,
     pub(crate) references: References,
@@ -147,7 +148,7 @@ fn release(holder: &str, digest: String) -> [Statement; 2] {
     [stated, Statement { sql, values: values![holder, digest] }]
 }
 
-/// The blobs that a holder has in the table, by their hexadecimal digits.
+/// The blobs of a holder in the table, as hexadecimal digits.
 pub(crate) async fn held_by(conn: &mut Conn<'_>, holder: &Holder) -> Result<HashSet<String>, StoreError> {
     let sql = "SELECT digest FROM blob_references WHERE holder = $1";
     let rows: Vec<(String,)> = conn.all("list a holder's blobs", sql, values![holder.key()]).await?;

@@ -1,4 +1,5 @@
-//! The `sessions` row: the projection of a session's state that lists and the reconciler read, and the head of its chain.
+//! The `sessions` row: the projection of a session's state for lists and the reconciler, and the
+//! head of its chain.
 
 use stead_core::{SessionId, Timestamp};
 
@@ -9,7 +10,7 @@ use crate::sql::{Conn, values};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
     pub id: SessionId,
-    /// The last event's number; 0 before the first.
+    /// The number of the last event, 0 before the first.
     pub seq: u64,
     pub head_hash: Hash,
     pub status: String,
@@ -19,7 +20,7 @@ pub struct SessionRow {
     pub agent_type: String,
     pub project: Option<String>,
     pub due_at: Option<Timestamp>,
-    /// The hash of the state the session ended in.
+    /// The hash of the session's final state.
     pub final_hash: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -35,7 +36,7 @@ pub struct SessionQuery {
     pub project: Option<String>,
 }
 
-/// The columns of [`Row`], which every `SELECT` of a whole row names.
+/// The columns of [`Row`], for every `SELECT` of a whole row.
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
@@ -67,7 +68,7 @@ pub(crate) async fn list(conn: &mut Conn<'_>, query: &SessionQuery) -> Result<Ve
     )
 }
 
-/// How many sessions there are in each status.
+/// The number of sessions in each status.
 pub(crate) async fn counts(conn: &mut Conn<'_>) -> Result<Vec<(String, u64)>, StoreError> {
     let sql = "SELECT status, COUNT(*) FROM sessions GROUP BY status ORDER BY status";
     let rows: Vec<(String, i64)> = conn.all("count sessions", sql, values![]).await?;

@@ -1,4 +1,5 @@
-//! Small values the server keeps for itself, such as its instance id: written once, then always the same.
+//! Small values that the server stores for itself, such as its token key. They are written once and
+//! never change.
 
 use crate::error::StoreError;
 use crate::ledger::{self, Entry};
@@ -29,7 +30,8 @@ impl Operation for SettingOrInsert {
             ledger::append(conn, vec![Entry::setting(&self.key, &self.value)]).await?;
             return Ok(self.value.clone());
         }
-        // Another transaction inserted it first and has committed: the insert waited for that.
+        // Another transaction inserted it first and has committed, because the insert waited for
+        // it.
         let row = self.read(conn).await?;
         row.map(|(value,)| value)
             .ok_or_else(|| StoreError::corrupt("setting", "an insert found a row that is not there"))

@@ -1,7 +1,8 @@
-//! One SQL text, two databases.
+//! SQL statements for both databases.
 //!
-//! Every statement of this crate is in the subset both understand (`$n`, `ON CONFLICT`, `RETURNING`, TEXT, BIGINT, bytes) and
-//! runs through [`Conn`], the only place with an arm per driver. Times are i64 milliseconds, booleans 0 or 1.
+//! Every statement of this crate uses the subset that both databases support (`$n`, `ON CONFLICT`,
+//! `RETURNING`, TEXT, BIGINT, bytes). It runs through [`Conn`], which selects the driver. Times are
+//! i64 milliseconds, booleans 0 or 1.
 
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -25,16 +26,17 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
 }
 
-/// A statement whose rows nobody wants.
+/// A statement whose rows are not read.
 pub(crate) struct Statement {
     pub(crate) sql: &'static str,
     pub(crate) values: Vec<Value>,
 }
 
-/// As many as SQLite runs in one go: each text is prepared once and kept.
+/// Number of statements that SQLite runs together. Each combined text is prepared once and cached.
 const TOGETHER: usize = 8;
 
-/// A row both drivers can decode: a tuple, or a struct that derives `FromRow`, of `String`, `i64`, `Vec<u8>` and options of them.
+/// A row that both drivers can decode: a tuple, or a struct that derives `FromRow`. Its fields are
+/// `String`, `i64`, `Vec<u8>` and options of them.
 pub(crate) trait Record:
     for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + 'static
 {
@@ -59,7 +61,7 @@ macro_rules! bind {
 }
 
 impl Conn<'_> {
-    /// Runs a statement and returns how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     pub(crate) async fn execute(
         &mut self,
         doing: &'static str,
@@ -79,9 +81,10 @@ impl Conn<'_> {
         .map_err(|error| StoreError::from_driver(doing, error))
     }
 
-    /// Runs statements in their order, until one fails, and returns how many rows they changed together.
+    /// Runs statements in order until one fails. Returns the total number of changed rows.
     ///
-    /// To SQLite they go as one text: a trip to the connection's thread and back costs more than a statement does there.
+    /// SQLite gets them as one text, because a round trip to the connection's thread costs more
+    /// than a statement.
     pub(crate) async fn together(
         &mut self,
         doing: &'static str,
@@ -95,7 +98,7 @@ impl Conn<'_> {
                 if text.is_empty() {
                     return Ok(changed);
                 }
-                // Put together from texts that are `'static`, and numbers.
+                // The text consists of `'static` texts and numbers only.
                 let query = sqlx::query::<Sqlite>(AssertSqlSafe(text));
                 let done = bind!(query, values).execute(&mut **connection).await;
                 changed += done.map_err(|error| StoreError::from_driver(doing, error))?.rows_affected();
@@ -143,7 +146,8 @@ impl Conn<'_> {
         .map_err(|error| StoreError::from_driver(doing, error))
     }
 
-    /// Picks between the texts of the few statements that cannot be one: SQLite has one writer and no row locks.
+    /// Chooses between the texts of a statement that differs, because SQLite has one writer and no
+    /// row locks.
     pub(crate) fn either(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         match self {
             Self::Sqlite(_) => sqlite,
@@ -152,7 +156,7 @@ impl Conn<'_> {
     }
 }
 
-/// One text of several, whose parameters are numbered through, as the driver counts them.
+/// Joins statements into one text and renumbers their parameters.
 fn joined(statements: impl Iterator<Item = Statement>) -> (String, Vec<Value>) {
     let (mut text, mut values) = (String::new(), Vec::new());
     for statement in statements {
@@ -211,7 +215,7 @@ impl From<bool> for Value {
     }
 }
 
-/// A sequence number or a limit; what does not fit is beyond any row there can be.
+/// A sequence number or a limit. A value that does not fit is larger than any row number.
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))

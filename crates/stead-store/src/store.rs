@@ -1,6 +1,6 @@
-//! Every operation of the store, in one place to read. Each is a line or two; the work is in the file of its noun.
+//! All operations of the store. The implementations are in the modules of their subjects.
 //!
-//! A write whose future is dropped may still happen: it was queued. Whoever needs to know reads again.
+//! A write whose future is dropped may still happen, because it was queued. Read again to find out.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -32,58 +32,59 @@ use crate::setting::SettingOrInsert;
 use crate::sql::values;
 use crate::verify::{self, ChainVerdict};
 
-/// Cheap to clone: all clones share the connections.
+/// A handle to the database and the blobs. All clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Store {
     backend: Arc<Backend>,
     blobs: Blobs,
-    /// Set once the references to blobs were compared with events and documents.
+    /// Set after the references to blobs were compared with events and documents.
     references_restored: Arc<OnceCell<()>>,
 }
 
 /// Facts about the ledger that are kept outside the database.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
-    /// The keys whose signatures are believed.
+    /// The trusted keys for signatures.
     pub keys: Vec<PublicKey>,
-    /// The last seal that the home noted.
+    /// The last seal that the home directory records.
     pub anchor: Option<Anchor>,
-    /// The hash of a seal that the operator kept elsewhere and passed in.
+    /// The hash of a seal that the operator stored elsewhere and passed in.
     pub kept: Option<Hash>,
 }
 
 impl Store {
-    /// Opens or creates the database and the blob directory and brings the schema up to date. A database written by a newer
-    /// version is refused ([`OpenError::NewerSchema`]) and left as it is.
+    /// Opens or creates the database and the blob directory, and migrates the schema. A database of
+    /// a newer version is refused ([`OpenError::NewerSchema`]) and not changed.
     pub async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::backend(database).await?);
         let blobs = Blobs::at(blobs).await.map_err(|source| OpenError::Blobs { source })?;
         Ok(Store { backend, blobs, references_restored: Arc::default() })
     }
 
-    /// Opens what is there without writing a byte, for a disk that cannot be written. Every write fails.
+    /// Opens an existing store without writing, for a read-only disk. Every write fails.
     pub async fn open_read_only(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::read_only(database).await?);
         Ok(Store { backend, blobs: Blobs::at_read_only(blobs), references_restored: Arc::default() })
     }
 
-    /// The right to work on this store, if no other server has it. `holder` names the home of this server: a server of
-    /// the same home takes over at once, because the lock of the home proves that the last one is gone.
+    /// Takes ownership of the store. `None` if another server owns it. `holder` names the home of
+    /// this server. A server of the same home takes over at once, because the lock of the home
+    /// proves that the previous one is gone.
     pub async fn own(&self, holder: &str) -> Result<Option<Ownership>, StoreError> {
         let Some(ownership) = own::own(&self.backend, holder).await? else { return Ok(None) };
-        // `own` has begun the ledger, and from here on only this process may write.
+        // `own` has started the ledger, and from here on only this process may write.
         garbage::backfill(self).await?;
         Ok(Some(ownership))
     }
 
-    /// Gives the store up in order.
+    /// Gives up ownership cleanly.
     pub async fn release(&self, ownership: Ownership) -> Result<(), StoreError> {
         let released = self.backend.write(own::Release).await;
         drop(ownership);
         released
     }
 
-    /// Returns whether this process may write.
+    /// Tells if this process may write.
     pub fn standing(&self) -> Standing {
         self.backend.fence.standing()
     }
@@ -93,7 +94,7 @@ impl Store {
         self.backend.fence.lost().await
     }
 
-    /// Signs what was added to the ledger since the last seal; `None` if nothing was.
+    /// Signs the ledger rows since the last seal. `None` if there are none.
     pub async fn seal(&self, sealer: &Arc<Sealer>, at: Timestamp) -> Result<Option<Seal>, StoreError> {
         let seal = self.backend.write(WriteSeal { sealer: Arc::clone(sealer), at }).await?;
         if let Some(seal) = seal.clone() {
@@ -106,13 +107,14 @@ impl Store {
         Ok(seal)
     }
 
-    /// Compares the last seal that a home noted with the database.
+    /// Compares the last seal that a home directory records with the database.
     pub async fn continuity(&self, noted: Option<Anchor>) -> Result<Continuity, StoreError> {
         ledger::continuity(&mut self.backend.reader().await?.conn(), noted).await
     }
 
-    /// Accepts a database without the seal that the home noted. The audit entry says so for good: it is in the ledger,
-    /// which is signed and noted before this returns.
+    /// Accepts a database without the seal that the home directory records. The audit record of
+    /// this is part of the ledger, which is signed and recorded in the home directory before this
+    /// returns.
     pub async fn accept_cut(&self, sealer: &Arc<Sealer>, entry: AuditEntry) -> Result<(), StoreError> {
         let at = entry.at;
         self.record_audit(vec![entry]).await?;
@@ -127,7 +129,8 @@ impl Store {
         }
     }
 
-    /// Compares every record with the ledger and the ledger with its seals, in one snapshot of the database.
+    /// Compares every record with the ledger, and the ledger with its seals, in one snapshot of the
+    /// database.
     pub async fn verify_ledger(&self, evidence: &Evidence) -> Result<LedgerReport, StoreError> {
         let mut reader = self.backend.reader().await?;
         let mut conn = reader.conn();
@@ -138,12 +141,13 @@ impl Store {
         report
     }
 
-    /// Finishes what was handed in and closes the connections; later calls on any clone get [`StoreError::Closed`].
+    /// Finishes queued writes and closes the connections. Later calls on any clone return
+    /// [`StoreError::Closed`].
     pub async fn close(&self) {
         self.backend.close().await;
     }
 
-    /// Appends events and writes everything that goes with them, all or nothing.
+    /// Appends events together with the rest of the commit, atomically.
     pub async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let holder = Holder::Session(commit.session);
         let kept = commit.events.iter().filter(|event| references::keeps(&event.kind));
@@ -158,7 +162,7 @@ impl Store {
         references::named_in(&self.blobs, texts, Age::Renewed).await.map_err(garbage::unreadable)
     }
 
-    /// Writes something that names blobs, and who holds them from now on.
+    /// Writes something that names blobs, together with the references to them.
     async fn write_naming<O: Operation>(&self, holder: Holder, text: &str, write: O) -> Result<O::Output, O::Error> {
         let named = self.named_in(std::iter::once(text)).await?;
         self.backend.write(Referring { write, references: References { holder, named } }).await
@@ -196,12 +200,12 @@ impl Store {
         session::head(&mut self.backend.reader().await?.conn(), session).await
     }
 
-    /// Newest first: ids sort by creation.
+    /// Newest first, because ids sort by creation.
     pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>, StoreError> {
         session::list(&mut self.backend.reader().await?.conn(), &query).await
     }
 
-    /// How many sessions there are in each status that any has.
+    /// The number of sessions in each status that occurs.
     pub async fn session_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
         session::counts(&mut self.backend.reader().await?.conn()).await
     }
@@ -216,7 +220,7 @@ impl Store {
         session::due(&mut self.backend.reader().await?.conn(), now, limit).await
     }
 
-    /// Checks the whole journal of a session against its hash chain; memory does not grow with its length.
+    /// Checks the whole journal of a session against its hash chain, in constant memory.
     pub async fn verify(&self, session: SessionId) -> Result<ChainVerdict, StoreError> {
         verify::verify(&mut self.backend.reader().await?.conn(), session).await
     }
@@ -225,7 +229,7 @@ impl Store {
         document::select(&mut self.backend.reader().await?.conn(), kind, id).await
     }
 
-    /// Sorted by id, after the id `after`.
+    /// Documents with ids after `after`, sorted by id.
     pub async fn documents(
         &self,
         kind: DocumentKind,
@@ -241,7 +245,7 @@ impl Store {
         self.write_naming(holder, &body, write).await
     }
 
-    /// `false` if there was none; the audit rows are written only if there was one.
+    /// Deletes a document. Returns false, and writes no audit rows, if it does not exist.
     pub async fn delete_document(
         &self,
         kind: DocumentKind,
@@ -252,7 +256,7 @@ impl Store {
         self.write_naming(holder, "", DeleteDocument { kind, id: id.to_owned(), audit }).await
     }
 
-    /// Adds a version of content; gives its number.
+    /// Adds a version of content and returns its number.
     pub async fn push_content(&self, push: ContentPush) -> Result<u64, PushError> {
         let (holder, body) = (Holder::Content { name: push.name.clone() }, push.body.clone());
         self.write_naming(holder, &body, push).await
@@ -262,7 +266,7 @@ impl Store {
         self.backend.write(RecordAudit(entries)).await
     }
 
-    /// In the order of their ids.
+    /// Audit rows, ordered by id.
     pub async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditRow>, StoreError> {
         audit::select(&mut self.backend.reader().await?.conn(), &query).await
     }
@@ -271,17 +275,18 @@ impl Store {
         idempotency::select(&mut self.backend.reader().await?.conn(), key).await
     }
 
-    /// Returns how many keys were forgotten.
+    /// Deletes older keys and returns their number.
     pub async fn forget_idempotency_before(&self, at: Timestamp) -> Result<u64, StoreError> {
         self.backend.write(ForgetBefore(at)).await
     }
 
-    /// The value that is there, or `value` if there was none; the same answer to everybody.
+    /// Returns the stored value, or stores `value` if there is none. All callers get the same
+    /// answer.
     pub async fn setting_or_insert(&self, key: &str, value: &str) -> Result<String, StoreError> {
         self.backend.write(SettingOrInsert { key: key.to_owned(), value: value.to_owned() }).await
     }
 
-    /// Whether the database answers.
+    /// Checks that the database answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut reader = self.backend.reader().await?;
         let _: Option<(i64,)> =
@@ -289,8 +294,9 @@ impl Store {
         Ok(())
     }
 
-    /// Blobs that are older than `before` and that nothing in the store refers to, sorted. The first call that finds one
-    /// reads every event and document, to add the references that the table lacks.
+    /// Blobs that are older than `before` and that nothing in the store refers to, sorted. The
+    /// first call that finds one reads every event and document, to add missing references to the
+    /// table.
     pub async fn unreferenced_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
         let found = self.without_reference(before).await?;
         if found.is_empty() || self.references_restored.initialized() {
@@ -304,9 +310,10 @@ impl Store {
         garbage::unreferenced(&mut self.backend.reader().await?.conn(), &self.blobs, before).await
     }
 
-    /// Removes those blobs and returns them. This server may put and name blobs meanwhile: what it puts or
-    /// names is younger than `before`, so `before` must be longer ago than any put takes to be named. No
-    /// other server may work on the store.
+    /// Removes those blobs and returns them. This server may store and reference blobs meanwhile,
+    /// because those are younger than `before`. For this reason `before` must be further in the
+    /// past than the longest time between storing and referencing a blob. No other server may use
+    /// the store.
     pub async fn collect_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
         let mut removed = Vec::new();
         for blob in self.unreferenced_blobs(before).await? {

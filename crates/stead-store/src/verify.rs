@@ -11,11 +11,11 @@ const PAGE: u32 = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChainVerdict {
-    /// Every record follows the one before it, and the last is the one the session names.
+    /// Every record follows the previous one, and the last is the one that the session names.
     Intact { events: u64, head: Hash },
     /// The first bad record.
     Broken { seq: u64, reason: BreakReason },
-    /// There is no such session, so there is nothing to judge.
+    /// There is no session with this id, so there is nothing to check.
     Absent,
 }
 
@@ -26,7 +26,7 @@ impl From<ChainBreak> for ChainVerdict {
 }
 
 pub(crate) async fn verify(conn: &mut Conn<'_>, id: SessionId) -> Result<ChainVerdict, StoreError> {
-    // The head is read first: what is appended while we read is beyond it and not judged.
+    // The head is read first. Events that are appended meanwhile are beyond it and not checked.
     let Some(head) = session::head(conn, id).await? else { return Ok(ChainVerdict::Absent) };
     let mut check = ChainCheck::new(id);
     'pages: while check.seq() < head.seq {
@@ -46,7 +46,8 @@ pub(crate) async fn verify(conn: &mut Conn<'_>, id: SessionId) -> Result<ChainVe
     if let Err(broken) = check.finish(head.seq, head.head_hash) {
         return Ok(broken.into());
     }
-    // Events come with their head in one transaction: an event after a head that stands still came from elsewhere.
+    // Events are written with their head in one transaction. If the head does not move, an event
+    // after it was written by something else.
     let beyond = session::events(conn, id, head.seq, 1).await?;
     let moved = session::head(conn, id).await?.is_some_and(|now| now.seq > head.seq);
     if !beyond.is_empty() && !moved {

@@ -1,9 +1,10 @@
-//! SQLite's group commit: one task owns the one writing connection.
+//! Group commit for SQLite. One task owns the only writing connection.
 //!
-//! Writes queue up while the disk is busy; the task drains the queue into one transaction with a savepoint per write, so that a
-//! refused write takes back only itself, and one fsync serves them all. Invariant: nobody is answered `Ok` before `COMMIT`
-//! returned. A batch whose transaction is lost (disk full, I/O error) fails whole; the connection is thrown away and the next
-//! batch opens another, so a disk that recovers is a store that recovers.
+//! Writes queue up while the disk is busy. The task combines them into one transaction with a
+//! savepoint per write. A refused write thus rolls back only itself, and one fsync serves all.
+//! Invariant: no caller gets `Ok` before `COMMIT` has returned. If a transaction is lost (disk
+//! full, I/O error), the whole batch fails. The next batch opens a new connection, so the store
+//! recovers together with the disk.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,9 +24,10 @@ mod job;
 
 use job::{Job, Queued, Standing};
 
-/// Enough to share an fsync among everybody who waits, few enough that nobody waits for a long transaction.
+/// Maximum number of writes per transaction. Large enough to share an fsync, small enough to keep
+/// transactions short.
 const BATCH: usize = 256;
-/// Beyond this, callers wait to queue: memory stays bounded.
+/// Maximum length of the queue. Further callers wait, so memory stays bounded.
 const QUEUE: usize = 1024;
 
 #[derive(Debug)]
@@ -39,7 +41,7 @@ enum Message {
 }
 
 impl Writer {
-    /// Starts the task. `connection` is open and migrated; `options` open another like it.
+    /// Starts the task. `connection` is open and migrated, and `options` open another one like it.
     pub(crate) fn start(connection: SqliteConnection, options: SqliteConnectOptions, fence: Arc<Fence>) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
         tokio::spawn(work(Some(connection), options, fence, messages));
@@ -51,15 +53,16 @@ impl Writer {
         if self.queue.send(Message::Write(Box::new(job))).await.is_err() {
             return Err(StoreError::Closed.into());
         }
-        // The task answers every job it took, even when it panicked; silence means that the runtime is going down.
+        // The task answers every job it took, even after a panic. No answer means that the runtime
+        // is shutting down.
         answer.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown { source: "the writer stopped".into() }.into()))
     }
 
-    /// Finishes what is queued, then closes the connection.
+    /// Finishes queued writes, then closes the connection.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.queue.send(Message::Close(done)).await.is_ok() {
-            // An error means the task is gone, which is closed too.
+            // An error means that the task has ended, so the connection is closed too.
             closed.await.unwrap_or(());
         }
     }
@@ -94,12 +97,12 @@ async fn work(
         tracing::warn!(%error, "the database did not close cleanly; its WAL is kept and read on the next start");
     }
     for done in closing {
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         done.send(()).unwrap_or(());
     }
 }
 
-/// Runs one batch and answers all of it. Returns the connection if it is still good.
+/// Runs one batch and answers all its jobs. Returns the connection if it is still usable.
 async fn perform(
     connection: Option<SqliteConnection>,
     options: &SqliteConnectOptions,
@@ -117,10 +120,10 @@ async fn perform(
             }
         },
     };
-    // A panic is a bug; it must not leave the store without its writer.
+    // A panic is a bug, but it must not leave the store without its writer.
     let outcome = AssertUnwindSafe(transact(&mut connection, &mut batch)).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown { source: "the writer panicked".into() }));
-    // A file that was replaced takes its writes with it: they must not be acknowledged.
+    // Writes to a file that was replaced are lost, so they must not be acknowledged.
     match outcome.and_then(|()| fence.check()) {
         Ok(()) => {
             answer(batch, Ok(()));
@@ -132,7 +135,8 @@ async fn perform(
                 writes = batch.len(),
                 "a batch of writes was lost"
             );
-            // Closing rolls back what is open. Only then are the callers told, so that their retry meets no old lock.
+            // Closing rolls back the open transaction. Answer only afterwards, so that a retry
+            // finds no old lock.
             if let Err(error) = connection.close().await {
                 tracing::warn!(%error, "the lost connection did not close cleanly");
             }
@@ -144,14 +148,16 @@ async fn perform(
 
 async fn transact(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
     let mut conn = Conn::Sqlite(connection);
-    // Two statements in one text are one trip to the connection's thread. COMMIT releases the last savepoint.
+    // Two statements in one text need only one trip to the connection's thread. COMMIT releases the
+    // last savepoint.
     conn.execute("begin a transaction", "BEGIN IMMEDIATE; SAVEPOINT write", vec![]).await?;
     for (place, job) in batch.iter_mut().enumerate() {
         if place > 0 {
             conn.execute("go on to the next write", "RELEASE write; SAVEPOINT write", vec![]).await.map_err(lost)?;
         }
         if job.run(&mut conn).await == Standing::Refused {
-            // Fails when SQLite already rolled back everything (disk full, I/O error): then the whole batch is lost.
+            // Fails if SQLite has already rolled back everything (disk full, I/O error). Then the
+            // batch is lost.
             conn.execute("take back a refused write", "ROLLBACK TO write", vec![]).await.map_err(lost)?;
         }
     }
@@ -160,7 +166,7 @@ async fn transact(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>])
     failpoints::after_commit()
 }
 
-/// A savepoint that is not there: SQLite says "no such savepoint", and means that the transaction is gone.
+/// SQLite's error "no such savepoint" means that the transaction is gone.
 fn lost(error: StoreError) -> StoreError {
     StoreError::Unavailable { doing: "keep a transaction open", source: error.into() }
 }
@@ -170,14 +176,16 @@ async fn commit(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let Err(error) = sqlx::query("COMMIT").execute(&mut **connection).await else { return Ok(()) };
     let code = error.as_database_error().and_then(|cause| cause.code());
     match code.as_deref() {
-        // Busy or full: the last frame, which makes a transaction one, was not written.
+        // Busy or full: the last frame, which completes the transaction, was not written.
         Some("5" | "13") => Err(StoreError::from_driver("commit", error)),
-        // After a failed fsync the frames may be in the WAL: a crash now could still bring them back.
+        // After a failed fsync the frames may be in the WAL, and a crash could still bring them
+        // back.
         _ => Err(StoreError::OutcomeUnknown { source: error.into() }),
     }
 }
 
-/// Tells everybody: their own answer, or that the batch was lost. The cause is shared as text, one error cannot be owned twice.
+/// Sends each job its own answer, or the error of the lost batch. An error cannot be cloned, so its
+/// cause is sent as text.
 fn answer(batch: Vec<Box<dyn Job>>, outcome: Result<(), StoreError>) {
     match outcome {
         Ok(()) => batch.into_iter().for_each(|job| job.answer()),

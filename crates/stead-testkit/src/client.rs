@@ -1,11 +1,11 @@
-//! HTTP as a test wants it: any answer is an answer, also an error.
+//! An HTTP client for tests. An error status is a normal response.
 
 use std::io::Read;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// A caller with or without a token.
+/// A client with or without a token.
 #[derive(Clone)]
 pub struct Client {
     agent: ureq::Agent,
@@ -13,7 +13,7 @@ pub struct Client {
     token: Option<String>,
 }
 
-/// What came back.
+/// A response with a text body.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
@@ -21,7 +21,7 @@ pub struct Reply {
     pub text: String,
 }
 
-/// What came back, byte for byte.
+/// A response with a binary body.
 #[derive(Debug, Clone)]
 pub struct RawReply {
     pub status: u16,
@@ -46,14 +46,14 @@ impl RawReply {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The bytes; panics unless the status is this one.
+    /// Returns the bytes. Panics if the status differs.
     #[track_caller]
     pub fn expect(self, status: u16) -> Vec<u8> {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
         self.bytes
     }
 
-    /// The same as text; panics if it is none.
+    /// Converts the body to text. Panics if it is not UTF-8.
     #[track_caller]
     pub fn reply(self) -> Reply {
         let text = String::from_utf8(self.bytes).unwrap();
@@ -62,7 +62,7 @@ impl RawReply {
 }
 
 impl Reply {
-    /// The body as JSON; panics with the text if it is none.
+    /// Returns the body as JSON. Panics with the text if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.text))
     }
@@ -71,14 +71,14 @@ impl Reply {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Panics unless the status is this one; gives back the body.
+    /// Returns the body. Panics if the status differs.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         if self.text.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// Panics unless this is a problem with this status and code; gives back its detail.
+    /// Returns the detail of a problem. Panics if this is no problem, or its status or code differ.
     #[track_caller]
     pub fn problem(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status, status, "{}", self.text);
@@ -90,7 +90,7 @@ impl Reply {
         body["detail"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The fields a validation problem names.
+    /// Returns the fields that a validation problem names.
     #[track_caller]
     pub fn invalid_fields(&self) -> Vec<String> {
         self.problem(400, "invalid_request");
@@ -108,7 +108,7 @@ impl Client {
         Self { agent: config.into(), base: base.to_owned(), token }
     }
 
-    /// The same server, another token.
+    /// Returns a client of the same server with another token.
     pub fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
@@ -117,7 +117,7 @@ impl Client {
         Self { token: None, ..self.clone() }
     }
 
-    /// The same, without the connections that were used before.
+    /// Returns a client with the same token and no open connections.
     pub fn without_connections(&self) -> Self {
         Self::new(&self.base, self.token.clone())
     }
@@ -146,7 +146,7 @@ impl Client {
         self.send("PUT", path, &[], Some(body.to_string()))
     }
 
-    /// Any request; panics only if no answer comes.
+    /// Sends any request. Panics only if there is no response.
     #[track_caller]
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<String>) -> Reply {
         match self.try_send(method, path, headers, body) {
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Any request, to a server that may be dying.
+    /// Sends any request to a server that may be dying.
     pub fn try_send(
         &self,
         method: &str,
@@ -176,7 +176,7 @@ impl Client {
         }
     }
 
-    /// Any request with bytes of any kind; panics only if no answer comes.
+    /// Sends any request with a binary body. Panics only if there is no response.
     #[track_caller]
     pub fn bytes(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> RawReply {
         match self.try_bytes(method, path, headers, body) {
@@ -185,7 +185,7 @@ impl Client {
         }
     }
 
-    /// The same, to a server that may be dying.
+    /// Does the same for a server that may be dying.
     pub fn try_bytes(
         &self,
         method: &str,
@@ -196,14 +196,14 @@ impl Client {
         self.run(method, path, headers, Some(body).filter(|body| !body.is_empty()))
     }
 
-    /// Uploads what a reader gives, without holding it.
+    /// Uploads the content of a reader, without holding it in memory.
     #[track_caller]
     pub fn upload(&self, method: &str, path: &str, mut reader: impl Read) -> Reply {
         let response = self.open(method, path, &[], ureq::SendBody::from_reader(&mut reader)).unwrap();
         RawReply::read(response).unwrap().reply()
     }
 
-    /// Reads a download into nothing but its length and what `see` makes of it.
+    /// Passes each chunk of a download to `see` and returns the total length.
     #[track_caller]
     pub fn download(&self, path: &str, mut see: impl FnMut(&[u8])) -> u64 {
         let mut reader = self
@@ -263,7 +263,7 @@ impl Client {
     }
 }
 
-/// Paths that stand for `/api/v1/…`, so that tests read like the contract.
+/// Returns true for paths below `/api/v1`. Tests use the short form, as the documentation does.
 fn is_api(path: &str) -> bool {
     [
         "/projects",

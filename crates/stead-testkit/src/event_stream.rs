@@ -1,4 +1,4 @@
-//! A stream of server-sent events over a connection of its own, which a test can drop, or read as slowly as it likes.
+//! A stream of server-sent events over its own connection. A test can drop it or read it slowly.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 
-/// One event as it came.
+/// One received event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent {
     pub id: Option<String>,
@@ -21,7 +21,7 @@ pub struct EventStream {
 }
 
 impl Client {
-    /// Opens a stream of the API; panics unless the answer is 200.
+    /// Opens a stream of the API. Panics if the status is not 200.
     #[track_caller]
     pub fn events(&self, path: &str, last_event_id: Option<u64>) -> EventStream {
         let last = last_event_id.map(|id| id.to_string());
@@ -29,7 +29,7 @@ impl Client {
         self.stream(&format!("/api/v1{path}"), &headers)
     }
 
-    /// Opens a stream at any path; panics unless the answer is 200.
+    /// Opens a stream at any path. Panics if the status is not 200.
     #[track_caller]
     pub fn stream(&self, path: &str, headers: &[(&str, &str)]) -> EventStream {
         let address = self.base().trim_start_matches("http://");
@@ -56,7 +56,7 @@ impl Client {
 impl Iterator for EventStream {
     type Item = StreamEvent;
 
-    /// The next event; `None` when the stream ends or the connection is lost.
+    /// Returns the next event; `None` when the stream ends or the connection is lost.
     fn next(&mut self) -> Option<StreamEvent> {
         let (mut id, mut event, mut data) = (None, String::new(), String::new());
         loop {
@@ -77,7 +77,7 @@ impl Iterator for EventStream {
     }
 }
 
-/// A body in chunks.
+/// A body in chunked transfer encoding.
 struct Chunked {
     reader: BufReader<TcpStream>,
     left: usize,

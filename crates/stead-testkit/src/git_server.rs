@@ -1,4 +1,5 @@
-//! A real smart-HTTP git server on loopback: git's own `http-backend` behind a few lines of HTTP, with the faults a test asks for.
+//! A real smart-HTTP git server on loopback: git's own `http-backend` behind a minimal HTTP server,
+//! with faults for tests.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -10,26 +11,26 @@ use std::time::Duration;
 
 use crate::lfs_server::{self, Asked, LfsFault};
 
-/// What [`Fault::Held`] keeps back.
+/// Number of bytes that [`Fault::Held`] delays.
 const LAST_BYTES: usize = 64;
 
-/// What the server does wrong.
+/// A fault of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
     #[default]
     None,
-    /// Sends everybody to this base URL.
+    /// Redirects every request to this base URL.
     Redirect(String),
     Status(u16),
-    /// Answers everything with this web page.
+    /// Responds to every request with this web page.
     Page(String),
-    /// Takes the request and never answers.
+    /// Reads the request and never responds.
     Silent,
-    /// Ends each answer after so many bytes.
+    /// Cuts each response after this many bytes.
     Cut(usize),
-    /// The first so many requests get a 503.
+    /// Responds to this many requests with 503.
     Busy(usize),
-    /// Keeps the last bytes of a pack back for as long as this is its fault.
+    /// Delays the last bytes of a pack until the fault changes.
     Held,
 }
 
@@ -38,7 +39,7 @@ pub struct GitRequest {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
-    /// Whether it is the one of a fetch that gets the objects.
+    /// True if this is the request of a fetch that transfers the objects.
     pub wants_pack: bool,
 }
 
@@ -63,7 +64,7 @@ impl GitServer {
         let port = listener.local_addr().unwrap().port();
         let behaviour = Arc::new(Mutex::new(Behaviour::default()));
         let (shared, place) = (behaviour.clone(), root.path().to_owned());
-        // Ends with the process: a listener nobody connects to costs nothing.
+        // The thread ends with the process. An idle listener costs nothing.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (shared, place) = (shared.clone(), place.clone());
@@ -99,7 +100,7 @@ impl GitServer {
         self.behaviour.lock().unwrap().requests.clone()
     }
 
-    /// How many packs were asked for.
+    /// Returns the number of requested packs.
     pub fn packs(&self) -> usize {
         self.requests().iter().filter(|request| request.wants_pack).count()
     }
@@ -108,7 +109,7 @@ impl GitServer {
         self.root.path().join(repository)
     }
 
-    /// The same repository under one more name.
+    /// Makes a repository available under another name.
     pub fn alias(&self, alias: &str, repository: &str) -> String {
         let link = self.path(alias);
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
@@ -116,7 +117,8 @@ impl GitServer {
         self.url(alias)
     }
 
-    /// A bare repository with one commit of these files on `main`, in one pack with its deltas, as a forge has them.
+    /// Makes a bare repository with one commit of these files on `main`, in one pack with deltas,
+    /// as on a forge.
     pub fn import(&self, name: &str, files: impl IntoIterator<Item = (String, Vec<u8>)>) {
         let bare = self.path(name);
         let git = |args: &[&str]| plain_git(self.root.path()).args(args).status().unwrap();
@@ -136,13 +138,13 @@ impl GitServer {
         assert!(plain_git(&bare).args(["repack", "-a", "-d", "-q"]).status().unwrap().success());
     }
 
-    /// A bare repository with these files on `main`.
+    /// Makes a bare repository with these files on `main`.
     pub fn repository(&self, name: &str, files: &[(&str, &str)]) -> Repository {
         Repository::create(&self.path(name), files)
     }
 }
 
-/// A git that reads nobody's settings.
+/// A git command that reads no user or system configuration.
 pub(crate) fn plain_git(directory: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(directory)
@@ -153,7 +155,7 @@ pub(crate) fn plain_git(directory: &Path) -> Command {
     git
 }
 
-/// A bare repository and a work tree to change it from, by a git that reads nobody's settings.
+/// A bare repository, and a work tree to change it. Its git reads no user or system configuration.
 pub struct Repository {
     bare: PathBuf,
     work: tempfile::TempDir,
@@ -191,7 +193,7 @@ impl Repository {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Writes files, commits them to the branch that is checked out and pushes it. Gives the commit.
+    /// Writes files, commits them to the checked-out branch and pushes it. Returns the commit.
     pub fn commit(&self, files: &[(&str, &str)], message: &str) -> String {
         for (path, text) in files {
             let path = self.work().join(path);
@@ -204,7 +206,7 @@ impl Repository {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// What the bare repository has under a name.
+    /// Returns the commit of a reference in the bare repository.
     pub fn remote(&self, reference: &str) -> String {
         self.git(&["--git-dir", self.bare.to_str().unwrap(), "rev-parse", reference])
     }
@@ -255,7 +257,7 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
         Fault::None | Fault::Cut(_) | Fault::Held | Fault::Busy(0) => {}
     }
     if refused {
-        // A server that repeats what it was told: nothing of it may show anywhere.
+        // This server repeats the credentials. The tests check that they appear nowhere.
         let body = format!("go away {}", authorization.unwrap_or_default());
         return write!(
             stream,
@@ -297,7 +299,7 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
             backend.output.read_to_end(&mut pack)?;
             let (most, rest) = pack.split_at(pack.len().saturating_sub(LAST_BYTES));
             stream.write_all(most)?;
-            // A test that fails never lets go: then this ends with its process.
+            // A failed test never changes the fault. Then this thread ends with the process.
             while behaviour.lock().unwrap().fault == Fault::Held {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -310,7 +312,8 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
     Ok(())
 }
 
-/// A question of a fetch and not of a listing, in the protocol's second version. Git packs only long ones, which have many haves.
+/// Returns true for a fetch request of protocol version 2, as opposed to a listing. Git only
+/// compresses long requests, which are fetches with many haves.
 fn wants_pack(headers: &HashMap<String, String>, body: &[u8]) -> bool {
     headers.contains_key("content-encoding") || body.windows(13).any(|window| window == b"command=fetch")
 }
@@ -347,7 +350,7 @@ fn read_body(reader: &mut impl BufRead, headers: &HashMap<String, String>) -> st
     Ok(body)
 }
 
-/// Git's own CGI program at work. What it says goes on as it comes, and ends with the connection.
+/// A running CGI program of git. Its output is passed on as it comes, and ends with the connection.
 struct Backend {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -381,12 +384,12 @@ impl Backend {
             .stderr(Stdio::null())
             .spawn()?;
         let (mut stdin, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        // One that does not want it all says so itself.
+        // The program may close its input early and reports that itself.
         std::thread::spawn(move || stdin.write_all(&body));
         Ok(Self { child, output: BufReader::new(output) })
     }
 
-    /// The program's own headers as those of an HTTP answer.
+    /// Converts the program's headers into those of an HTTP response.
     fn head(&mut self) -> std::io::Result<String> {
         let (mut status, mut kept) = ("200 OK".to_owned(), String::new());
         loop {
@@ -404,7 +407,7 @@ impl Backend {
 
 impl Drop for Backend {
     fn drop(&mut self) {
-        // One whose answer nobody wants any more ends as it writes.
+        // Kills a program whose output is no longer needed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,5 @@
-//! The Git LFS part of the git server: the batch interface with plain transfers, objects in each repository's `lfs/objects`.
+//! The Git LFS part of the git server: the batch API with basic transfers. The objects are in each
+//! repository's `lfs/objects`.
 
 use std::fs;
 use std::io::Write;
@@ -11,32 +12,32 @@ use sha2::{Digest, Sha256};
 
 use crate::git_server::GitServer;
 
-/// What the LFS server does wrong.
+/// A fault of the LFS server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LfsFault {
     #[default]
     None,
-    /// Answers every batch so, with a message.
+    /// Responds to every batch request with this status and a message.
     Batch(u16),
-    /// Says that every object is at this base URL.
+    /// Reports this base URL for every object.
     Elsewhere(String),
-    /// Sends whoever asks for an object to this base URL.
+    /// Redirects every download to this base URL.
     Moved(String),
-    /// Sends other bytes, as many.
+    /// Sends wrong bytes of the same length.
     Untrue,
-    /// Sends more than was said.
+    /// Sends more bytes than announced in the batch response.
     Endless,
-    /// Ends the first so many transfers in their middle.
+    /// Cuts this many transfers in the middle.
     Cut(usize),
-    /// Sends half of each object and then nothing for as long as this is its fault.
+    /// Sends half of each object, and the rest after the fault changes.
     Held,
 }
 
-/// A request about LFS objects, as far as it was read.
+/// A parsed request for LFS objects.
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a str,
     pub(crate) host: &'a str,
-    /// Repeated in every refusal: nothing of it may show anywhere.
+    /// Repeated in every error. The tests check that it appears nowhere.
     pub(crate) authorization: &'a str,
     pub(crate) path: &'a str,
     pub(crate) body: &'a [u8],
@@ -44,7 +45,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl GitServer {
-    /// Puts a content where the LFS server of a repository has it, and gives the pointer to it.
+    /// Stores content in the LFS server of a repository and returns the pointer to it.
     pub fn keep(&self, repository: &str, content: &[u8]) -> String {
         let oid = sha256(content);
         let path = object(&self.path(repository), &oid);
@@ -53,7 +54,7 @@ impl GitServer {
         pointer(&oid, content.len() as u64)
     }
 
-    /// Whether the LFS server of a repository has a content.
+    /// Returns true if the LFS server of a repository has this content.
     pub fn keeps(&self, repository: &str, content: &[u8]) -> bool {
         fs::read(object(&self.path(repository), &sha256(content))).is_ok_and(|kept| kept == content)
     }
@@ -71,7 +72,7 @@ fn object(repository: &Path, oid: &str) -> PathBuf {
     repository.join("lfs/objects").join(&oid[..2]).join(&oid[2..4]).join(oid)
 }
 
-/// Whether a path is one of the LFS interface's: `REPOSITORY.git/info/lfs/REST`.
+/// Returns true for a path of the LFS API: `REPOSITORY.git/info/lfs/REST`.
 pub(crate) fn is_lfs(path: &str) -> bool {
     path.contains("/info/lfs/")
 }
@@ -170,7 +171,7 @@ fn send_object(
     stream.write_all(&content[..half])?;
     match fault {
         LfsFault::Cut(1..) => return Ok(()),
-        // A test that fails never lets go: then this ends with its process.
+        // A failed test never changes the fault. Then this thread ends with the process.
         LfsFault::Held => {
             stream.flush()?;
             while still() {

@@ -1,7 +1,8 @@
-//! For tests only: a real `stead serve` as a child process, spoken to over HTTP.
+//! For tests only: starts a real `stead serve` as a child process and talks to it over HTTP.
 //!
-//! Every [`TestServer`], when it goes out of scope, proves the session it served: every journal replays to its state, and nothing
-//! is left of the server on the host. So every black-box test is also a replay test and a census.
+//! Dropping a [`TestServer`] verifies its sessions: every journal replays to its state, and nothing
+//! of the server is left on the host. So every black-box test is also a replay test and a leak
+//! test.
 
 #![expect(
     clippy::unwrap_used,

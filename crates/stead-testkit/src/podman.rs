@@ -1,6 +1,7 @@
-//! A real Podman for the tests: a private service of this process, with storage and images of its own.
+//! A real Podman for the tests: a private service of this process, with its own storage and images.
 //!
-//! No Podman is a failure, never a skip. Nothing of the machine's own Podman is seen or touched.
+//! A missing Podman fails the test and never skips it. The machine's own Podman is neither seen nor
+//! changed.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,27 +9,27 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// bash, python3 and the usual commands over glibc.
+/// An image with bash, python3 and the usual commands, based on glibc.
 pub const TOOLS: &str = "localhost/stead-test/tools:1";
-/// One static program, no library, no bash.
+/// An image with one static program, no libraries and no bash.
 pub const BUSYBOX: &str = "localhost/stead-test/busybox:1";
-/// No program at all.
+/// An image without any program.
 pub const NOTHING: &str = "localhost/stead-test/nothing:1";
 
 pub struct Podman {
     place: PathBuf,
-    /// Ends, with everything of it, when the pipe to it closes.
+    /// The script removes everything and exits when the pipe to it closes.
     _script: Child,
 }
 
-/// A service that ends when this goes.
+/// A Podman service. Dropping it stops the service.
 pub struct Service {
     child: Child,
     address: String,
 }
 
 impl Service {
-    /// What `PODMAN_BASE_URL` is for it.
+    /// Returns the value of `PODMAN_BASE_URL` for this service.
     pub fn url(&self) -> &str {
         &self.address
     }
@@ -49,7 +50,7 @@ impl Drop for Service {
     }
 }
 
-/// The one of this process.
+/// Returns the Podman that all tests of this process share.
 pub fn shared() -> &'static Podman {
     static SHARED: OnceLock<Podman> = OnceLock::new();
     SHARED.get_or_init(Podman::start)
@@ -71,17 +72,17 @@ impl Podman {
         &self.place
     }
 
-    /// What `PODMAN_BASE_URL` is for it.
+    /// Returns the value of `PODMAN_BASE_URL` for this Podman.
     pub fn url(&self) -> String {
         format!("unix://{}", self.place.join("podman.sock").display())
     }
 
-    /// The files an image was made from.
+    /// Returns the tar archive that an image was made from.
     pub fn image_tar(&self, name: &str) -> PathBuf {
         self.place.join("images").join(format!("{name}.tar"))
     }
 
-    /// Podman's own command line, on the same storage.
+    /// Runs Podman's command line on the same storage.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command().args(args).output().unwrap()
     }
@@ -95,17 +96,18 @@ impl Podman {
         command
     }
 
-    /// Another service on the same storage, such as one with another runtime; it answers when this returns.
+    /// Starts another service on the same storage, for example with another runtime. Returns when
+    /// it responds.
     pub fn service(&self, runtime: &str, address: &str) -> Service {
         self.serve(self.command(), runtime, address)
     }
 
-    /// One that knows of registries what this `registries.conf` says, and nothing else.
+    /// Starts a service that only uses this `registries.conf`.
     pub fn service_with_registries(&self, registries: &Path, address: &str) -> Service {
         self.service_with(&[("CONTAINERS_REGISTRIES_CONF", registries)], address)
     }
 
-    /// One whose user has these files.
+    /// Starts a service with these configuration files.
     pub fn service_with(&self, settings: &[(&str, &Path)], address: &str) -> Service {
         let mut command = self.command();
         command.envs(settings.iter().copied());
@@ -124,7 +126,7 @@ impl Podman {
         service
     }
 
-    /// Names of all containers.
+    /// Returns the names of all containers.
     pub fn containers(&self) -> Vec<String> {
         let output = self.run(&["ps", "--all", "--format", "{{.Names}}"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,6 +1,8 @@
-//! A real PostgreSQL for the tests: the one `STEAD_TEST_POSTGRES_URL` names, or a private cluster of this process.
+//! A real PostgreSQL for the tests: the server in `STEAD_TEST_POSTGRES_URL`, or a private cluster
+//! of this process.
 //!
-//! No PostgreSQL is a failure, never a skip: half of what is promised would be untested.
+//! A missing PostgreSQL fails the test and never skips it, because half of the guarantees would
+//! stay untested.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,16 +16,16 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use stead_store::Database;
 
 struct Cluster {
-    /// With `{}` where the name of the database goes.
+    /// URL with `{}` in place of the database name.
     url: String,
-    /// The private cluster stops when the pipe to it closes, that is when this process ends.
+    /// The private cluster stops when the pipe to it closes, at the end of this process.
     _private: Option<Child>,
 }
 
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Makes an empty database. Its name is returned for [`drop_database`].
+/// Makes an empty database. Also returns its name, for [`drop_database`].
 pub async fn create_database() -> (Database, String) {
     let name = format!("stead_test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     admin(format!("CREATE DATABASE {name} TEMPLATE template0")).await;
@@ -79,7 +81,7 @@ fn start() -> Cluster {
     Cluster { url, _private: Some(child) }
 }
 
-/// The newest installed version.
+/// Returns the directory of the newest installed version.
 fn binaries() -> Option<PathBuf> {
     let versions = Path::new("/usr/lib/postgresql").read_dir().ok()?;
     let installed = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));

@@ -1,7 +1,8 @@
-//! A registry for the tests: images as files, over plain HTTP on loopback, as fast or as slow as a test wants.
+//! An image registry for the tests: images as files, over plain HTTP on loopback, with adjustable
+//! speed.
 //!
-//! It can read only. While it is [slow](Registry::slow) a layer comes in small pieces and its last one never does, so a pull is under way for as
-//! long as a test looks at it.
+//! It is read-only. While it is [slow](Registry::slow), it sends a layer in small pieces and never
+//! sends the last one. So a pull is in progress for as long as a test observes it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,10 +16,11 @@ use serde_json::Value;
 
 use crate::podman::Podman;
 
-/// What is smaller, such as an image's configuration, comes at once.
+/// Smaller blobs, such as an image's configuration, are sent at once.
 const WORTH_WAITING: usize = 1 << 20;
 const PIECE: usize = 16 << 10;
-/// The layers of the tests have 6 MB, so they take longer than any test waits for their progress.
+/// Pause between two pieces. The test layers have 6 MB, so they take longer than any test waits for
+/// their progress.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub struct Registry {
@@ -29,15 +31,15 @@ pub struct Registry {
 
 #[derive(Default)]
 struct Shared {
-    /// Where each name's image is.
+    /// Directory of each image, by name.
     images: Mutex<BTreeMap<String, PathBuf>>,
     slow: AtomicBool,
     corrupt: AtomicBool,
     ended: AtomicBool,
     requests: AtomicU64,
-    /// Of layers.
+    /// Number of layer bytes sent.
     sent: AtomicU64,
-    /// Blobs on their way.
+    /// Number of blobs being sent.
     sending: AtomicU64,
 }
 
@@ -52,14 +54,14 @@ impl Registry {
                     return;
                 }
                 let (stream, serving) = (stream.unwrap(), serving.clone());
-                // Whoever hangs up is nobody's failure.
+                // A client that disconnects is not an error.
                 std::thread::spawn(move || drop(serving.serve(&stream)));
             }
         });
         Self { address, place: tempfile::tempdir().unwrap(), shared }
     }
 
-    /// Offers an image of `podman`'s as `name`.
+    /// Offers an image of `podman` as `name`.
     pub fn offer(&self, podman: &Podman, image: &str, name: &str) {
         let place = self.place.path().join(name.replace('/', "_"));
         let pushed = podman.run(&["push", "--quiet", "--format", "oci", image, &format!("oci:{}", place.display())]);
@@ -67,12 +69,13 @@ impl Registry {
         self.shared.images.lock().unwrap().insert(name.to_owned(), place);
     }
 
-    /// `HOST:PORT/name:1`.
+    /// Returns the reference `HOST:PORT/name:1`.
     pub fn reference(&self, name: &str) -> String {
         format!("{}/{name}:1", self.address)
     }
 
-    /// What makes Podman trust it although it speaks no TLS: a `registries.conf`.
+    /// Writes a `registries.conf` that makes Podman accept this registry without TLS. Returns its
+    /// path.
     pub fn trusted(&self) -> PathBuf {
         let path = self.place.path().join("registries.conf");
         std::fs::write(&path, format!("[[registry]]\nlocation = \"{}\"\ninsecure = true\n", self.address)).unwrap();
@@ -83,7 +86,7 @@ impl Registry {
         self.shared.slow.store(slow, Ordering::SeqCst);
     }
 
-    /// From now on what comes is not what was asked for.
+    /// Makes the registry send wrong bytes from now on.
     pub fn corrupt(&self) {
         self.shared.corrupt.store(true, Ordering::SeqCst);
     }
@@ -104,13 +107,13 @@ impl Registry {
 impl Drop for Registry {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::SeqCst);
-        // So that it looks.
+        // Wakes the accept loop, so that it sees the flag.
         let _ = TcpStream::connect(&self.address);
     }
 }
 
 impl Shared {
-    /// One request after another, as long as the connection lasts.
+    /// Serves requests until the connection ends.
     fn serve(&self, stream: &TcpStream) -> std::io::Result<()> {
         let mut reader = BufReader::new(stream);
         loop {
@@ -161,7 +164,8 @@ impl Shared {
                 if !last {
                     break;
                 }
-                // Nothing more to say: whether somebody still listens is seen by looking.
+                // The server has nothing to send, so it polls whether the client is still
+                // connected.
                 stream.set_nonblocking(true)?;
                 let gone = matches!(stream.peek(&mut [0]), Ok(0));
                 stream.set_nonblocking(false)?;
@@ -181,7 +185,7 @@ impl Shared {
         Ok(())
     }
 
-    /// `/v2/NAME/manifests/TAG` and `/v2/NAME/blobs/DIGEST`.
+    /// Resolves `/v2/NAME/manifests/TAG` and `/v2/NAME/blobs/DIGEST`.
     fn find(&self, path: &str) -> Option<(String, Vec<u8>)> {
         if path == "/v2/" {
             return Some(("application/json".to_owned(), b"{}".to_vec()));

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 
-/// How a test's server differs from a plain one.
+/// Options of a test server.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     pub env: Vec<(String, String)>,
-    /// `FAILPOINTS`: named moments where this server waits or fails.
+    /// Value of `FAILPOINTS`: named places in the code where this server waits or fails.
     pub failpoints: Option<String>,
 }
 
@@ -39,12 +39,12 @@ pub struct TestServer {
     options: ServerOptions,
     child: Option<Child>,
     client: Client,
-    /// Whether going out of scope proves the journals. Off for tests that break them.
+    /// True if dropping this verifies the journals. False for tests that damage them.
     prove: bool,
 }
 
 impl TestServer {
-    /// Starts the binary in a fresh home and waits until it is ready.
+    /// Starts the binary with a new home and waits until it is ready.
     pub fn start(binary: &str) -> Self {
         Self::start_with(binary, ServerOptions::default())
     }
@@ -57,7 +57,7 @@ impl TestServer {
         server
     }
 
-    /// Starts the binary on a home of the caller's.
+    /// Starts the binary with a home of the caller.
     pub fn start_at(binary: &str, home: &Path, options: ServerOptions) -> Self {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home).unwrap();
         let mut server = Self::new(binary, home, options);
@@ -83,7 +83,7 @@ impl TestServer {
         let mut command = Command::new(&self.binary);
         command.arg("serve").args(["--listen", "127.0.0.1:0"]).env_clear().env("STEAD_HOME", self.home());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("RUST_BACKTRACE", "1");
-        // A test that is about boxes says so; the others are about everything else.
+        // Tests of boxes set another provider. All others use memory.
         command.env("WORKSPACE_DEFAULT_PROVIDER", "memory");
         command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
         if let Some(points) = &self.options.failpoints {
@@ -98,7 +98,7 @@ impl TestServer {
         self.home().join("server.log")
     }
 
-    /// Everything the server has written to its log.
+    /// Returns the server's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -133,7 +133,7 @@ impl TestServer {
         &self.home
     }
 
-    /// The admin's client.
+    /// Returns a client with the admin token.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -142,14 +142,14 @@ impl TestServer {
         self.child.as_ref().map(Child::id)
     }
 
-    /// The server's end, if it ends by itself before the deadline of every wait.
+    /// Waits until the server exits by itself, and returns its exit status.
     #[track_caller]
     pub fn ended(&mut self) -> ExitStatus {
         let mut child = self.child.take().expect("the server was started");
         crate::until("the server's own end", || child.try_wait().unwrap())
     }
 
-    /// Moves the home of a server that does not run, and starts on it.
+    /// Moves the home of a stopped server, and starts the server there.
     pub fn start_moved(&mut self, home: &Path) {
         assert!(self.child.is_none(), "stop the server before its home is moved");
         std::fs::rename(&self.home, home).unwrap();
@@ -157,13 +157,13 @@ impl TestServer {
         self.launch();
     }
 
-    /// Starts again after an end.
+    /// Starts a stopped server again.
     pub fn start_again(&mut self) {
         assert!(self.child.is_none(), "the server runs");
         self.launch();
     }
 
-    /// `kill -9`, as normal operation.
+    /// Kills the server with SIGKILL, which counts as normal operation.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -171,7 +171,7 @@ impl TestServer {
         }
     }
 
-    /// Waits until the server ends by itself; gives the exit status.
+    /// Waits up to 60 seconds until the server exits by itself. Returns its exit status.
     pub fn wait_for_end(&mut self) -> ExitStatus {
         let Some(mut child) = self.child.take() else { panic!("the server has ended before") };
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -188,7 +188,7 @@ impl TestServer {
         }
     }
 
-    /// A polite end; gives the exit status.
+    /// Stops the server with SIGTERM. Returns its exit status.
     pub fn terminate(&mut self) -> Option<ExitStatus> {
         let mut child = self.child.take()?;
         let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
@@ -206,20 +206,20 @@ impl TestServer {
         }
     }
 
-    /// Starts again on the same home, with other fail points.
+    /// Kills the server and starts it again on the same home, with other fail points.
     pub fn restart(&mut self, failpoints: Option<&str>) {
         self.kill();
         self.options.failpoints = failpoints.map(str::to_owned);
         self.launch();
     }
 
-    /// Declares an agent type.
+    /// Creates an agent type.
     #[track_caller]
     pub fn agent_type(&self, id: &str, workspace: Value) -> Value {
         self.client.post("/agent-types", json!({"id": id, "workspace": workspace})).expect(201)
     }
 
-    /// A settled session.
+    /// Creates a session and waits until provisioning has ended.
     #[track_caller]
     pub fn session(&self, body: Value) -> Value {
         let mut session = self.client.post("/sessions?wait=30", body).expect(201);
@@ -227,25 +227,26 @@ impl TestServer {
         while session["status"] == "provisioning" && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(100));
             let later = self.client.get(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(200);
-            // What only the birth tells, the token, stays.
+            // Keeps the token, which only the create response contains.
             session.as_object_mut().unwrap().extend(later.as_object().unwrap().clone());
         }
         session
     }
 
-    /// A tool call that must be let through.
+    /// Calls a tool. Panics if the call is refused.
     #[track_caller]
     pub fn tool(&self, session: &Value, tool: &str, arguments: Value) -> Value {
         let id = session["id"].as_str().unwrap();
         self.client.post(&format!("/sessions/{id}/tools/{tool}"), arguments).expect(200)
     }
 
-    /// Do not prove the journals at the end: this test breaks them on purpose.
+    /// Disables the verification of the journals at the end, because this test damages them on
+    /// purpose.
     pub fn broken_on_purpose(&mut self) {
         self.prove = false;
     }
 
-    /// Closes every session that is not.
+    /// Closes every session that is not closed.
     fn close_all(&self) -> Result<(), ureq::Error> {
         for status in ["active", "provisioning", "closing", "failed"] {
             let page = self.client.try_send("GET", &format!("/sessions?limit=500&status={status}"), &[], None)?;
@@ -257,7 +258,7 @@ impl TestServer {
         Ok(())
     }
 
-    /// Every session replays to its live state.
+    /// Verifies that every session replays to its live state.
     fn prove_journals(&self) {
         let mut cursor = String::new();
         loop {
@@ -279,7 +280,7 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("--- server log\n{}", self.log());
-            // Boxes outlive a server by design; a failed test must not leave them to the next.
+            // Boxes outlive a server by design. A failed test must not leave them to the next one.
             let _ = self.close_all();
             if let Some(mut child) = self.child.take() {
                 let _ = child.kill();
@@ -298,12 +299,14 @@ impl Drop for TestServer {
         let below = self.pid().map(descendants).unwrap_or_default();
         let status = self.terminate().unwrap();
         assert!(status.success(), "the server ended with {status}:\n{}", self.log());
-        // After its end: boxes that are kept ready are there for as long as the server is.
+        // Check this after the server has ended, because the boxes of a warm pool live as long as
+        // the server.
         for boxes in ["boxes", "podman/boxes"] {
             let left = std::fs::read_dir(self.home().join(boxes)).map_or(0, Iterator::count);
             assert_eq!(left, 0, "{boxes} are left of closed sessions");
         }
-        // Helpers end when they see that the server has; a mount of the host's goes with the last namespace that has a copy of it.
+        // Helper processes exit when they notice the end of the server. A mount of the host ends
+        // with the last namespace that has a copy of it.
         let deadline = Instant::now() + Duration::from_secs(20);
         let left = || below.iter().filter(|process| alive(process)).collect::<Vec<_>>();
         while !(held_by(self.home()).is_empty() && left().is_empty()) && Instant::now() < deadline {
@@ -316,14 +319,14 @@ impl Drop for TestServer {
     }
 }
 
-/// What the boxes of a home are called on the host, if there is one to ask.
+/// Returns the instance name of a home's boxes, if there is a box.
 fn instance(home: &Path) -> Option<String> {
     let mut boxes = std::fs::read_dir(home.join("boxes")).into_iter().flatten().flatten();
     let record = |path: PathBuf| serde_json::from_slice::<Value>(&std::fs::read(path.join("box.json")).ok()?).ok();
     boxes.find_map(|entry| Some(record(entry.path())?["instance"].as_str()?.to_owned()))
 }
 
-/// Groups of that name, in every hierarchy.
+/// Returns the control groups with that name, in every hierarchy.
 fn groups_of(instance: &str) -> Vec<PathBuf> {
     let list = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let top = list("/sys/fs/cgroup".into()).filter(|path| path.is_dir()).collect::<Vec<_>>();
@@ -333,7 +336,7 @@ fn groups_of(instance: &str) -> Vec<PathBuf> {
     top.into_iter().chain(below).filter(named).collect()
 }
 
-/// Mounts and loop devices that are about files below a directory.
+/// Returns mounts and loop devices that refer to files below a directory.
 fn held_by(home: &Path) -> Vec<String> {
     let home = home.to_string_lossy().into_owned();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -347,10 +350,10 @@ fn held_by(home: &Path) -> Vec<String> {
     held
 }
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process id with its start time, so that a reused id does not match.
 type Process = (u32, String);
 
-/// Everything below a process, however deep.
+/// Returns all descendants of a process.
 fn descendants(root: u32) -> Vec<Process> {
     let all: Vec<(Process, u32)> = std::fs::read_dir("/proc")
         .into_iter()
@@ -370,10 +373,11 @@ fn descendants(root: u32) -> Vec<Process> {
     found
 }
 
-/// The parent and the start time of a process that has not ended; whoever ended and only waits for the host's reaper has.
+/// Returns the parent and the start time of a running process; `None` for a zombie.
 fn facts(pid: u32) -> Option<(u32, String)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // After the command name in parentheses: state, parent, …, and the start time as the 20th from there.
+    // The fields after the command name in parentheses: state, parent, …, and the start time as the
+    // 20th.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let running = !matches!(*fields.first()?, "Z" | "X");
     running.then_some((fields.get(1)?.parse().ok()?, (*fields.get(19)?).to_owned()))

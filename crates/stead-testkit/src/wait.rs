@@ -1,12 +1,12 @@
-//! Waiting for what is bound to come, never for a time.
+//! Waits for conditions, never for a fixed time.
 
 use std::time::{Duration, Instant};
 
-/// Far more than anything takes, also where many tests run beside it.
+/// Timeout, far longer than any condition needs, even if many tests run in parallel.
 const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Looks until something is there.
+/// Polls until `look` returns a value. Panics after the timeout.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! The command line as clap reads it: global flags here, each command's own in its file.
+//! The command line as clap parses it: global flags here, each command's own flags in its file.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 a session that started without
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
-    /// None at all asks what to do.
+    /// Without a command, the program prints a short introduction.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -30,13 +30,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Print JSON, as the API gives it
+    /// Print JSON in the form of the API
     #[arg(long, global = true)]
     json: bool,
-    /// The server to talk to [env: STEAD_URL]
+    /// URL of the server [env: STEAD_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
-    /// Where the server keeps everything, and its token [env: STEAD_HOME]
+    /// Directory with the server's data and its token [env: STEAD_HOME]
     #[arg(long, global = true, value_name = "DIR")]
     home: Option<PathBuf>,
     /// Settings file [default: $STEAD_HOME/stead.toml]
@@ -58,7 +58,7 @@ pub(crate) fn parse() -> Result<Args, clap::Error> {
     Args::try_parse()
 }
 
-/// The whole tree, for completions.
+/// The whole command tree, for completions.
 pub(crate) fn command() -> clap::Command {
     Args::command()
 }

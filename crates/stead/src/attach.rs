@@ -1,4 +1,5 @@
-//! This terminal, or these pipes, as a command's own: its output here, our input and signals there.
+//! Attaches this terminal, or these pipes, to a command: forwards its output, our input and our
+//! signals.
 
 mod raw_terminal;
 
@@ -17,35 +18,35 @@ use crate::failure::Failure;
 use crate::output::{self, Channel};
 use raw_terminal::RawTerminal;
 
-/// Ctrl-]: leaves a terminal to itself.
+/// Ctrl-]: detaches from the command.
 const DETACH: u8 = 0x1d;
-/// After so many interrupts the command is killed: it does not listen.
+/// Number of interrupts after which the command is killed.
 const PATIENCE: u32 = 3;
 
-/// Whether the command gets a terminal, and so this one is handed over to it.
+/// Connection of the command. In terminal mode this terminal is put into raw mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Pipes,
     Terminal,
 }
 
-/// How an attached command ended.
+/// Result of an attached command.
 pub(crate) enum Ended {
-    /// With the exec as the server tells it.
+    /// The command ended; the exec as the server reports it.
     Finished(Box<Exec>),
-    /// It goes on without us.
+    /// The command keeps running without us.
     Detached,
 }
 
-/// Where output goes.
+/// Destination of the command's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     Live,
-    /// Only the end counts.
+    /// Discard the output.
     Nothing,
 }
 
-/// Starts a command and stays with it until it ends.
+/// Starts a command and attaches to it until it ends.
 pub(crate) fn run(
     client: Arc<Client>,
     session: &str,
@@ -66,7 +67,7 @@ pub(crate) fn run(
     stay(client, session, &started.id.to_string(), mode, show)
 }
 
-/// Comes back to a command that runs on a terminal: that is as large as this one from here on.
+/// Attaches to a command that already runs on a terminal, and resizes it to this one.
 pub(crate) fn come_back(client: Arc<Client>, session: &str, exec: &str) -> Result<Ended, Failure> {
     let (rows, columns) = raw_terminal::size();
     let size = json!({"rows": rows, "columns": columns});
@@ -74,7 +75,7 @@ pub(crate) fn come_back(client: Arc<Client>, session: &str, exec: &str) -> Resul
     stay(client, session, exec, Mode::Terminal, Show::Live)
 }
 
-/// Stays with a command that runs.
+/// Attaches to a running command.
 fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) -> Result<Ended, Failure> {
     let path = exec_path(session, exec);
     let detached = Arc::new(AtomicBool::new(false));
@@ -108,7 +109,7 @@ fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) 
     }
 }
 
-/// What came of a command, as this program's own end.
+/// Converts the result of a command to an exit of this program.
 pub(crate) fn exit(exec: &Exec) -> Result<(), Failure> {
     match (exec.status, exec.exit_code) {
         (ExecStatus::Finished, Some(0)) => Ok(()),
@@ -135,7 +136,7 @@ fn without_exit_code(status: ExecStatus, error: Option<&ExecFailure>) -> Failure
     if started { failure } else { failure.not_started() }
 }
 
-/// Sends what we read to the command, and its end.
+/// Forwards standard input to the command, including its end.
 fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>, back: String) {
     std::thread::spawn(move || {
         let mut buffer = [0; 32 << 10];
@@ -150,7 +151,8 @@ fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>
             let typed = &buffer[..count];
             if mode == Mode::Terminal && typed.contains(&DETACH) {
                 detached.store(true, Ordering::Relaxed);
-                // Whatever the terminal shows next wakes the reader; a signal that changes nothing makes it so.
+                // The next output wakes the reader. A WINCH signal without a size change causes
+                // some.
                 let _ = client.post::<IgnoredAny>(&format!("{path}/signal"), &json!({"signal": "WINCH"}));
                 raw_terminal::restore();
                 let told = format!("\r\ndetached; the command goes on. To come back: {back}\r\n");
@@ -171,7 +173,7 @@ fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>
     });
 }
 
-/// Hands our interrupts and our terminal's new sizes on.
+/// Forwards interrupts and terminal resizes.
 fn signals(client: Arc<Client>, path: String, mode: Mode) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed = |error: std::io::Error| Failure::new("cannot wait for signals").because(&error);
@@ -199,7 +201,8 @@ fn signals(client: Arc<Client>, path: String, mode: Mode) -> Result<(), Failure>
                 if what == "resize" && mode == Mode::Pipes {
                     continue;
                 }
-                // If this fails, the command has ended meanwhile, and the reader is told so.
+                // If this fails, the command has ended meanwhile, and the reader learns it from the
+                // stream.
                 if interrupts >= PATIENCE && what == "signal" {
                     let _ = client.delete::<IgnoredAny>(&path);
                 } else {

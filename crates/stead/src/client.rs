@@ -1,4 +1,4 @@
-//! The command line as a client: blocking requests, refusals as typed errors.
+//! The HTTP client of the command line: blocking requests, refusals as typed errors.
 
 mod exec;
 mod follow;
@@ -23,13 +23,14 @@ use crate::failure::Failure;
 use crate::secret::Secret;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// For an answer the server does not hold back on purpose.
+/// Timeout for an answer that the server does not delay on purpose.
 const ANSWER: Duration = Duration::from_secs(60);
-/// The server says something on an event stream every 15 seconds; after this silence it is gone.
+/// The server sends a heartbeat on an event stream every 15 seconds; after this silence it is
+/// considered gone.
 const SILENCE: Duration = Duration::from_secs(40);
-/// The largest answer taken: far above any the server gives.
+/// Maximum size of an answer, far above any that the server gives.
 const MAX_BODY: u64 = 256 * 1024 * 1024;
-/// The most a server puts on one page.
+/// Maximum number of items that the server puts on one page.
 const PAGE: u32 = 500;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -70,7 +71,7 @@ impl Client {
     pub(crate) fn new(endpoint: Endpoint) -> Result<Self, Failure> {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            // A redirect would carry the token to somebody else.
+            // Redirects are off: following one would send the token to another server.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT))
@@ -81,7 +82,7 @@ impl Client {
         Ok(Self { agent: config.build().new_agent(), url: endpoint.url, token: endpoint.token })
     }
 
-    /// Where it is, and the token it is shown.
+    /// URL of the server, and the token for it.
     pub(crate) fn endpoint(&self) -> Endpoint {
         Endpoint { url: self.url.clone(), token: self.token.clone() }
     }
@@ -102,12 +103,13 @@ impl Client {
         self.json(self.request("POST", path), Some(bytes(body)), ANSWER)
     }
 
-    /// A POST that asks for something and sends nothing.
+    /// A POST without a body.
     pub(crate) fn post_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(self.request("POST", path), None, ANSWER)
     }
 
-    /// A POST that makes something, at most once per key; the server may hold the answer for `wait`.
+    /// A POST that creates something, at most once per key; the server may delay the answer for
+    /// `wait`.
     pub(crate) fn create<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -118,7 +120,7 @@ impl Client {
         self.json(self.request("POST", path).header("Idempotency-Key", key), Some(bytes(body)), ANSWER + wait)
     }
 
-    /// The answer is `None` if there is nothing to say.
+    /// Sends a DELETE. Returns `None` if the answer has no body.
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ClientError> {
         self.json(self.request("DELETE", path), None, ANSWER)
     }
@@ -134,7 +136,7 @@ impl Client {
             let separator = if path.contains('?') { '&' } else { '?' };
             let mut page = format!("{path}{separator}limit={}", missing.min(PAGE));
             if let Some(cursor) = &listing.next_cursor {
-                // Where a list goes on is said once.
+                // The cursor replaces `after`: the server accepts one of the two.
                 page = without_parameter(&page, "after");
                 page.push_str(&format!("&cursor={}", segment(cursor)));
             }
@@ -147,7 +149,7 @@ impl Client {
         }
     }
 
-    /// Whether the server is up, and what time it has.
+    /// Returns the status of `/readyz` and the server's clock.
     pub(crate) fn ready(&self) -> Result<(StatusCode, Option<String>), ClientError> {
         let response = self.send(self.request("GET", "/readyz"), None, CONNECT)?;
         let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
@@ -158,7 +160,7 @@ impl Client {
         self.json(self.request("GET", path).header(header::ACCEPT, "application/json"), None, ANSWER)
     }
 
-    /// An event stream, to be read line by line.
+    /// Opens an event stream.
     fn stream(&self, path: &str) -> Result<ureq::BodyReader<'static>, ClientError> {
         let request = self.request("GET", path).header(header::ACCEPT, "text/event-stream");
         let request = request.body(()).map_err(|error| self.lost(ureq::Error::Http(error)))?;
@@ -193,7 +195,7 @@ impl Client {
         self.read(&mut response)
     }
 
-    /// The body of an answer; one without a body is `null`.
+    /// Reads the body of an answer; an empty body counts as `null`.
     fn read<T: DeserializeOwned>(&self, response: &mut Response<ureq::Body>) -> Result<T, ClientError> {
         let status = response.status().as_u16();
         let bytes =
@@ -234,7 +236,7 @@ impl Client {
         }
     }
 
-    /// Nobody there, or gone in the middle.
+    /// Converts a transport error: the server cannot be reached, or closed the connection.
     fn lost(&self, source: ureq::Error) -> ClientError {
         use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
         let url = self.url.clone();
@@ -246,7 +248,7 @@ impl Client {
             ureq::Error::Timeout(timeout) => matches!(timeout, ureq::Timeout::Connect | ureq::Timeout::Resolve),
             _ => false,
         };
-        // The system's own words, without the library's prefix.
+        // Use the system's message without the library's prefix.
         let source: Cause = match source {
             ureq::Error::Io(error) => error.into(),
             other => other.into(),
@@ -271,18 +273,18 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// A request as JSON. Requests are plain structures, which always have a JSON form.
+/// Serializes a request. Requests are plain structures, which always have a JSON form.
 fn bytes(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
 
-/// A query with these values, each as it is.
+/// Builds a query string and percent-encodes each value.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", segment(value))).collect();
     format!("?{}", pairs.join("&"))
 }
 
-/// A text as one segment of a path or one value of a query, whatever it holds.
+/// Percent-encodes a text as one path segment or query value.
 pub(crate) fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Every command, one file each. This page is their list.
+//! The list of all commands. Each one has its own file.
 
 mod agent_type;
 mod apply;
@@ -62,9 +62,9 @@ pub(crate) enum Command {
     Up(up::Up),
     /// Run the server in the foreground
     Serve(serve::Serve),
-    /// Stop the server of this home, and wait until it has ended
+    /// Stop the server of this home and wait until it has ended
     Stop(stop::Stop),
-    /// Run one command in a workspace of its own, and show what it changed
+    /// Run one command in a new workspace and show what it changed
     Run(run::Run),
     /// Create, list, show and close sessions
     #[command(subcommand)]
@@ -83,41 +83,41 @@ pub(crate) enum Command {
     Shell(shell::Shell),
     /// Copy files into or out of a session's workspace
     Cp(cp::Cp),
-    /// Show what changed since a session began, as a patch
+    /// Show a session's changes as a patch
     Diff(diff::Diff),
-    /// Apply what changed to a directory of this machine
+    /// Apply a session's changes to a directory of this machine
     Apply(apply::Apply),
     /// Write a session's workspace as a tar, or its changes as a patch
     Export(export::Export),
-    /// Keep a session's files as they are now, or list what was kept
+    /// Take a snapshot of a session's files, or list the snapshots
     Snapshot(snapshot::Snapshot),
-    /// Put a session's files back as a snapshot kept them
+    /// Restore a session's files from a snapshot
     Restore(restore::Restore),
-    /// Put a session's files back as they were at one of its events
+    /// Rewind a session's files to one of its events
     Rewind(rewind::Rewind),
-    /// Tell which call last wrote a file
+    /// Show which call last wrote a file
     Blame(blame::Blame),
-    /// Give an agent a session over the Model Context Protocol, or set the agent up for it
+    /// Serve a session to an agent over the Model Context Protocol, or configure the agent
     Mcp(mcp::Mcp),
-    /// Show what a session is told of its workspace, make it from the files, or set it
+    /// Show, generate or set the digest of a workspace
     Digest(digest::Digest),
-    /// Show what an agent is told of its workspace
+    /// Show the prompt sections that describe the workspace to an agent
     Prompt(prompt::Prompt),
-    /// Store bytes under their digest, for bundles
+    /// Store bundles and other blobs
     #[command(subcommand)]
     Blob(blob::BlobCommand),
-    /// Import root directories for boxes from files of this machine
+    /// Import, list and remove images for boxes
     #[command(subcommand)]
     Image(image::ImageCommand),
-    /// Show what a session would be, without making it
+    /// Show how a session would be set up, without creating it
     Plan(plan::Plan),
     /// Declare and configure agent types
     #[command(subcommand)]
     AgentType(agent_type::AgentTypeCommand),
-    /// Show or set what the sessions of a project share
+    /// Show or set the shared settings of a project
     #[command(subcommand)]
     Project(project::ProjectCommand),
-    /// Show or set what every session shares
+    /// Show or set the settings shared by all sessions
     #[command(subcommand)]
     Platform(platform::PlatformCommand),
     /// Push, list, compare and validate agent content
@@ -125,33 +125,33 @@ pub(crate) enum Command {
     Content(content::ContentCommand),
     /// Stage a version of content for a session
     Sync(sync::Sync),
-    /// Adopt what is staged: at the next run, the next step boundary, or when idle
+    /// Adopt staged content: at the next run, at the next step boundary, or when idle
     ApplyContent(apply_content::ApplyContent),
-    /// Start runs, take steps, call tools as a run's model would
+    /// Start runs, take steps and call tools as a run's model would
     #[command(subcommand)]
     Runs(runs::RunsCommand),
     /// Show the state a session's journal folds to
     State(state::State),
-    /// Fold a session's journal again: prove it, look at any moment, or decide it anew
+    /// Replay a session's journal: verify it, show a past state, or decide it again
     Replay(replay::Replay),
-    /// Check the journals and the stored bytes, straight from the disk
+    /// Verify the journals and the stored blobs directly on disk
     Verify(verify::Verify),
-    /// Remove stored bytes nothing refers to any more
+    /// Remove stored blobs that nothing refers to
     Gc(gc::Gc),
-    /// Show what was allowed, refused and changed
+    /// Show the audit log
     Audit(audit::Audit),
-    /// List the providers, how they are and what they can do
+    /// List the providers with their health and capabilities
     Providers(providers::Providers),
-    /// List the workspaces kept ready
+    /// List the warm pool
     Pool(pool::Pool),
-    /// Show what takes how much of the server's disk
+    /// Show disk usage
     Usage(usage::Usage),
-    /// Show or make tokens
+    /// Show or create tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Show which server this is about, and how it is
+    /// Show the server that this command line uses, and its health
     Status(status::Status),
-    /// Say what works on this machine, what does not, and what to do about it
+    /// Report what works on this machine, what does not, and how to fix it
     Doctor(doctor::Doctor),
     /// Print the API's OpenAPI document
     Openapi(openapi::Openapi),
@@ -225,7 +225,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
 }
 
 impl Command {
-    /// The one setting that belongs to two commands and not to all.
+    /// The listen address, which only two commands have as a flag.
     fn listen(&self) -> Option<String> {
         match self {
             Self::Up(up::Up { listen, .. }) | Self::Serve(serve::Serve { listen, .. }) => listen.clone(),

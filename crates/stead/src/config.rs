@@ -1,7 +1,8 @@
-//! Every setting, from one place: defaults, then `stead.toml`, then the environment, then flags; the later wins.
+//! All settings: defaults, then `stead.toml`, then the environment, then flags; later ones win.
 //!
-//! Loading reads and merges; what only a server needs is parsed when one is started ([`ServerSettings`]), so a mistake there does not keep
-//! a client from working. A value keeps where it came from, so that an error can name it.
+//! Loading reads and merges. Settings that only a server needs are parsed when one starts
+//! ([`ServerSettings`]), so a mistake there does not affect clients. Each value keeps its source,
+//! so that an error can name it.
 
 mod endpoint;
 mod file;
@@ -29,7 +30,7 @@ use crate::secret::Secret;
 use file::{File, TokenEntry};
 use git::{CredentialEntry, GitTable};
 
-/// What the command line itself said.
+/// Values from the command line.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
     pub(crate) home: Option<PathBuf>,
@@ -54,7 +55,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value and who set it.
+/// A value with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) value: String,
@@ -89,7 +90,7 @@ pub(crate) struct Config {
     home_flag: Option<PathBuf>,
 }
 
-/// How the environment is asked, so that tests can bring their own.
+/// Reads an environment variable. Tests pass their own function.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 impl Config {
@@ -145,7 +146,7 @@ impl Config {
             )?,
             limits: LimitKeys::merge(&merge, &file.limits)?,
             podman: PodmanKeys {
-                // The second name is the one that earlier tools of this kind read.
+                // The second name is the variable of earlier tools of this kind.
                 cache: merged("STEAD_CACHE", "cache", file.cache)?.or(merge.environment("WEAKINCENTIVES_CACHE")?),
                 base_url: merged("PODMAN_BASE_URL", "podman_base_url", file.podman_base_url)?,
                 identity: merged("PODMAN_IDENTITY", "podman_identity", file.podman_identity)?,
@@ -167,7 +168,7 @@ impl Config {
         })
     }
 
-    /// How to call this program again with the same home, for commands a person copies.
+    /// Command prefix that runs this program with the same home, for commands that the user copies.
     pub(crate) fn program(&self) -> String {
         let typed = std::env::args_os().next().map(PathBuf::from).unwrap_or_else(|| "stead".into());
         let here = std::env::current_dir().unwrap_or_default();
@@ -178,13 +179,13 @@ impl Config {
         }
     }
 
-    /// Where the settings file is, or would be.
+    /// Path of the settings file, which may not exist.
     pub(crate) fn file_path(&self) -> &Path {
         &self.file_path
     }
 }
 
-/// Puts the environment over the file.
+/// Merges the environment over the file.
 struct Merge<'a> {
     environment: Environment<'a>,
     path: &'a Path,
@@ -204,7 +205,7 @@ impl Merge<'_> {
         Ok(in_file.map(|value| Setting { value, source }))
     }
 
-    /// An empty variable says nothing, as in most programs.
+    /// An empty variable counts as unset.
     fn environment(&self, name: &'static str) -> Result<Option<Setting>, Failure> {
         let Some(value) = (self.environment)(name).filter(|value| !value.is_empty()) else { return Ok(None) };
         match value.into_string() {

@@ -1,4 +1,4 @@
-//! What every command is given: the settings, the output, and the client on demand.
+//! Context of every command: the settings, the output, and a client that connects on demand.
 
 use crate::client::Client;
 use crate::config::{Config, Flags};
@@ -16,7 +16,7 @@ impl Context {
         Ok(Self { config, out: Output::new(form) })
     }
 
-    /// The server of this home, if one runs now and nobody named another.
+    /// The server that runs on this home, unless the user named another one.
     pub(crate) fn moved_server(&self) -> Option<Client> {
         self.config.has_known_server().then(|| self.client().ok()).flatten()
     }

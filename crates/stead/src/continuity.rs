@@ -1,8 +1,8 @@
 //! The check that the database still has everything that this home knows to have been in it.
 //!
-//! The home notes the last seal of the ledger. A database without that seal was cut off or is an older copy. Working on it
-//! would replace the note, and nothing would show the loss any more. So a server refuses to start until the operator
-//! names the head to accept.
+//! The home notes the last seal of the ledger. A database without that seal was cut off or is an
+//! older copy. Working on it would replace the note, and nothing would show the loss any more. So a
+//! server refuses to start until the operator names the head to accept.
 
 use std::str::FromStr;
 
@@ -13,7 +13,8 @@ use stead_store::{Anchor, AuditEntry, Continuity, Cut, Hash, Store};
 
 use crate::failure::Failure;
 
-/// The head of an older database that the operator accepts: the hash of its last seal, or `none` if it has no seal.
+/// The head of an older database that the operator accepts: the hash of its last seal, or `none` if
+/// it has no seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AcceptedHead {
     Seal(Hash),
@@ -39,7 +40,8 @@ impl AcceptedHead {
     }
 }
 
-/// Fails if the database lacks the noted seal, unless its head is the accepted one. Returns the accepted cut.
+/// Fails if the database lacks the noted seal, unless its head is the accepted one. Returns the
+/// accepted cut.
 pub(crate) async fn check(
     store: &Store,
     noted: Option<Anchor>,

@@ -2,10 +2,12 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are left for the database, boxes and repositories when every connection is in use.
+/// Descriptors that are left for the database, boxes and repositories when every connection is in
+/// use.
 const KEPT: u64 = 1024;
 
-/// Raises the soft limit to the hard one: a server serves more clients than the usual 1,024 descriptors allow.
+/// Raises the soft limit to the hard one: a server serves more clients than the usual 1,024
+/// descriptors allow.
 pub(crate) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
@@ -13,7 +15,8 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// Returns the number of connections, at most `wanted`, that leaves descriptors for everything else.
+/// Returns the number of connections, at most `wanted`, that leaves descriptors for everything
+/// else.
 pub(crate) fn connections_within(wanted: usize) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return wanted };
     let room = if limit > 2 * KEPT { limit - KEPT } else { limit / 2 };

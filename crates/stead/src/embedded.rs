@@ -1,7 +1,8 @@
-//! The server inside this process: everything it is made of, put together in the order that lets each failure be named.
+//! The server inside this process. Its parts are started in an order that lets each failure be
+//! named.
 //!
-//! The home is locked before anything is opened, so two servers never share a store; the address is bound before the store is opened, so
-//! a client that comes early waits instead of being turned away.
+//! The home is locked before anything is opened, so two servers never share a store. The address is
+//! bound before the store is opened, so an early client waits instead of being refused.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,23 +30,23 @@ use crate::failure::Failure;
 use crate::home::{Home, Identity, Lock, RunningServer};
 use crate::secret::Secret;
 
-/// How long requests may go on after the end was asked for.
+/// Time that requests have to finish after a stop is requested.
 const DRAIN: Duration = Duration::from_secs(5);
 const LAST_THREADS: Duration = Duration::from_secs(1);
 
-/// What to do when the address is taken.
+/// Behaviour if the address is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenTaken {
     Fail,
-    /// Take another port, if nobody asked for this one.
+    /// Take another port, unless the user chose this one.
     TakeAnother,
 }
 
-/// What a signal to this process means for the server in it.
+/// Effect of a signal to this process on the embedded server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnSignal {
     Stop,
-    /// Somebody else in this process deals with it.
+    /// The caller handles signals.
     GoOn,
 }
 
@@ -96,7 +97,7 @@ impl Server {
         let token = home.token_or_create(&lock)?;
         warn_about_token(&home);
         let runtime = runtime().map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
-        // From here on a signal means an orderly end, also while the last run is taken up.
+        // From here on a signal means a clean shutdown, also while the previous run is recovered.
         let interrupted = {
             let _context = runtime.enter();
             interrupted().map_err(|error| Failure::new("cannot wait for signals").because(&error))?
@@ -106,7 +107,8 @@ impl Server {
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
             let sealer = Arc::new(Sealer::open(home.path()).map_err(|error| Failure::from_error(&error))?);
             let cut = continuity::check(&store, sealer.noted(), accepted).await?;
-            // Taken before the first write and before the search for boxes: another server may be running.
+            // Taken before the first write and before the search for boxes, because another server
+            // may be running.
             let ownership = own(&store, &home).await?;
             if let Some(cut) = cut {
                 let accepted = store.accept_cut(&sealer, continuity::audit_entry(cut, now())).await;
@@ -158,41 +160,41 @@ impl Server {
         &self.running.url
     }
 
-    /// Without any password.
+    /// The database URL without its password.
     pub(crate) fn database(&self) -> &str {
         &self.database
     }
 
-    /// How this process talks to its own server.
+    /// Endpoint of the server in this process.
     pub(crate) fn endpoint(&self) -> Endpoint {
         Endpoint { url: self.running.url.clone(), token: Some(self.token.clone()) }
     }
 
-    /// Whether it was told to stop.
+    /// Returns true if a stop was requested.
     pub(crate) fn has_ended(&self) -> bool {
         self.stop.is_closed()
     }
 
-    /// Serves until a signal comes.
+    /// Serves until a signal arrives.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Self { home, lock, runtime, stop, serving, .. } = self;
         let ended = runtime.block_on(serving);
-        // Held until here: dropping it would have stopped the server.
+        // Dropping it earlier would have stopped the server.
         drop(stop);
         end(&home, lock, runtime, ended)
     }
 
     pub(crate) fn stop(self) -> Result<(), Failure> {
         let Self { home, lock, runtime, stop, serving, .. } = self;
-        // An error means that it is stopping already.
+        // An error means that the server is already stopping.
         let _ = stop.send(());
         let ended = runtime.block_on(serving);
         end(&home, lock, runtime, ended)
     }
 }
 
-/// A worker's stack is twice the usual: the futures of operations are large, above all in builds without optimisation, and a stack that
-/// overflows ends the server.
+/// Worker threads get twice the usual stack. The futures of operations are large, above all in
+/// unoptimised builds, and a stack overflow ends the server.
 fn runtime() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(4 << 20).build()
 }
@@ -209,7 +211,7 @@ fn end(
     ended.unwrap_or_else(|error| Err(Failure::new("the server ended badly").because(&error)))
 }
 
-/// Takes the database, or says that another server has it.
+/// Takes ownership of the database, or fails if another server has it.
 async fn own(store: &Store, home: &Home) -> Result<Ownership, Failure> {
     let owned = store.own(&holder(home)).await.map_err(|error| Failure::from_error(&error))?;
     owned.ok_or_else(|| {
@@ -218,7 +220,7 @@ async fn own(store: &Store, home: &Home) -> Result<Ownership, Failure> {
     })
 }
 
-/// Names this home to other servers on the same database.
+/// The name of this home for other servers on the same database.
 pub(crate) fn holder(home: &Home) -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", machine.trim(), home.path().display())
@@ -251,7 +253,8 @@ async fn bind(listen: &Listen, when_taken: WhenTaken) -> Result<TcpListener, Fai
     })
 }
 
-/// Completes at the first SIGTERM or SIGINT. The handlers are in place when this returns, not only when it is awaited.
+/// Completes at the first SIGTERM or SIGINT. The handlers are installed when this function returns,
+/// before the future is awaited.
 fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
@@ -279,7 +282,7 @@ fn engine_settings(
         images: Some(images),
         mirror_retention,
         blob_grace: settings.blob_grace,
-        // This program again, also after its file was replaced.
+        // This program, even if its file was replaced.
         parsers: stead_digest::Parsers::Worker("/proc/self/exe".into()),
         clock_file: Some(clock_file),
         ..defaults
@@ -300,7 +303,7 @@ fn server_config(settings: ServerSettings, token: &Secret) -> ServerConfig {
     ServerConfig { max_connections, ..config }.with_admin_token("admin", token.expose())
 }
 
-/// A URL that works on this machine: nobody can connect to "every address".
+/// A URL that works on this machine, because a client cannot connect to the wildcard address.
 fn url(address: SocketAddr) -> String {
     let mut address = address;
     if address.ip().is_unspecified() {
@@ -330,7 +333,7 @@ async fn identity(store: &Store, home: &Home, lock: &Lock) -> Result<Identity, F
     home.identity(lock, &known, &drawn())
 }
 
-/// Every provider this build has. One that cannot work on this host says so when it is asked for its health.
+/// Every provider of this build. One that does not work on this host reports it in its health.
 fn providers(
     Identity { instance, former }: Identity,
     home: &Home,

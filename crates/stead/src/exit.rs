@@ -1,7 +1,8 @@
-//! The one map from what happened to an exit code.
+//! The only map from results to exit codes.
 //!
-//! 0 ok, 1 refused or failed, 2 usage, 3 a session that started degraded. `run` and `exec` end with their command's own
-//! code, with 125 if Stead itself failed, or with 127 if the command could not be started.
+//! 0 success, 1 refused or failed, 2 usage, 3 a session that started degraded. `run` and `exec` end
+//! with their command's own code, with 125 if Stead itself failed, or with 127 if the command could
+//! not be started.
 
 use std::process::ExitCode;
 
@@ -20,7 +21,7 @@ pub(crate) fn code(result: Result<(), Failure>, form: Form) -> ExitCode {
         Err(failure) => failure,
     };
     let code = match failure.kind() {
-        // The reader went away with what it wanted, as `head` does.
+        // The reader closed the pipe early, like `head`.
         Kind::NobodyReads => return ExitCode::SUCCESS,
         Kind::Exit(code) => return ExitCode::from(code),
         Kind::Failed => FAILED,
@@ -33,9 +34,9 @@ pub(crate) fn code(result: Result<(), Failure>, form: Form) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What clap has to say: help and version are no errors.
+/// Prints clap's message. Help and version are not errors.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Clap gave up before it could say which form was asked for.
+    // Clap failed before it parsed the output form.
     let json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
     if json && error.use_stderr() {
         let text = error.render().to_string();

@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked: one sentence, the causes, and what to do.
+//! Why a command failed: one sentence, the causes, and what to do.
 
 use std::error::Error;
 use std::io;
@@ -8,19 +8,19 @@ use stead_api::{FieldError, Parameters};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Refused, or tried and failed.
+    /// The operation was refused or failed.
     Failed,
-    /// The command line itself makes no sense.
+    /// The command line is invalid.
     Usage,
-    /// A session was made, and started without its workspace.
+    /// A session was created, but started without its workspace.
     Degraded,
-    /// `run` or `exec` failed before or beside the command they were to run.
+    /// `run` or `exec` failed before or independently of their command.
     BesideCommand,
-    /// The command that `run` or `exec` were to run could not be started.
+    /// The command of `run` or `exec` could not be started.
     NotStarted,
-    /// A command we ran ended so, and has said itself why.
+    /// The command ended with this code and has reported the reason itself.
     Exit(u8),
-    /// Whoever read our output stopped reading.
+    /// The reader of our output closed the pipe.
     NobodyReads,
 }
 
@@ -37,16 +37,16 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
 }
 
-/// The parts of a problem that only machines read.
+/// Parts of a problem for programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProblemParts {
-    /// Stable: the server's code, or one of this program's own.
+    /// Stable code: the server's, or one of this program.
     code: Option<String>,
     /// The HTTP status of a refusal.
     status: Option<u16>,
-    /// The server's title of a refusal.
+    /// The server's title for a refusal.
     title: Option<String>,
-    /// What the server's problem is about.
+    /// The parameters of the server's problem.
     parameters: Parameters,
 }
 
@@ -61,12 +61,12 @@ impl Failure {
         Self { kind: Kind::Usage, ..Self::new(sentence) }
     }
 
-    /// A session that is there, and has no workspace although it should.
+    /// A session that exists without the workspace it should have.
     pub(crate) fn degraded(sentence: impl Into<String>) -> Self {
         Self { kind: Kind::Degraded, ..Self::new(sentence) }
     }
 
-    /// The same failure with the exit code that cannot be mistaken for the command's own.
+    /// Changes the exit code to one that differs from the command's own.
     pub(crate) fn beside_command(self) -> Self {
         let kind = if self.kind == Kind::Failed { Kind::BesideCommand } else { self.kind };
         Self { kind, ..self }
@@ -76,12 +76,12 @@ impl Failure {
         Self { kind: Kind::NotStarted, ..self }
     }
 
-    /// Ends as a command did that we ran.
+    /// Exits with the code of the command that we ran.
     pub(crate) fn exit(code: u8) -> Self {
         Self { kind: Kind::Exit(code), ..Self::new(format!("the command ended with exit code {code}")) }
     }
 
-    /// The error's own sentence, with the errors behind it as causes.
+    /// The error's own message, with its sources as causes.
     pub(crate) fn from_error(error: &dyn Error) -> Self {
         let failure = Self::new(error.to_string());
         match error.source() {
@@ -90,7 +90,7 @@ impl Failure {
         }
     }
 
-    /// Adds a cause and the causes behind it, each text once.
+    /// Adds a cause and its sources without repeating a text.
     pub(crate) fn because(mut self, cause: &dyn Error) -> Self {
         let mut next = Some(cause);
         while let Some(cause) = next {
@@ -177,7 +177,7 @@ impl Failure {
         self.kind
     }
 
-    /// What a failed write to our own output means.
+    /// Converts a failed write to our own output to a failure.
     pub(crate) fn from_output(error: &io::Error) -> Self {
         let kind = if error.kind() == io::ErrorKind::BrokenPipe { Kind::NobodyReads } else { Kind::Failed };
         Self { kind, ..Self::new("cannot write the output").because(error) }

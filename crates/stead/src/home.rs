@@ -1,6 +1,7 @@
-//! The directory a server owns: database, blobs, token, and the lock that says whose it is.
+//! The home, a directory that a server owns: database, blobs, token, and the lock of its owner.
 //!
-//! Invariant: `server.json` is believed only while the lock is held. A file left by a crash names a port that anyone may listen on by now.
+//! Invariant: `server.json` is trusted only while the lock is held. A file left by a crash names a
+//! port that any process may use by now.
 
 mod identity;
 mod lock;
@@ -24,7 +25,7 @@ use crate::secret::Secret;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Home(PathBuf);
 
-/// What a running server says about itself.
+/// Address and process of a running server, as stored in `server.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunningServer {
     pub(crate) url: String,
@@ -33,7 +34,7 @@ pub(crate) struct RunningServer {
 }
 
 impl Home {
-    /// The flag, else `STEAD_HOME`, else the user's data directory.
+    /// Returns the flag, else `STEAD_HOME`, else the user's data directory.
     pub(crate) fn locate(flag: Option<&Path>, environment: Environment<'_>) -> Result<Self, Failure> {
         let variable = |name: &str| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let path = match flag.map(Path::to_owned).or_else(|| variable("STEAD_HOME")) {
@@ -59,13 +60,14 @@ impl Home {
         self.0.join("blobs")
     }
 
-    /// Makes the directory, for its owner alone. One that is there keeps its mode: it may be more than ours.
+    /// Creates the directory with access for its owner only. An existing one keeps its mode,
+    /// because it may have other uses.
     pub(crate) fn create(&self) -> Result<(), Failure> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
-        // Everything the server promises to keep is below this entry.
+        // All durable data of the server is below this directory entry.
         let synced = made.and_then(|()| match self.0.parent() {
             Some(parent) => match std::fs::File::open(parent) {
-                // A parent that only its owner may read is the owner's to sync.
+                // If the parent is not readable for this user, its owner must sync it.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 opened => opened?.sync_all(),
             },
@@ -78,7 +80,7 @@ impl Home {
         })
     }
 
-    /// The permission bits of something in the home; `None` if it is not there.
+    /// The permission bits of an entry of the home; `None` if it does not exist.
     pub(crate) fn mode(&self, name: &str) -> Option<u32> {
         let path = if name.is_empty() { self.0.clone() } else { self.0.join(name) };
         path.metadata().ok().map(|metadata| Permissions::mode(&metadata.permissions()) & 0o777)
@@ -110,7 +112,7 @@ impl Home {
         })
     }
 
-    /// The admin token, made at the first start. The caller holds the lock.
+    /// Returns the admin token, which the first start creates. The caller holds the lock.
     pub(crate) fn token_or_create(&self, _lock: &Lock) -> Result<Secret, Failure> {
         if let Some(token) = self.token()? {
             return Ok(token);
@@ -120,13 +122,13 @@ impl Home {
         Ok(token)
     }
 
-    /// Tells clients where the server is. The caller holds the lock.
+    /// Writes `server.json`, so that clients find the server. The caller holds the lock.
     pub(crate) fn announce(&self, server: &RunningServer, _lock: &Lock) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(server).unwrap_or_default();
         self.write("server.json", &format!("{text}\n"))
     }
 
-    /// Takes the announcement back. A file that stays is not believed once the lock is gone.
+    /// Removes `server.json`. A file that stays is not trusted once the lock is released.
     pub(crate) fn withdraw(&self, _lock: &Lock) {
         if let Err(error) = std::fs::remove_file(self.0.join("server.json"))
             && error.kind() != io::ErrorKind::NotFound
@@ -135,12 +137,12 @@ impl Home {
         }
     }
 
-    /// Whether a server, or a command that needs the home for itself, has it.
+    /// Returns true if a server, or a command that needs the home exclusively, holds it.
     pub(crate) fn is_in_use(&self) -> bool {
         Lock::is_held(self)
     }
 
-    /// The server that runs on this home, if one does.
+    /// The server that runs on this home, if any.
     pub(crate) fn running(&self) -> Result<Option<RunningServer>, Failure> {
         if !Lock::is_held(self) {
             return Ok(None);
@@ -148,7 +150,7 @@ impl Home {
         let path = self.0.join("server.json");
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            // It has the lock and is still starting, or another user runs it.
+            // The server has the lock but is still starting, or another user runs it.
             Err(_) => return Ok(None),
         };
         serde_json::from_str(&text)

@@ -1,4 +1,4 @@
-//! The server's log: lines for a person on a terminal, JSON for whatever else reads stderr.
+//! The server's log: text on a terminal, JSON lines otherwise.
 
 use std::io::{self, IsTerminal as _};
 
@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::Setting;
 use crate::failure::Failure;
 
-/// Starts logging with the configured filter, or `otherwise` where nobody set one.
+/// Starts logging with the configured filter, or with `otherwise` if none is configured.
 pub(crate) fn start(filter: Option<&Setting>, otherwise: &str) -> Result<(), Failure> {
     let text = filter.map_or(otherwise, |setting| &setting.value);
     let filter = EnvFilter::try_new(text).map_err(|error| {
@@ -22,6 +22,6 @@ pub(crate) fn start(filter: Option<&Setting>, otherwise: &str) -> Result<(), Fai
     } else {
         builder.json().flatten_event(true).with_span_list(false).try_init()
     };
-    // Only a second start in one process fails, and then the log is there already.
+    // Only a second start in one process fails; then logging already works.
     started.or(Ok(()))
 }

@@ -1,7 +1,7 @@
-//! `stead`: the server process, and a command line that talks to one over HTTP.
+//! `stead`: the server process, and a command line that uses it over HTTP.
 //!
-//! A command is one file in `commands/`; `commands.rs` lists them. Settings come from one place (`config.rs`), everything printed goes
-//! through another (`output.rs`), and every failure becomes an exit code in a third (`exit.rs`).
+//! Each command is one file in `commands/`; `commands.rs` lists them. `config.rs` provides all
+//! settings, `output.rs` prints everything, and `exit.rs` maps every failure to an exit code.
 
 mod args;
 mod attach;
@@ -28,7 +28,7 @@ mod suggest;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before anything else is read or opened: a child that parses hostile sources has no business with a configuration.
+    // First of all: a child that parses hostile sources must not read any configuration.
     if std::env::args_os().nth(1).is_some_and(|first| first == stead_digest::WORKER_ARGUMENT) {
         return if stead_digest::serve_worker().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }

@@ -1,7 +1,8 @@
-//! Everything the program prints goes through here.
+//! All output of the program.
 //!
-//! On a terminal: tables fitted to its width, colour unless `NO_COLOR`, and no control character of anybody else's reaches it. In a pipe: the
-//! same lines, plain. Results go to stdout, everything about them to stderr.
+//! On a terminal, tables fit its width, colour is on unless `NO_COLOR` is set, and control
+//! characters in untrusted text are escaped. In a pipe the same lines are plain. Results go to
+//! stdout, messages to stderr.
 
 mod neutral;
 mod table;
@@ -24,7 +25,7 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARN: Style = AnsiColor::Yellow.on_default();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// For whom results are printed.
+/// The audience of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Human,
@@ -35,7 +36,7 @@ pub(crate) enum Form {
 pub(crate) enum Mark {
     Good,
     Bad,
-    /// Worth knowing, and nothing failed.
+    /// Worth knowing, but not a failure.
     Warned,
     Known,
 }
@@ -46,14 +47,14 @@ pub(crate) struct Output {
     terminal: bool,
 }
 
-/// Where a command's own bytes go.
+/// Destination of a command's output bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channel {
     Out,
     Error,
 }
 
-/// A command's output, as it is: whoever runs a command wants what it prints.
+/// Writes the output of a command unchanged.
 pub(crate) fn raw(channel: Channel, bytes: &[u8]) -> Result<(), Failure> {
     let written = match channel {
         Channel::Out => io::stdout().lock().write_all(bytes).and_then(|()| io::stdout().flush()),
@@ -71,7 +72,7 @@ impl Output {
         self.terminal
     }
 
-    /// Whether a person looks at standard error while something goes on.
+    /// Returns true if standard error is a terminal on which progress can be shown.
     pub(crate) fn is_watched(&self) -> bool {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         self.form == Form::Human && !dumb && io::stderr().is_terminal()
@@ -81,7 +82,7 @@ impl Output {
         self.form == Form::Json
     }
 
-    /// A line of a result.
+    /// Prints a line of a result.
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
         self.put(&lines_of(text))
     }
@@ -90,7 +91,7 @@ impl Output {
         self.put(&paint(BOLD, &lines_of(text)))
     }
 
-    /// A line with a verdict before it.
+    /// Prints a line with a verdict before it.
     pub(crate) fn marked(&self, mark: Mark, text: &str) -> Result<(), Failure> {
         let sign = match mark {
             Mark::Good => paint(GOOD, "✓"),
@@ -101,7 +102,7 @@ impl Output {
         self.put(&format!("{sign} {}", lines_of(text)))
     }
 
-    /// A command to copy.
+    /// Prints a command for the user to copy.
     pub(crate) fn command(&self, text: &str) -> Result<(), Failure> {
         self.put(&paint(HINT, &format!("  {}", lines_of(text))))
     }
@@ -110,22 +111,22 @@ impl Output {
         self.put(&table.render(self.terminal, self.colour()))
     }
 
-    /// Somebody's text as it is, into a pipe; neutralised on a terminal.
+    /// Writes untrusted text: unchanged into a pipe, with control characters escaped on a terminal.
     pub(crate) fn content(&self, text: &str) -> Result<(), Failure> {
         if self.terminal {
             return self.put(lines_of(text).trim_end_matches('\n'));
         }
-        // Not through anstream, which would take escape sequences out of a file's content.
+        // Not through anstream, which would remove escape sequences from a file's content.
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| Failure::from_output(&error))
     }
 
-    /// A patch: as it is into a pipe, in colours on a terminal.
+    /// Writes a patch: unchanged into a pipe, in colour on a terminal.
     pub(crate) fn patch(&self, text: &str) -> Result<(), Failure> {
         if self.terminal { self.put(&coloured(text)) } else { self.content(text) }
     }
 
-    /// A patch beside a result that is somebody else's.
+    /// Writes a patch to standard error, because standard output belongs to the command.
     pub(crate) fn patch_aside(&self, text: &str) {
         say(&coloured(text));
     }
@@ -135,13 +136,13 @@ impl Output {
         self.put(&neutral::json_of(&text))
     }
 
-    /// One value per line, for streams.
+    /// Prints one JSON value per line, for streams.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).unwrap_or_default();
         self.put(&neutral::json_of(&text))
     }
 
-    /// What a machine gets, or else what a person gets.
+    /// Prints JSON on request, and otherwise the text for people.
     pub(crate) fn either(
         &self,
         value: &impl Serialize,
@@ -150,22 +151,22 @@ impl Output {
         if self.is_json() { self.json(value) } else { human() }
     }
 
-    /// Something the user should know although the command did what it was asked.
+    /// Prints a warning although the command succeeded.
     pub(crate) fn warning(&self, text: &str) {
         say(&format!("{} {}", paint(WARN, "warning:"), lines_of(text)));
     }
 
-    /// About the result, not part of it.
+    /// Prints a remark that is not part of the result.
     pub(crate) fn note(&self, text: &str) {
         say(&paint(DIM, &lines_of(text)));
     }
 
-    /// Longer text beside a result that is somebody else's.
+    /// Writes longer text to standard error, because standard output belongs to the command.
     pub(crate) fn aside(&self, text: &str) {
         say(&lines_of(text.trim_end()));
     }
 
-    /// What is going on, for whoever waits.
+    /// Reports what is in progress.
     pub(crate) fn progress(&self, text: &str) {
         say(&format!("{} {}", paint(HINT, "→"), lines_of(text)));
     }
@@ -180,7 +181,7 @@ impl Output {
     }
 }
 
-/// `error:`, its causes, and `hint:`; for a machine the same as one line of JSON. Always on standard error.
+/// Prints `error:`, its causes and `hint:`, or one line of JSON. Always on standard error.
 pub(crate) fn failure(failure: &Failure, form: Form) {
     if form == Form::Json {
         return say(&neutral::json_of(&failure.to_json().to_string()));
@@ -197,18 +198,18 @@ pub(crate) fn failure(failure: &Failure, form: Form) {
     }
 }
 
-/// Clap's own text: help on stdout, mistakes on stderr.
+/// Prints clap's own text: help on stdout, errors on stderr.
 pub(crate) fn usage(error: &clap::Error) {
-    // There is nowhere to report that nothing can be reported.
+    // A failure to print cannot be reported.
     let _ = error.print();
 }
 
-/// Stderr is for people; if it cannot be written, there is nobody to tell.
+/// A failed write to standard error is ignored: there is no other place to report it.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Line by line, as git paints them.
+/// Colours each line like git does.
 fn coloured(patch: &str) -> String {
     let mut in_hunk = false;
     let painted = patch.trim_end_matches('\n').split('\n').map(|line| {

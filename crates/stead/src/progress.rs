@@ -1,7 +1,7 @@
-//! How far something is, on standard error, for a person who watches it.
+//! Progress on standard error.
 //!
-//! Only where [`Output::is_watched`] says that somebody does: a pipe, a file, a dumb terminal and `--json` see nothing of it, and the last
-//! thing it does is to leave the line as it was. What others say in it is neutralised as everywhere.
+//! It is shown only if [`Output::is_watched`]: not in a pipe, a file, a dumb terminal or with
+//! `--json`. It clears its line at the end, and escapes control characters in untrusted text.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::{Output, line_of};
 
-/// Less than this is over before anybody has read a word about it.
+/// Smaller transfers finish before a user could read the progress.
 const WORTH_A_BAR: u64 = 1 << 20;
 const TICK: Duration = Duration::from_millis(100);
 
@@ -20,19 +20,19 @@ const PERCENT: &str = "{spinner:.cyan} {prefix} {bar:24.cyan/dim} {pos:>3}% {msg
 const BYTES: &str = "{spinner:.cyan} {prefix} {bar:24.cyan/dim} {bytes} of {total_bytes} {msg:.dim}";
 const UNBOUNDED: &str = "{spinner:.cyan} {prefix} {bytes}";
 
-/// One line; gone when this is. Clones write to the same line.
+/// One line of progress, cleared by [`Self::end`] or on drop. Clones write to the same line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Option<ProgressBar>>>);
 
 impl Progress {
-    /// Something goes on, and nobody knows for how long.
+    /// Shows a spinner for work of unknown length.
     pub(crate) fn working(out: &Output, what: &str) -> Self {
         let progress = Self::shown(out, unseen(None), WORKING);
         progress.say(what);
         progress
     }
 
-    /// So many bytes come or go; `None` where nobody knows how many.
+    /// Shows a byte count; `None` if the total is unknown.
     pub(crate) fn bytes(out: &Output, what: &str, length: Option<u64>) -> Self {
         if length.is_some_and(|length| length < WORTH_A_BAR) {
             return Self::default();
@@ -65,7 +65,7 @@ impl Progress {
         });
     }
 
-    /// A stage that knows how far it is.
+    /// Shows a stage with its percentage.
     pub(crate) fn stage(&self, stage: &str, percent: u64, detail: &str) {
         self.with(|bar| {
             bar.set_style(style_of(PERCENT));
@@ -76,25 +76,25 @@ impl Progress {
         });
     }
 
-    /// The line is as it was; whoever still holds a clone changes nothing any more.
+    /// Clears the line. Clones that are still held print nothing more.
     pub(crate) fn end(&self) {
         if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             bar.finish_and_clear();
         }
     }
 
-    /// Counts what is read.
+    /// Counts the bytes read.
     pub(crate) fn of<R: Read>(&self, reader: R) -> Counted<R> {
         Counted { reader, progress: self.clone() }
     }
 }
 
-/// A bar that draws nothing yet: it is first made what it is to be.
+/// A hidden bar, so that it is not drawn before it is configured.
 fn unseen(length: Option<u64>) -> ProgressBar {
     ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden())
 }
 
-/// A template of ours that indicatif cannot read would be found by the first test that draws one.
+/// An invalid template would be found by the first test that draws it.
 fn style_of(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner()).progress_chars("━╸ ")
 }
@@ -110,7 +110,7 @@ impl<R: Read> Read for Counted<R> {
         self.progress.with(|bar| {
             bar.inc(count as u64);
             if count == 0 {
-                // All of it; now it is hashed and stored, here or there.
+                // Everything is transferred; now it is hashed and stored.
                 bar.set_message("storing");
             }
         });

@@ -1,7 +1,7 @@
-//! Making a session while somebody watches: its own events say how far it is.
+//! Creates a session and shows the progress of its provisioning, which comes from its events.
 //!
-//! The session is asked for at once, and then again with the same key, to be held until it is settled: the answer is the same as without
-//! a terminal, and what is drawn meanwhile can be lost without harm.
+//! The session is requested twice with one idempotency key: at once, and then with a wait until it
+//! is settled. So the answer is the same as without a terminal, and lost progress does no harm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// A session, settled or as far as it is after `wait`.
+/// Creates a session and returns it when it is settled, or its state after `wait`.
 pub(crate) fn create_session(
     out: &Output,
     client: &Client,
@@ -34,14 +34,14 @@ pub(crate) fn create_session(
     }
     let progress = Progress::working(out, "making the session");
     let (watcher, session, shown) = (client.clone(), begun.id.to_string(), progress.clone());
-    // Not joined: it ends with the stream, or with this program.
+    // The thread is not joined: it ends with the stream or with this program.
     std::thread::spawn(move || watch(&watcher, &session, |event| tell(&shown, event)));
     let settled = client.create(&held, body, key, wait);
     progress.end();
     settled
 }
 
-/// A session of this program's own: waited for as long as it gets on, and closed if this program is interrupted before it is ready.
+/// Creates a session for this program, waits while it makes progress, and closes it if interrupted.
 pub(crate) fn create_own_session(
     out: &Output,
     client: &Client,
@@ -52,7 +52,7 @@ pub(crate) fn create_own_session(
     let begun: Session = client.create("/sessions?wait=0", body, key, Duration::ZERO)?;
     let interrupt = Interrupt::closes(client, &begun.id.to_string())?;
     let (mut before, mut session) = (None, begun);
-    // Told of progress meanwhile, it is not stuck: a large image takes its time.
+    // Progress restarts the wait, because a large image takes time.
     while session.status == Status::Provisioning && session.provisioning != before {
         before = session.provisioning;
         session = create_session(out, client, body, key, patience)?;
@@ -63,10 +63,10 @@ pub(crate) fn create_own_session(
     }
 }
 
-/// What a signal means while a session is being made that nobody but this program wants.
+/// Handles signals while this program creates a session that only it uses.
 struct Interrupt(Arc<AtomicU8>);
 
-/// In place of a signal's exit code: it is not about the making any more.
+/// Stored in place of an exit code: the session is settled, so signals no longer close it.
 const SETTLED: u8 = 1;
 
 impl Interrupt {
@@ -81,7 +81,7 @@ impl Interrupt {
         let (client, path) = (client.clone(), format!("/sessions/{}", segment(session)));
         let state = Arc::new(AtomicU8::new(0));
         let heard = state.clone();
-        // Not joined: it ends with the first signal, or with this program.
+        // The thread is not joined: it ends with the first signal or with this program.
         std::thread::spawn(move || {
             let code = runtime.block_on(async {
                 tokio::select! {
@@ -90,14 +90,14 @@ impl Interrupt {
                 }
             });
             if heard.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                // Whoever waits for the session is told that it is closed.
+                // Closing the session ends the request that waits for it.
                 let _ = client.delete::<Session>(&path);
             }
         });
         Ok(Self(state))
     }
 
-    /// From now on a signal is somebody else's. What this program ends with, if one came before.
+    /// Stops handling signals. Returns the exit code if a signal came before.
     fn settle(self) -> Option<u8> {
         self.0.compare_exchange(0, SETTLED, Ordering::SeqCst, Ordering::SeqCst).err()
     }

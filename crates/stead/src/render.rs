@@ -1,4 +1,4 @@
-//! The API's values as a person reads them.
+//! Renders values of the API for people.
 
 mod event;
 mod plan;
@@ -18,7 +18,7 @@ use crate::output::Output;
 
 const ABSENT: &str = "–";
 
-/// A value in one cell: texts bare, nothing as a dash, the rest as JSON.
+/// A value in one cell: text unquoted, null as a dash, the rest as JSON.
 pub(crate) fn cell(value: &impl Serialize) -> String {
     match serde_json::to_value(value).unwrap_or_default() {
         Value::Null => ABSENT.to_owned(),
@@ -32,7 +32,7 @@ pub(crate) fn cell(value: &impl Serialize) -> String {
     }
 }
 
-/// A time to the second, without the date's letters.
+/// A time to the second, with a space between date and time.
 pub(crate) fn moment(value: &impl Serialize) -> String {
     let text = cell(value);
     match text.split_once('T') {
@@ -41,13 +41,13 @@ pub(crate) fn moment(value: &impl Serialize) -> String {
     }
 }
 
-/// The same without year and seconds, where a row has to fit into a terminal.
+/// A time without year and seconds, for narrow rows.
 pub(crate) fn short_moment(value: &impl Serialize) -> String {
     let text = moment(value);
     text.get(5..16).unwrap_or(&text).to_owned()
 }
 
-/// A size as people say it.
+/// A size with a binary unit.
 pub(crate) fn bytes(count: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut size, mut unit) = (count as f64, 0);
@@ -57,12 +57,12 @@ pub(crate) fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{size:.1} {}", units[unit]) }
 }
 
-/// A time as people say it.
+/// A duration in milliseconds or seconds.
 pub(crate) fn duration(millis: u64) -> String {
     if millis < 1_000 { format!("{millis} ms") } else { format!("{:.1} s", millis as f64 / 1_000.0) }
 }
 
-/// At most this many characters, with a sign that there were more.
+/// Cuts a text to at most this many characters, with a mark.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -71,12 +71,12 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     format!("{kept}…")
 }
 
-/// A number and what it counts.
+/// A number with its singular or plural noun.
 pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
 }
 
-/// Says so when a list has more than was asked for.
+/// Prints a note if a list has more items than requested.
 pub(crate) fn note_more<T>(out: &Output, listing: &List<T>) {
     if listing.next_cursor.is_some() {
         out.note(&format!("there are more than these {}; --limit N shows up to N", listing.items.len()));

@@ -1,36 +1,36 @@
-//! A token: it is sent and compared, never shown by accident.
+//! A token, which is sent and compared but never printed by accident.
 
 use std::fmt;
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
-/// Random bytes could not be had.
+/// The system provided no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("the system gives no random bytes")]
 pub(crate) struct NoRandomness(#[source] getrandom::Error);
 
 impl Secret {
-    /// A new admin token: 256 random bits, with a prefix that scanners of leaked secrets can look for.
+    /// Creates an admin token: 256 random bits, with a prefix that secret scanners can find.
     pub(crate) fn draw() -> Result<Self, NoRandomness> {
         let mut bits = [0u8; 32];
         getrandom::fill(&mut bits).map_err(NoRandomness)?;
         Ok(Self(format!("stead_{}", blake3::Hash::from_bytes(bits).to_hex())))
     }
 
-    /// A token as somebody wrote it down; `None` if it cannot be one, because it is empty or not on one line of plain text.
+    /// Parses a written token. `None` if it is empty or more than one line of plain text.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         plain.then(|| Self(text.to_owned()))
     }
 
-    /// The token itself, for the wire, its file, and a person who asked for it.
+    /// The token in plain text, for the wire, its file, and `stead token`.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What a server keeps of it.
+    /// The form in which a server stores it.
     pub(crate) fn hash(&self) -> String {
         blake3::hash(self.0.as_bytes()).to_hex().to_string()
     }

@@ -1,4 +1,4 @@
-//! The flags that say what a session is for; `session create` and `plan` take the same.
+//! The flags that describe a session, shared by `session create` and `plan`.
 
 use serde_json::{Map, Value, json};
 
@@ -10,37 +10,37 @@ pub(crate) struct SessionRequest {
     /// The agent type of the session
     #[arg(short, long, value_name = "ID")]
     agent_type: String,
-    /// The project it belongs to
+    /// Project of the session
     #[arg(short, long, value_name = "ID")]
     project: Option<String>,
-    /// The task as JSON: a file, or - for standard input; the flags below go over it
+    /// The task as JSON: a file, or - for standard input; the flags below override it
     #[arg(long, value_name = "FILE")]
     task_file: Option<String>,
     /// The task's id, for your own reference
     #[arg(long, value_name = "ID")]
     task_id: Option<String>,
-    /// What the agent is to do
+    /// Prompt of the task
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
     /// The task's repository
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// The branch, tag or commit to start from
+    /// Branch, tag or commit to start from
     #[arg(long, value_name = "REF")]
     branch: Option<String>,
-    /// The branch the work is compared with
+    /// Branch to compare the work with
     #[arg(long, value_name = "REF")]
     base_branch: Option<String>,
-    /// The pull request the task is about
+    /// Pull request of the task
     #[arg(long, value_name = "NUMBER")]
     pull_request: Option<u64>,
-    /// How the workspace gets its files: git, mount, empty, bundle, or a JSON object
+    /// Source of the workspace's files: git, mount, empty, bundle, or a JSON object
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
-    /// A variable for the workspace (repeatable)
+    /// Environment variable for the workspace (repeatable)
     #[arg(short, long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// The content it works with, and which version of it; the newest without one
+    /// Content of the session with an optional version; by default the newest
     #[arg(long, value_name = "NAME[@VERSION]")]
     content: Option<String>,
     /// Your own JSON object, kept with the session
@@ -49,12 +49,12 @@ pub(crate) struct SessionRequest {
 }
 
 impl SessionRequest {
-    /// For a session with nothing but its agent type.
+    /// The request for a session with only an agent type.
     pub(crate) fn plain(agent_type: &str) -> Value {
         json!({"agent_type": agent_type})
     }
 
-    /// The body the API wants. Only what was given is in it; whether it is valid is the server's to say.
+    /// The request body with the given flags. The server validates it.
     pub(crate) fn body(&self) -> Result<Value, Failure> {
         let mut body = Map::from_iter([("agent_type".to_owned(), self.agent_type.clone().into())]);
         set(&mut body, "project", self.project.clone());
@@ -115,7 +115,7 @@ fn set(fields: &mut Map<String, Value>, name: &str, value: Option<impl Into<Valu
     }
 }
 
-/// The object under a name, out of the file or new.
+/// Takes the object with this name out of the task, or creates one.
 fn part(task: &mut Map<String, Value>, name: &str) -> Result<Map<String, Value>, Failure> {
     match task.remove(name) {
         None | Some(Value::Null) => Ok(Map::new()),

@@ -1,4 +1,4 @@
-//! The name that a misspelt one probably stands for.
+//! Suggests the name that a misspelt one probably means.
 
 use stead_api::{AgentType, Session};
 use stead_core::Resource;
@@ -7,7 +7,7 @@ use stead_core::tool::ToolName;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Number of names that are compared.
+/// Maximum number of names that are compared.
 const MOST_NAMES: u32 = 500;
 
 /// Adds the name that was probably meant to a failure about a name that does not exist.
@@ -25,8 +25,8 @@ pub(crate) fn meant(context: &Context, failure: Failure) -> Failure {
     }
 }
 
-/// The existing name of this kind that begins with `wrong` or is spelt almost like it. `None` if the
-/// names cannot be listed.
+/// The existing name of this kind that begins with `wrong` or is spelt almost like it. `None` if
+/// the names cannot be listed.
 fn similar_name(context: &Context, resource: Resource, wrong: &str) -> Option<String> {
     let client = context.client().ok()?;
     let names: Vec<String> = match resource {
@@ -46,17 +46,17 @@ fn similar_name(context: &Context, resource: Resource, wrong: &str) -> Option<St
     whole.or_else(|| closest(wrong, names.iter().map(String::as_str))).map(str::to_owned)
 }
 
-/// More edits than this, and it is another word.
+/// Names with more edits than this are not suggested.
 const MOST_EDITS: usize = 2;
 
-/// Of the names there are, the one that was probably meant.
+/// Returns the known name that is most similar.
 pub(crate) fn closest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = MOST_EDITS.min(wrong.chars().count() / 2);
     let near = names.into_iter().map(|name| (edits(wrong, name), name)).filter(|(edits, _)| *edits <= most);
     near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// Letters to add, to take away, to change or to swap with their neighbour.
+/// Edit distance: letters to insert, delete, replace or swap with their neighbour.
 fn edits(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before: Vec<usize> = Vec::new();

@@ -1,8 +1,10 @@
-//! The official conformance runner against `/mcp`.
+//! Runs the official conformance runner against `/mcp`.
 //!
-//! The runner calls tools and prompts by names of its own. The session it gets has them: its content (`tests/compat/conformance`) lists them, its agent type
-//! binds the tools to an MCP server (`tests/compat/conformance_server.py`), so what the runner sees is what went through the session's gate and journal.
-//! The scenarios that cannot apply are listed in `tests/compat/conformance.yml` with the reason; one that passes although it is listed there fails the step.
+//! The runner calls tools and prompts by fixed names, so its session must have them. Its content
+//! (`tests/compat/conformance`) lists them, and its agent type binds the tools to an MCP server
+//! (`tests/compat/conformance_server.py`). So the calls pass through the session's checks and
+//! journal. `tests/compat/conformance.yml` lists the scenarios that cannot apply, with the reason.
+//! A listed scenario that passes fails the step.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,7 +23,7 @@ pub(super) fn check(server: &Server, node: &Path) -> Result<()> {
     close(server, &session)
 }
 
-/// A session whose catalog and packs have the runner's names.
+/// Creates a session whose catalog and prompt packs have the runner's names.
 fn session(server: &Server) -> Result<(String, String)> {
     let mut files = Map::new();
     for file in std::fs::read_dir(root().join("tests/compat/conformance"))? {
@@ -71,7 +73,7 @@ fn run(server: &Server, node: &Path, token: &str) -> Result<()> {
     ran
 }
 
-/// What lends the runner a token.
+/// A proxy that adds the token to the runner's requests.
 struct Proxy {
     child: Child,
     port: u16,

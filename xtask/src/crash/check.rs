@@ -1,4 +1,4 @@
-//! After a restart: the server's word against the model.
+//! Compares the server with the model after a restart.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use super::model::{Life, Session};
 use super::random::Random;
 use crate::http::{Client, Response};
 
-/// How long the reconciler may take to settle what the crash interrupted.
+/// Maximum time for the reconciler to settle interrupted work.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// About the number of idle sessions that are checked after a restart. The end of the campaign
+/// Approximate number of idle sessions that are checked after a restart. The end of the campaign
 /// checks all of them.
 const AT_REST: usize = 25;
 
-/// Every session that was asked something since the last check, every active one, and some of the rest: a fixed number, so that the
-/// hundredth restart takes as long as the tenth.
+/// Checks every session with a request since the last check, every active one, and some of the
+/// rest. The number of the rest is fixed, so that the hundredth restart takes as long as the tenth.
 pub(super) fn after_restart(client: &Client, workers: &mut [Worker], random: &mut Random) -> Result<()> {
     let all: usize = workers.iter().map(|worker| worker.sessions.len()).sum();
     let chances = (all / AT_REST).max(10);
@@ -49,11 +49,12 @@ fn check(client: &Client, session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// The same key gives the same session, whether the first create was answered or not.
+/// Verifies that the same key gives the same session, even if the first create request got no
+/// response.
 fn repeat_create(client: &Client, session: &mut Session) -> Result<()> {
     let response = until_settled(|| {
         let response = load::create_session(client, &session.key)?;
-        // The first attempt may still be under way inside the server.
+        // The first request may still be in progress in the server.
         Ok((response.status != 409).then_some(response))
     })
     .with_context(|| format!("repeating the create of {}", session.name()))?;
@@ -87,7 +88,7 @@ fn status_of(response: &Response) -> Result<Option<String>> {
     Ok(response.json()?["status"].as_str().map(str::to_owned))
 }
 
-/// Asks again until there is an answer, for as long as settling may take.
+/// Repeats `ask` until it returns a value or the settle time is over.
 fn until_settled<T>(mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {

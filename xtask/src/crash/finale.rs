@@ -1,5 +1,5 @@
-//! The end of a campaign: replays agree with the live server, everything closes, the journals verify offline, and the host
-//! holds nothing more.
+//! The end of a campaign: replays match the live server, all sessions close, the journals verify
+//! offline, and nothing is left on the host.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::server::stead;
 
 const REPLAYS: usize = 10;
 
-/// For a few sessions, folding the journal gives the state the server holds.
+/// Verifies for a few sessions that folding the journal gives the server's state.
 pub(super) fn compare_replays(client: &Client, home: &Path, workers: &[Worker], random: &mut Random) -> Result<()> {
     let ids: Vec<&str> = sessions(workers).filter_map(|session| session.id.as_deref()).collect();
     ensure!(!ids.is_empty(), "the load created no session");
@@ -53,11 +53,12 @@ pub(super) fn close_all(client: &Client, workers: &mut [Worker]) -> Result<()> {
     Ok(())
 }
 
-/// The server lists no session that nobody asked for: a repeated create never made a second one.
+/// Verifies that the server lists no unknown session, so that no repeated create request made a
+/// second one.
 pub(super) fn no_strangers(client: &Client, workers: &[Worker]) -> Result<()> {
     let known: BTreeSet<&str> = sessions(workers).filter_map(|session| session.id.as_deref()).collect();
     let mut cursor = String::new();
-    // More pages than sessions means that the cursor goes in circles.
+    // More pages than sessions mean that the cursor loops.
     for _ in 0..=known.len() {
         let page = client.get(&format!("/api/v1/sessions?limit=100{cursor}"))?;
         let body = page.json()?;
@@ -77,7 +78,8 @@ pub(super) fn verify_offline(home: &Path) -> Result<()> {
     run(stead(home)?.arg("verify")).context("the journals do not verify")
 }
 
-/// No process that was started with this home, no directory of a session or workspace inside it.
+/// Verifies that no process with this home, and no directory of a session or workspace in it, is
+/// left.
 pub(super) fn nothing_left(home: &Path, workers: &[Worker]) -> Result<()> {
     let processes = processes_of(home)?;
     ensure!(processes.is_empty(), "processes are left: {processes:?}");
@@ -92,7 +94,8 @@ fn sessions(workers: &[Worker]) -> impl Iterator<Item = &Session> {
     workers.iter().flat_map(|worker| &worker.sessions)
 }
 
-/// Directories named after a session, and whatever stands in a directory called `workspaces`.
+/// Collects directories that are named after a session, and entries of directories called
+/// `workspaces`.
 fn workspace_folders(folder: &Path, ids: &BTreeSet<&str>, left: &mut Vec<String>) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

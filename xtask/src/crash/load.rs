@@ -1,5 +1,5 @@
-//! The load: each worker owns its sessions and has one request under way, so its model needs no lock and knows
-//! exactly which request a crash left unanswered.
+//! The load. Each worker owns its sessions and has one request in progress. So its model needs no
+//! lock, and knows exactly which request a crash interrupted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +23,7 @@ pub(super) struct Worker {
     pub(super) unanswered: u32,
 }
 
-/// What is known after a request while the server may be killed.
+/// Outcome of a request while the server may be killed.
 enum Answer {
     Got(Response),
     NotSent,
@@ -41,7 +41,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether the server still answered.
+    /// Returns true if the server responded.
     fn one_operation(&mut self, client: &Client, killed: &AtomicBool) -> Result<bool> {
         let active: Vec<usize> =
             (0..self.sessions.len()).filter(|&index| self.sessions[index].life == Life::Active).collect();
@@ -148,7 +148,8 @@ impl Worker {
         }
     }
 
-    /// A listing shows every file that is certainly there and none that is certainly not.
+    /// Verifies that a listing shows every file that certainly exists and none that certainly does
+    /// not.
     fn list(&mut self, client: &Client, killed: &AtomicBool, index: usize) -> Result<bool> {
         let result = call_tool(client, &self.sessions[index], "ls", &json!({}));
         let Answer::Got(response) = self.send(killed, result)? else { return Ok(false) };
@@ -184,13 +185,13 @@ impl Worker {
     }
 }
 
-/// The create for this key: the first and every repetition are the same request.
+/// Sends the create request for this key. Every repetition is identical.
 pub(super) fn create_session(client: &Client, key: &str) -> Result<Response, Lost> {
     let body = json!({ "agent_type": AGENT_TYPE, "metadata": { "key": key } });
     client.request("POST", "/api/v1/sessions?wait=5", &[("Idempotency-Key", key)], Some(&body))
 }
 
-/// The id and life of an answered create.
+/// Returns the id and the state from a create response.
 pub(super) fn created(response: &Response) -> Result<(String, Life)> {
     let body = if matches!(response.status, 200 | 201) { response.json()? } else { Value::Null };
     match (body["id"].as_str(), body["status"].as_str()) {
@@ -219,7 +220,7 @@ impl ToolAnswer {
     }
 }
 
-/// A call that ran, well or not; anything but a 200 is a broken promise, since the session is active.
+/// Parses a tool response. The session is active, so any status other than 200 is an error.
 fn tool_answer(response: &Response) -> Result<ToolAnswer> {
     let body = if response.status == 200 { response.json()? } else { Value::Null };
     match body["ok"].as_bool() {
@@ -228,7 +229,7 @@ fn tool_answer(response: &Response) -> Result<ToolAnswer> {
     }
 }
 
-/// Takes the answer of a `read` into the model.
+/// Updates the model with the response of a `read`.
 pub(super) fn observe_read(session: &mut Session, path: &str, response: &Response) -> Result<()> {
     let answer = tool_answer(response)?;
     let found = match response.json()?["result"]["content"].as_str() {

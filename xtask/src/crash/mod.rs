@@ -1,10 +1,11 @@
-//! `cargo xtask crash --kills N [--seed S]`: kill -9 the real server at random moments under load, start it again on the
-//! same home, and hold it to its word.
+//! `cargo xtask crash --kills N [--seed S]`: kills the real server with SIGKILL at random times
+//! under load, starts it again on the same home, and verifies that it lost nothing.
 //!
-//! A few workers create sessions, call tools and close sessions, each keeping a model of what was acknowledged
-//! (`model.rs`). A request without an answer may have been done or not; an answered one may not be undone. After each
-//! restart `check.rs` compares the server with the model; at the end `finale.rs` closes everything, verifies the
-//! journals offline and counts what is left on the host.
+//! A few workers create sessions, call tools and close sessions. Each keeps a model of the
+//! acknowledged requests (`model.rs`). A request without a response may or may not have taken
+//! effect. A request with a response must not be undone. After each restart `check.rs` compares the
+//! server with the model. At the end `finale.rs` closes everything, verifies the journals offline
+//! and counts leftovers on the host.
 
 mod check;
 mod finale;
@@ -39,7 +40,7 @@ pub(crate) fn check() -> Result<()> {
     campaign(20, random::seed_of_today())
 }
 
-/// The same, as long as a release asks for.
+/// The same with the length that a release needs.
 pub(crate) fn check_long() -> Result<()> {
     campaign(1000, random::seed_of_today())
 }
@@ -108,7 +109,7 @@ impl Campaign {
         self.load_until_killed(server)?;
         let mut told = Instant::now();
         while self.kills < kills {
-            // One in eight dies while it recovers from the death before.
+            // Kills one server in eight while it recovers from the previous kill.
             if self.random.one_in(8) {
                 let server = self.start_server()?;
                 std::thread::sleep(self.random.millis(1, 100));
@@ -148,7 +149,8 @@ impl Campaign {
             let threads: Vec<_> =
                 self.workers.iter_mut().map(|worker| scope.spawn(|| worker.work(&client, &killed))).collect();
             std::thread::sleep(delay);
-            // Said before it is done: a connection that breaks without this flag broke for another reason.
+            // Set the flag before the kill. A connection that breaks without the flag broke for
+            // another reason.
             killed.store(true, Ordering::SeqCst);
             let kill = server.kill();
             let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {

@@ -1,30 +1,30 @@
-//! What the server has said, and so what it must still say after a crash.
+//! The model: the responses of the server so far, and so the state that it must have after a crash.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
-/// One session, from the first request on.
+/// One session, from its first request on.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Its `Idempotency-Key`.
+    /// `Idempotency-Key` of the create request.
     pub(super) key: String,
-    /// Known once a create was answered.
+    /// Known after the first create response.
     pub(super) id: Option<String>,
     pub(super) life: Life,
     pub(super) files: BTreeMap<String, Content>,
-    /// Something was asked of it since it was last checked.
+    /// True if there was a request for it since the last check.
     pub(super) touched: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// The create was sent and not answered.
+    /// The create request got no response.
     Asked,
-    /// The create was answered before the session was ready.
+    /// The create response came before the session was ready.
     Provisioning,
     Active,
-    /// The close was sent and not answered.
+    /// The close request got no response.
     CloseAsked,
     Closed,
     Failed,
@@ -35,11 +35,11 @@ impl Session {
         Self { key, id: None, life: Life::Asked, files: BTreeMap::new(), touched: true }
     }
 
-    /// Takes in the settled status the server reports after a restart, or says why it cannot be.
+    /// Updates the model with the status after a restart. Fails if the status is impossible.
     pub(super) fn observe(&mut self, status: &str) -> Result<()> {
         self.life = match (self.life, status) {
             (Life::Asked | Life::Provisioning | Life::Active | Life::CloseAsked, "active") => Life::Active,
-            // A create that nobody was told had succeeded may end truthfully in failure.
+            // A create request without a success response may end in failure.
             (Life::Asked | Life::Provisioning | Life::Failed, "failed") => Life::Failed,
             (Life::CloseAsked | Life::Closed, "closed") => Life::Closed,
             (life, status) => bail!("session {} was {life:?} and is now {status}", self.name()),
@@ -56,7 +56,8 @@ impl Session {
     }
 }
 
-/// What a file may hold: one thing, or several while requests are unanswered. `None` is no file.
+/// Possible contents of a file: one, or several while requests have no response. `None` means that
+/// the file does not exist.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Content(Vec<Option<String>>);
 
@@ -69,12 +70,12 @@ impl Content {
         *self = Self::exactly(content);
     }
 
-    /// The change was asked for, and nobody knows whether it happened.
+    /// Adds a content that may or may not have been written.
     pub(super) fn perhaps(&mut self, content: Option<String>) {
         self.0.push(content);
     }
 
-    /// Takes in what the server shows: it must be possible, and from now on it is the truth.
+    /// Updates the model with the content that the server returns. Fails if it is impossible.
     pub(super) fn observe(&mut self, found: Option<String>) -> Result<()> {
         if !self.0.contains(&found) {
             bail!("holds {found:?}, but only {:?} is possible", self.0);
@@ -83,7 +84,7 @@ impl Content {
         Ok(())
     }
 
-    /// Whether the file is there, when that is certain.
+    /// Returns whether the file exists; `None` if that is uncertain.
     pub(super) fn is_there(&self) -> Option<bool> {
         let there = self.0.iter().filter(|content| content.is_some()).count();
         if there == 0 { Some(false) } else { (there == self.0.len()).then_some(true) }

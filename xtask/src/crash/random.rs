@@ -1,4 +1,4 @@
-//! A seeded generator (splitmix64), enough to choose operations and moments.
+//! A seeded random number generator (splitmix64), to choose operations and times.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Another generator, for another thread.
+    /// Returns another generator, for another thread.
     pub(super) fn fork(&mut self) -> Self {
         Self(self.next())
     }
@@ -22,7 +22,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; zero if there is none.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         (self.next() % (bound as u64).max(1)) as usize
     }
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// A seed nobody chose; it is printed, so that a run can be asked for again.
+/// Returns a seed from the clock. The campaign prints it, so that a run can be repeated.
 pub(super) fn seed_of_today() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Random::new(now.as_nanos() as u64).next() % 1_000_000_000

@@ -1,4 +1,4 @@
-//! Finds what a home leaves on the host after its server has ended: processes, control groups,
+//! Finds leftovers of a home on the host after its server has ended: processes, control groups,
 //! mounts, loop devices and directories of boxes.
 
 use std::collections::BTreeSet;
@@ -11,13 +11,14 @@ use anyhow::Result;
 use super::names;
 use crate::home_processes::processes_of;
 
-/// Directories of control groups that boxes of this home had.
+/// Directories of the control groups of this home's boxes.
 pub(super) type Groups = BTreeSet<PathBuf>;
 
-/// The kernel may take this long to free the objects that the last process held.
+/// Maximum time for the kernel to release the objects of the last process.
 const SETTLE: Duration = Duration::from_secs(20);
 
-/// Names everything that is left. Namespaces end with the last process and mount that hold them, so those two stand for them.
+/// Returns all leftovers. A namespace ends with the last process and mount that hold it, so these
+/// two represent it.
 pub(super) fn left(home: &Path, groups: &Groups) -> Result<Vec<String>> {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The ordinary work: each client has a session with a box and does a little of everything in it.
+//! The ordinary load. Each client has a session with a box and performs a mix of operations in it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::measure::Latencies;
 use crate::http::{Client, Response};
 
-/// Operations between the making of a session and its end.
+/// Number of operations between the creation of a session and its close.
 const OPERATIONS: u64 = 40;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,7 +31,7 @@ impl Worker {
         Self { admin: admin.clone(), number, session: None, count: number as u64 * 7 }
     }
 
-    /// Works until the time is up. A refused or failed operation is counted; the load goes on.
+    /// Works until the time is up. It counts refused and failed operations and continues.
     pub(super) fn work(&mut self, until: Instant) -> Result<Latencies> {
         let mut latencies = Latencies::default();
         while Instant::now() < until {
@@ -111,14 +111,14 @@ impl Worker {
     fn call(&self, tool: &str, arguments: &Value) -> Result<Value> {
         let session = self.session.as_ref().context("no session")?;
         let answer = expect(session.client.post(&format!("{}/tools/{tool}", session.path), arguments)?, 200)?;
-        // An edit that changes nothing is refused by the tool, and that is an answer too.
+        // The tool refuses an edit that changes nothing. That counts as success here.
         if answer["ok"] != true && tool != "edit" {
             bail!("{tool} failed: {}", answer["error"]["code"]);
         }
         Ok(answer)
     }
 
-    /// A command in the background, followed to its end.
+    /// Starts a command in the background and follows it to its end.
     fn exec(&self) -> Result<()> {
         let session = self.session.as_ref().context("no session")?;
         let order = json!({"command": "for i in 1 2 3 4 5; do echo $i; done", "background": true});
@@ -147,7 +147,7 @@ impl Worker {
     }
 }
 
-/// Reads a stream of events up to the one that says that the command has finished.
+/// Reads a stream of events until the command has finished.
 fn follow(client: &Client, path: &str) -> Result<()> {
     let mut stream = TcpStream::connect_timeout(&client.address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -173,7 +173,7 @@ fn expect(response: Response, status: u16) -> Result<Value> {
     }
 }
 
-/// Status and code, so that the same failures are counted together.
+/// Returns status, code and detail, so that equal failures are counted together.
 fn short(response: &Response) -> String {
     let body = response.json().unwrap_or_default();
     format!("{} {}: {}", response.status, body["code"].as_str().unwrap_or("-"), body["detail"].as_str().unwrap_or("-"))

@@ -1,7 +1,8 @@
-//! The hostile session: a program in its box, and clients with its token that take all they can get.
+//! The hostile session: a program in its box, and clients with its token that use as many resources
+//! as they can.
 //!
-//! Each client pauses between two attempts. The campaign tests the resources that the server holds for
-//! an attempt, not how many requests two processors can answer.
+//! Each client pauses between two attempts. The campaign tests the resources that the server holds
+//! for an attempt, not the request rate that two processors can serve.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -19,7 +20,7 @@ use crate::http::Client;
 const PROGRAM: &str = include_str!("in_box.py");
 /// Attacks of the program in the box, by the names of its functions.
 const IN_BOX: &[&str] = &["inotify", "queues", "terminals", "sockets", "forks", "syncs", "full_disk", "memory"];
-/// One round of an attack, and its number.
+/// One round of an attack, with its number.
 type Attack = fn(&Means, usize);
 /// Attacks by clients with the hostile token.
 const BY_CLIENTS: &[(&str, Attack)] = &[
@@ -82,7 +83,7 @@ impl Hostile {
         Ok(hostile)
     }
 
-    /// Ends every attack and both sessions; says how often each was tried.
+    /// Ends every attack and both sessions. Returns the number of attempts of each.
     pub(super) fn end(self) -> Result<String> {
         self.stop.store(true, Ordering::Relaxed);
         for (name, thread) in self.threads {
@@ -108,7 +109,7 @@ impl Hostile {
         self.threads.push((name, thread));
     }
 
-    /// Connections that send nothing; those the server closes are opened again.
+    /// Keeps idle connections open, and reopens those that the server closes.
     fn idle_connections(&mut self, means: &Means) {
         let (stop, address, count) = (self.stop.clone(), means.client.address, Arc::new(AtomicUsize::new(0)));
         self.counts.insert(IDLE, count.clone());
@@ -120,7 +121,8 @@ impl Hostile {
                     let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) else { break };
                     count.fetch_add(1, Ordering::Relaxed);
                     open.push(stream);
-                    // The pause keeps this at the rate at which the server should accept connections.
+                    // The pause limits this to the rate at which the server should accept
+                    // connections.
                     if open.len().is_multiple_of(50) {
                         std::thread::sleep(Duration::from_millis(20));
                     }
@@ -146,7 +148,7 @@ fn session(admin: &Client, agent_type: &str) -> Result<(String, Client)> {
     Ok((text("id")?, client))
 }
 
-/// The name of an attack, if there is one.
+/// Returns the name of a known attack, or an error.
 pub(super) fn known(name: &str) -> Result<&'static str> {
     let mut all = IN_BOX.iter().copied().chain(BY_CLIENTS.iter().map(|(name, _)| *name)).chain([IDLE]);
     let names = all.clone().collect::<Vec<_>>().join(", ");
@@ -161,7 +163,7 @@ fn start_program(means: &Means, attacks: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Asks for a tar of a terabyte of nothing, reads a little and goes.
+/// Requests a tar archive with a terabyte of holes, reads a little and disconnects.
 fn abandoned_export(means: &Means) {
     let Ok(mut stream) = raw(&means.client, "GET", &format!("{}/files?format=tar", means.path), "") else { return };
     let mut some = [0; 64 * 1024];
@@ -172,13 +174,14 @@ fn abandoned_export(means: &Means) {
     }
 }
 
-/// Keeps a disk that may be full just then. Only an admin may, so it stands for a supervisor that takes snapshots.
+/// Takes a snapshot of a disk that may be full. Only an admin may do that, so this represents a
+/// supervisor that takes snapshots.
 fn snapshot(means: &Means) {
     drop(means.admin.post(&format!("{}/snapshots", means.path), &json!({})));
     std::thread::sleep(Duration::from_secs(2));
 }
 
-/// Puts a file of 4 MiB that is different each time.
+/// Writes a file of 4 MiB that differs each time.
 fn put(client: &Client, path: &str, turn: usize) {
     let bytes = vec![(turn % 251) as u8; 4 << 20];
     let head = head(client, "PUT", path, bytes.len());
@@ -188,7 +191,7 @@ fn put(client: &Client, path: &str, turn: usize) {
         let marked = [&turn.to_le_bytes()[..], &bytes[8..]].concat();
         let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&marked));
         if sent.is_ok() {
-            // Whatever the answer is, the next attempt follows.
+            // The response does not matter, the next attempt follows.
             let _ = stream.read(&mut [0; 1024]);
         }
     }
@@ -200,7 +203,7 @@ fn greet(client: &Client) -> std::io::Result<usize> {
     raw(client, "POST", "/mcp", &hello.to_string())?.read(&mut [0; 1024])
 }
 
-/// Calls that take long, each from a client that goes away at once.
+/// Starts slow calls, each from a client that disconnects at once.
 fn abandoned_call(means: &Means) {
     let path = format!("{}/tools/bash", means.path);
     for _ in 0..10 {

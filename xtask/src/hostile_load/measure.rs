@@ -1,4 +1,4 @@
-//! Latencies, memory and disk, and what the bar says of them.
+//! Measures latencies, memory and disk, and compares them with the limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use anyhow::{Result, ensure};
 
 use super::MOST_SLOWDOWN;
 
-/// A kind of operation is held to the bar by itself if both halves have so many of it.
+/// Minimum number of samples in both halves for a separate check of one kind of operation.
 const ENOUGH: usize = 500;
-/// Growth of the server's memory that is noise: allocator arenas, caches with a bound.
+/// Growth of the server's memory, in MiB, that counts as noise: allocator arenas and bounded
+/// caches.
 const NOISE_MIB: f64 = 64.0;
 
 /// Durations of operations and numbers of failures, by kind.
@@ -46,7 +47,7 @@ impl Latencies {
     }
 }
 
-/// The time that so many of a hundred took at most.
+/// Returns a percentile of the times.
 fn percentile(times: &[Duration], hundredths: usize) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
@@ -54,7 +55,7 @@ fn percentile(times: &[Duration], hundredths: usize) -> Duration {
     sorted.get(rank).copied().unwrap_or_default()
 }
 
-/// Samples of something over time.
+/// Samples over time.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Series(pub(super) Vec<(f64, f64)>);
 
@@ -81,7 +82,7 @@ pub(super) struct Report {
     pub(super) with: Latencies,
     /// Resident memory of the server, in MiB.
     pub(super) memory: Series,
-    /// Allocated bytes of the home, and of files the server holds open without a name.
+    /// Allocated bytes of the home, and of unnamed files that the server holds open.
     pub(super) disk: Series,
     pub(super) disk_limit: u64,
 }

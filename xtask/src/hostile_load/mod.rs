@@ -1,8 +1,10 @@
-//! `cargo xtask hostile-load [--seconds N] [--clients N] [--attack NAME]…`: the same mixed work of many clients without and with a hostile session beside it.
+//! `cargo xtask hostile-load [--seconds N] [--clients N] [--attack NAME]…`: runs the same mixed
+//! load of many clients with and without a hostile session.
 //!
-//! The work of `clients.rs` runs in segments, alternately alone and beside `hostile.rs`, so that a drift of the machine's own load reaches both
-//! halves alike. `monitor.rs` watches the server's memory and the home's disk all along. At the end everything is closed and
-//! `census.rs` looks for what is left on the host. All of it happens on loopback and in a home of its own.
+//! The load of `clients.rs` runs in segments, alternately alone and together with `hostile.rs`, so
+//! that changes in the machine's own load affect both halves. `monitor.rs` watches the server's
+//! memory and the home's disk usage. At the end everything is closed, and `census.rs` looks for
+//! leftovers on the host. All of it uses loopback and a home of its own.
 
 mod census;
 mod clients;
@@ -25,25 +27,24 @@ use hostile::Hostile;
 use measure::{Latencies, Report};
 use monitor::Monitor;
 
-/// Each half, unless told otherwise.
+/// Default duration of each half in seconds.
 const SECONDS: u64 = 30 * 60;
 const CLIENTS: usize = 16;
-/// Segments of each half.
+/// Number of segments of each half.
 const ROUNDS: u32 = 2;
-/// The bar: the 99th percentile beside the hostile session, as a multiple of the one without.
+/// Limit: the maximum ratio of the 99th percentiles with and without the hostile session.
 const MOST_SLOWDOWN: f64 = 2.0;
 /// Disk limit of each ordinary workspace, and of each hostile one.
 const ORDINARY_DISK_MIB: u64 = 64;
 const HOSTILE_DISK_MIB: u64 = 256;
-/// Disk usage that the home may have besides the workspaces: journal, prepared volumes and
-/// templates.
+/// Allowed disk usage of the home besides the workspaces: journal, prepared volumes and templates.
 const OWN_DISK_MIB: u64 = 2048;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Size {
     seconds: u64,
     clients: usize,
-    /// The attacks to try; none named means all of them.
+    /// Attacks to run; empty for all of them.
     attacks: Vec<String>,
 }
 
@@ -56,12 +57,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     campaign(&size)
 }
 
-/// The `hostile-load` step of the nightly tests, with the programs that were built before.
+/// The `hostile-load` step of the nightly tests. It uses the existing build.
 pub(crate) fn check() -> Result<()> {
     campaign(&Size { seconds: ASKED.get().copied().unwrap_or(SECONDS), clients: CLIENTS, attacks: Vec::new() })
 }
 
-/// Takes `--seconds N` out of the nightly's arguments.
+/// Removes `--seconds N` from the arguments of the nightly and stores the value.
 pub(crate) fn take_seconds(args: &[String]) -> Result<Vec<String>> {
     let Some(at) = args.iter().position(|arg| arg == "--seconds") else { return Ok(args.to_vec()) };
     let value = args.get(at + 1).context("--seconds wants a number")?;
@@ -115,7 +116,7 @@ fn nothing_left(left: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Both halves, and the control groups of every box that was seen.
+/// Runs both halves. Returns the report and the control groups of all boxes.
 fn measured(server: &Server, size: &Size) -> Result<(Report, census::Groups)> {
     let admin = server.client()?;
     declare(&admin)?;
@@ -123,7 +124,7 @@ fn measured(server: &Server, size: &Size) -> Result<(Report, census::Groups)> {
     let mut workers: Vec<Worker> = (0..size.clients).map(|number| Worker::new(number, &admin)).collect();
     let (mut without, mut with) = (Latencies::default(), Latencies::default());
     let segment = Duration::from_secs(size.seconds) / ROUNDS;
-    // The first boxes, prepared volumes and connections cost more than the later ones.
+    // Warm-up, because the first boxes, prepared volumes and connections cost more than later ones.
     work(&mut workers, Instant::now() + Duration::from_secs(5))?;
     for round in 1..=ROUNDS {
         without.extend(work(&mut workers, Instant::now() + segment)?);
@@ -172,7 +173,7 @@ fn limits(cpu: &str, memory: &str, disk_mib: u64) -> Value {
     json!({"cpu": cpu, "memory": memory, "disk": format!("{disk_mib}M"), "pids": 128})
 }
 
-/// Closes every session that is still open: a failed client may have left one.
+/// Closes every open session, because a failed client may have left one.
 fn close_all(admin: &Client) -> Result<()> {
     for status in ["active", "provisioning"] {
         let page = admin.get(&format!("/api/v1/sessions?limit=500&status={status}"))?.json()?;
@@ -191,8 +192,7 @@ fn close_all(admin: &Client) -> Result<()> {
     }
 }
 
-/// Returns true if a text contains the path of the home. The texts also hold other things than
-/// paths.
+/// Returns true if a text contains the path of the home. The texts do not only contain paths.
 fn names(text: &str, home: &Path) -> bool {
     home.to_str().is_some_and(|home| text.contains(home))
 }

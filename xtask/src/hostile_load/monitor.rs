@@ -1,4 +1,4 @@
-//! Watches the server's memory, the disk its home takes, and which control groups its boxes have.
+//! Watches the server's memory, the disk usage of its home, and the control groups of its boxes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use super::census::Groups;
 use super::measure::Series;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The home is walked every so many samples.
+/// Number of samples between two walks of the home.
 const WALK_EVERY: u64 = 3;
 
 #[derive(Default)]
@@ -68,18 +68,19 @@ fn resident_mib(process: u32) -> Option<f64> {
     Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
 }
 
-/// Bytes that the files below a directory have on disk: a sparse file counts what it has and not its length.
+/// Returns the allocated bytes of all files below a directory. The length of a sparse file does not
+/// count.
 fn allocated(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| {
-        // An entry that was removed meanwhile takes no space.
+        // An entry that was removed meanwhile uses no space.
         let facts = entry.path().symlink_metadata().ok()?;
         Some(facts.blocks() * 512 + if facts.is_dir() { allocated(&entry.path()) } else { 0 })
     });
     sizes.sum()
 }
 
-/// Bytes of files that the server holds open and that have no name any more: spooled exports and uploads.
+/// Returns the bytes of unnamed files that the server holds open: spooled exports and uploads.
 fn unnamed(process: u32) -> u64 {
     let descriptors = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let held = descriptors.filter_map(|entry| {
@@ -91,7 +92,7 @@ fn unnamed(process: u32) -> u64 {
     held.collect::<BTreeSet<_>>().into_iter().map(|(_, _, bytes)| bytes).sum()
 }
 
-/// Adds the control groups that the records of live boxes name.
+/// Adds the control groups in the records of live boxes.
 fn groups(home: &Path, seen: &mut Groups) {
     for entry in fs::read_dir(home.join("boxes")).into_iter().flatten().flatten() {
         let Ok(record) = fs::read(entry.path().join("box.json")) else { continue };

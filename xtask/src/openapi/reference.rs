@@ -1,4 +1,5 @@
-//! The API document as a page for people: `docs/api/reference.md`, made from the same JSON that programs read.
+//! The API document as a page for people: `docs/api/reference.md`, generated from the JSON
+//! document.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "head"];
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(document: &Value) -> String {
     let mut page = format!(
         "# API reference\n\nMade by `cargo xtask openapi` from `docs/api/openapi.json` ({} {}); edit neither. Conventions: JSON in and out; `Authorization: Bearer TOKEN`; errors are \
@@ -42,7 +43,7 @@ struct Operation<'a> {
     body: &'a Value,
 }
 
-/// Every operation, by the first of its tags.
+/// Returns all operations, grouped by their first tag.
 fn operations(document: &Value) -> BTreeMap<String, Vec<Operation<'_>>> {
     let mut found: BTreeMap<String, Vec<Operation<'_>>> = BTreeMap::new();
     for (path, methods) in document["paths"].as_object().into_iter().flatten() {
@@ -73,7 +74,7 @@ impl Operation<'_> {
             let _ = write!(page, "\nBody: {}\n", forms(content));
         }
         page.push_str("\n| status | |\n|---|---|\n");
-        // What is refused looks the same everywhere: one line for all of it.
+        // All errors have the same form, so they share one row.
         let responses = self.body["responses"].as_object();
         let (refused, given): (Vec<_>, Vec<_>) =
             responses.into_iter().flatten().partition(|(status, _)| status.starts_with(['4', '5']));
@@ -125,7 +126,7 @@ fn write_schema(page: &mut String, name: &str, schema: &Value) {
     }
 }
 
-/// A body's schema, with its media type where that is not JSON.
+/// Returns the schema of a body, with its media type unless it is JSON.
 fn forms(content: &Map<String, Value>) -> String {
     let form = |(media, form): (&String, &Value)| match media.as_str() {
         "application/json" => kind(&form["schema"]),
@@ -134,7 +135,7 @@ fn forms(content: &Map<String, Value>) -> String {
     content.iter().map(form).collect::<Vec<_>>().join(" or ")
 }
 
-/// A schema in a few words.
+/// Returns a short description of a schema.
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|place| place.rsplit('/').next()) {
         return format!("[{name}](#schema-{})", anchor(name));
@@ -182,12 +183,12 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// On one line of a table.
+/// Formats text as a table cell on one line.
 fn cell(text: &str) -> String {
     text.trim().replace('\n', " ").replace('|', "\\|")
 }
 
-/// As forges name a heading.
+/// Returns the anchor of a heading, as forges generate it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")

@@ -1,4 +1,4 @@
-//! CHANGELOG.md says each thing once: one heading of a name per version, one entry per change.
+//! CHANGELOG.md contains no duplicates: each heading occurs once per version, and each entry once.
 
 use std::collections::BTreeSet;
 

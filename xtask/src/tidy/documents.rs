@@ -1,4 +1,5 @@
-//! README.md and ARCHITECTURE.md are short and true: what they name is there, and every crate is named.
+//! README.md and ARCHITECTURE.md are short, only name existing paths, and ARCHITECTURE.md names
+//! every crate.
 
 use super::Findings;
 use crate::tree::Tree;
@@ -9,7 +10,7 @@ const ROOTS: &[&str] = &["crates/", "bench/", "docs/", "examples/", "fixtures/",
 pub(super) fn paths(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
     for (document, _) in LENGTHS {
-        let Some(text) = tree.text(document) else { continue }; // told by `lengths`
+        let Some(text) = tree.text(document) else { continue }; // `lengths` reports this
         for (line, path) in paths_in_backticks(text) {
             if !tree.exists(path) {
                 findings.push(format!("{document}:{line}: `{path}` does not exist"));
@@ -40,14 +41,15 @@ pub(super) fn lengths(tree: &Tree) -> Findings {
     findings
 }
 
-/// Paths as such: a pattern (`crates/*`) or a placeholder (`crates/…`) names no file.
+/// Returns paths of files. A pattern (`crates/*`) or a placeholder (`crates/…`) names no file.
 fn paths_in_backticks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     backticks(text).filter(|(_, span)| {
         ROOTS.iter().any(|root| span.starts_with(root)) && !span.contains(['*', '…', '<', '{', ' '])
     })
 }
 
-/// Inline code with its line number; fenced blocks are left out, they show commands and trees.
+/// Returns inline code with its line number. Fenced blocks are skipped, because they show commands
+/// and trees.
 fn backticks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines()

@@ -1,22 +1,24 @@
-//! What the `Cargo.toml` files may say: which crate may know which, and what the pure core may depend on.
+//! Rules for `Cargo.toml` files: allowed dependencies between crates, and allowed dependencies of
+//! the pure core.
 //!
-//! Dependencies point one way, `stead → server → engine → {store, providers} → {api, core, fs}`. A new crate or a new edge is a
-//! decision about the shape of the system, so it is made here, in one table, and not in passing.
+//! Dependencies point in one direction, from `stead` down to `stead-core`. A new crate or a new
+//! edge is a decision about the architecture, so it needs a row in the table below.
 
 use super::{Findings, toml};
 use crate::tree::Tree;
 
-/// Crate → the workspace crates it may depend on. The kit, the bench and the fuzz targets may know everything.
+/// Crate → the workspace crates that it may depend on. The test kit, the bench and the fuzz targets
+/// may depend on everything.
 const EDGES: &[(&str, &[&str])] = &[
     ("stead-core", &[]),
-    // What crosses the border, for the server and every client of it.
+    // Types of the HTTP API, for the server and every client.
     ("stead-api", &["stead-core"]),
     ("stead-fs", &[]),
-    // What agents are told: of a tree through the file contract, of a session through its state.
+    // Digests and prompts: reads a tree through the file layer, and a session through its state.
     ("stead-digest", &["stead-core", "stead-fs"]),
     ("stead-box", &["stead-fs"]),
     ("stead-eval", &[]),
-    // A program and a workspace of its own: what it says to its evaluator is defined there.
+    // A separate program and workspace. `stead-eval` defines its protocol.
     ("stead-eval-worker", &["stead-eval"]),
     ("stead-store", &["stead-core"]),
     ("stead-git", &["stead-core"]),
@@ -34,12 +36,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "stead-git",
         ],
     ),
-    // Only the engine is called per request; the others are named where the parts are put together.
+    // Requests only call the engine. The others are needed for composition.
     (
         "stead-server",
         &["stead-api", "stead-engine", "stead-core", "stead-digest", "stead-fs", "stead-providers", "stead-store"],
     ),
-    // The file layer packs and unpacks the directories that `stead cp` copies; `stead eval` evaluates without a server.
+    // `stead cp` uses the file layer to pack and unpack directories. `stead eval` evaluates without
+    // a server.
     (
         "stead",
         &[
@@ -59,7 +62,8 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench", "stead-fuzz"];
 
-/// Everything `stead-core` may be made of: data, hashes, error texts and schemas. Nothing that reads, waits, or asks the time.
+/// All dependencies that `stead-core` may have: data, hashes, error messages and schemas. It has
+/// none that performs I/O, waits, or reads the clock.
 const CORE_DEPENDENCIES: &[&str] = &[
     "blake3",
     "jiff",
@@ -88,7 +92,8 @@ pub(super) fn direction(tree: &Tree) -> Findings {
                 findings.push(format!("{path}: {name} may not depend on {dependency}"));
             }
         }
-        // Tests may also use the kit, which knows everything, and their own crate again, to turn its test features on.
+        // Tests may also use the test kit, which may depend on everything, and their own crate, to
+        // enable its test features.
         for dependency in dependencies(&manifest, &["dev-dependencies"]).iter().filter(|d| ours(d)) {
             if !allowed.contains(&dependency.as_str()) && *dependency != "stead-testkit" && *dependency != name {
                 findings.push(format!("{path}: the tests of {name} may not depend on {dependency}"));
@@ -112,12 +117,14 @@ pub(super) fn core_is_pure(tree: &Tree) -> Findings {
     findings
 }
 
-/// A crate that does not inherit the lints would be free of `forbid(unsafe_code)` and of every other rule.
+/// Every crate inherits the lints. Otherwise `forbid(unsafe_code)` and all other rules would not
+/// apply to it.
 pub(super) fn lints(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
     for (path, _, manifest) in manifests(tree, &mut findings) {
         let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(|value| value.as_bool());
-        // The one crate with `unsafe` has to write its own table, and the fuzz targets are a workspace of their own.
+        // The only crate with `unsafe` needs its own table, and the fuzz targets are a separate
+        // workspace.
         if inherits != Some(true) && !path.starts_with("crates/stead-box/") && !path.starts_with("fuzz/") {
             findings.push(format!("{path}: does not inherit the workspace's lints"));
         }
@@ -125,7 +132,8 @@ pub(super) fn lints(tree: &Tree) -> Findings {
     findings
 }
 
-/// Path, package name and content of each member's manifest; one that cannot be read is a finding.
+/// Returns path, package name and content of each member's manifest. A manifest that cannot be
+/// parsed is a finding.
 fn manifests<'a>(tree: &'a Tree, findings: &mut Findings) -> Vec<(&'a str, String, toml::Table)> {
     let mut found = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| path.ends_with("/Cargo.toml")) {
@@ -144,7 +152,7 @@ fn manifests<'a>(tree: &'a Tree, findings: &mut Findings) -> Vec<(&'a str, Strin
     found
 }
 
-/// The real names in these sections, also per target, renames undone.
+/// Returns the package names in these sections, including target-specific ones and without renames.
 fn dependencies(manifest: &toml::Table, sections: &[&str]) -> Vec<String> {
     let targets = manifest.get("target").and_then(|value| value.as_table());
     let per_target = targets.into_iter().flat_map(|targets| targets.values()).filter_map(|value| value.as_table());

@@ -1,13 +1,17 @@
-//! `cargo xtask tidy`: the habits of the repository that no compiler holds, each a small function over the file tree.
+//! `cargo xtask tidy`: rules of the repository that no compiler checks, each a small function over
+//! the file tree.
 //!
-//! A rule returns findings, sentences that begin with the path; an empty list is a pass. Rules only read what they are given, so
-//! their tests make up trees and show that each rule can fail.
+//! A rule returns findings, which are sentences that start with the path. An empty list is a pass.
+//! Rules only read their arguments, so their tests use made-up trees and show that each rule can
+//! fail.
 
 mod changelog;
+mod comment_width;
 mod documents;
 mod leftovers;
 mod manifests;
 mod names;
+mod requirements;
 mod sizes;
 mod test_layout;
 mod unsafe_code;
@@ -16,7 +20,7 @@ use anyhow::{Result, bail};
 
 use crate::tree::Tree;
 
-/// One sentence per thing to mend.
+/// One sentence per problem.
 type Findings = Vec<String>;
 
 struct Rule {
@@ -26,6 +30,7 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule { name: "file sizes", check: sizes::check },
+    Rule { name: "comment width", check: comment_width::check },
     Rule { name: "names that say something", check: names::check },
     Rule { name: "dependency direction", check: manifests::direction },
     Rule { name: "stead-core stays pure", check: manifests::core_is_pure },
@@ -34,6 +39,7 @@ const RULES: &[Rule] = &[
     Rule { name: "every crate is on the map", check: documents::crates_named },
     Rule { name: "document lengths", check: documents::lengths },
     Rule { name: "the changelog says each thing once", check: changelog::check },
+    Rule { name: "requirement ids of tests", check: requirements::check },
     Rule { name: "nothing left open", check: leftovers::check },
     Rule { name: "one test binary per crate", check: test_layout::check },
     Rule { name: "unsafe only where it has a home", check: unsafe_code::check },
@@ -64,7 +70,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The text as a TOML table; what does not parse is a finding of the caller's rule.
+/// Parses a TOML table. A parse error is a finding of the caller's rule.
 fn toml(path: &str, text: &str) -> Result<toml::Table, String> {
     text.parse().map_err(|error: toml::de::Error| format!("{path}: {}", error.message()))
 }

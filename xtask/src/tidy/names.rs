@@ -1,4 +1,5 @@
-//! A file or folder is named after what it holds. These names hold anything, so soon they hold everything.
+//! A file or folder is named after its content. These names fit anything, so such files collect
+//! unrelated code.
 
 use super::Findings;
 use crate::tree::Tree;

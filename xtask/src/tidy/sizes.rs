@@ -1,6 +1,7 @@
-//! No source file over 600 lines without a reason written down in `xtask/tidy.toml`.
+//! No source file has more than 600 lines without a reason in `xtask/tidy.toml`.
 //!
-//! A catalogue of equal entries may be long; a script of steps wants names for its steps.
+//! A list of similar entries may be long. A long sequence of steps should be split into named
+//! functions.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-/// The number to watch: nine in ten files should stay under 350 lines.
+/// Returns the size statistics. Nine in ten files should stay under 350 lines.
 pub(super) fn summary(tree: &Tree) -> String {
     let mut lines: Vec<usize> = sources(tree).map(|(_, lines)| lines).collect();
     lines.sort_unstable();
@@ -44,7 +45,7 @@ fn is_test(path: &str) -> bool {
     path.split('/').any(|part| part == "tests") || path.ends_with("tests.rs")
 }
 
-/// Path → reason.
+/// Returns the exceptions: path → reason.
 fn exceptions(tree: &Tree) -> Result<BTreeMap<String, String>, String> {
     let Some(text) = tree.text(EXCEPTIONS) else { return Ok(BTreeMap::new()) };
     let table = toml(EXCEPTIONS, text)?;

@@ -1,4 +1,5 @@
-//! One test binary per crate, `tests/it/main.rs`: it links once, and a file nobody declared would never run.
+//! Each crate has one test binary, `tests/it/main.rs`. It links only once. This rule finds files
+//! that no `mod` declares, because they would never run.
 
 use super::Findings;
 use crate::tree::Tree;
@@ -24,7 +25,8 @@ fn is_package(tree: &Tree, folder: &str) -> bool {
     tree.exists(&format!("{folder}/Cargo.toml"))
 }
 
-/// Whether the parent of `a/b.rs` or `a/b/mod.rs` (that is `a.rs`, `a/mod.rs`, or `main.rs` at the top) says `mod b;`.
+/// Returns true if the parent of `a/b.rs` or `a/b/mod.rs` (that is `a.rs`, `a/mod.rs`, or `main.rs`
+/// at the top) contains `mod b;`.
 fn is_declared(tree: &Tree, root: &str, module: &str) -> bool {
     let module = module.trim_end_matches(".rs").trim_end_matches("/mod");
     let (parents, name) = match module.rsplit_once('/') {

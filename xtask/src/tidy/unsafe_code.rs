@@ -1,11 +1,12 @@
-//! `unsafe` lives in `crates/stead-box`, and in the one file of the Python worker that copies its process. The lint forbids it elsewhere; this rule also
-//! finds the lint being lifted.
+//! `unsafe` is only allowed in `crates/stead-box`, and in the one file of the Python worker that
+//! forks its process. The lint forbids it elsewhere, and this rule also finds attributes that lift
+//! the lint.
 
 use super::Findings;
 use crate::tree::Tree;
 
 const HOMES: &[&str] = &["crates/stead-box/", "crates/stead-eval-worker/src/fork.rs"];
-/// Written in two halves so that this file passes its own rule.
+/// Split into two parts so that this file passes its own rule.
 const MARKS: &[&str] = &[
     concat!("un", "safe {"),
     concat!("un", "safe fn"),

@@ -1,4 +1,4 @@
-//! `stead_core::config` and `stead_core::quantity`.
+//! Schemas of `stead_core::config` and `stead_core::quantity`.
 
 use serde_json::{Value, json};
 use stead_core::config::{LEAST_PIDS, MOST_PIDS, OnSetupFailure};
@@ -8,12 +8,12 @@ use super::{MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, wor
 
 pub(super) const CPU: &str =
     r"^([1-9][0-9]{0,6}m|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$";
-/// Sizes from 16M up, as [`stead_core::config::LEAST_MEMORY_BYTES`] says.
+/// Sizes of at least 16M, see [`stead_core::config::LEAST_MEMORY_BYTES`].
 pub(super) const MEMORY: &str = "^((1677721[6-9]|167772[2-9][0-9]|16777[3-9][0-9]{2}|1677[89][0-9]{3}|167[89][0-9]{4}|\
      16[89][0-9]{5}|1[7-9][0-9]{6}|[2-9][0-9]{7}|[1-9][0-9]{8,14})|\
      (1638[4-9]|1639[0-9]|16[4-9][0-9]{2}|1[7-9][0-9]{3}|[2-9][0-9]{4}|[1-9][0-9]{5})Ki?B?|\
      (1[6-9]|[2-9][0-9]|[1-9][0-9]{2,5})Mi?B?|[1-9][0-9]{0,5}[GT]i?B?)$";
-/// Sizes from 1M up, as [`stead_core::config::LEAST_DISK_BYTES`] says.
+/// Sizes of at least 1M, see [`stead_core::config::LEAST_DISK_BYTES`].
 pub(super) const DISK: &str = "^((104857[6-9]|10485[89][0-9]|1048[6-9][0-9]{2}|1049[0-9]{3}|10[5-9][0-9]{4}|\
      1[1-9][0-9]{5}|[2-9][0-9]{6}|[1-9][0-9]{7,14})|\
      (102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,5})Ki?B?|[1-9][0-9]{0,5}[MGT]i?B?)$";
@@ -34,7 +34,7 @@ pub(super) fn resource_limits() -> Value {
     )
 }
 
-/// Which of `url` and `branch` go with which type.
+/// Each `type` allows its own combination of `url` and `branch`.
 fn repo_source() -> Value {
     let variant = |kind: &str, required: &[&str], url: Value| {
         let kind = json!({"type": "string", "const": kind});
@@ -72,7 +72,7 @@ fn network_rule() -> Value {
     json!({"anyOf": [free_text(1, Some(253)), detailed]})
 }
 
-/// Each phase has the old form (`mode`, `domains`) or the new one (`allow`, `presets`).
+/// Each phase has either the old form (`mode`, `domains`) or the new one (`allow`, `presets`).
 pub(super) fn network() -> Value {
     let modes = words(NetworkMode::ALL.iter().map(|mode| mode.as_str()));
     let absent = || json!({"type": "null"});

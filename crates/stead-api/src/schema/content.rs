@@ -1,4 +1,4 @@
-//! `stead_core::content`: what clients send of content, runs and steps.
+//! Schemas of `stead_core::content`: the request bodies for content, runs and steps.
 
 use serde_json::{Value, json};
 use stead_core::content::ContentPath;
@@ -87,7 +87,7 @@ pub(super) fn message() -> Value {
     json!({"oneOf": [plain, assistant, tool]})
 }
 
-/// The options' fields, to be laid beside others.
+/// Returns the fields of the model options, to be merged with other fields.
 fn options() -> Value {
     let choice = json!({"anyOf": [words(["auto", "none", "required"]), object(&["name"], json!({"name": free_text(1, Some(128))}))]});
     let format = json!({"oneOf": [
@@ -129,7 +129,7 @@ pub(super) fn run_request() -> Value {
 
 pub(super) fn step_request() -> Value {
     let name = || or_null(free_text(1, Some(128)));
-    // Fixed for the whole run: only their absence can be said.
+    // A run fixes these fields, so a step accepts only `null`.
     let fixed = || json!({"type": "null"});
     object(
         &[],
@@ -167,7 +167,7 @@ fn binding() -> Value {
     let tool = object(&["tool"], json!({"tool": named("ToolName"), "adapter": adapter}));
     let content = object(&["content"], json!({"content": words(["list", "read"])}));
     let mcp = object(&["mcp", "tool"], json!({"mcp": named("Name"), "tool": free_text(1, Some(256))}));
-    // The forms in which the server answers, which it takes as well.
+    // The server also accepts the forms in which it returns bindings.
     let kind = |kind: &str| json!({"type": "string", "const": kind});
     let tool_kind = json!({"kind": kind("tool"), "tool": named("ToolName"), "adapter": adapter});
     let content_kind = json!({"kind": kind("content"), "operation": words(["list", "read"])});
@@ -226,7 +226,7 @@ pub(super) fn snapshot_ref() -> Value {
 pub(super) fn sizes() -> Value {
     let count = || json!({"type": "integer", "minimum": 0});
     json!({
-        "type": "object", "description": "How large the request is. Tokens are estimated: a quarter of the text's bytes.",
+        "type": "object", "description": "Size of the request. Tokens are an estimate: a quarter of the text's bytes.",
         "required": ["messages", "tools", "text_bytes", "image_bytes", "estimated_text_tokens"],
         "properties": {"messages": count(), "tools": count(), "text_bytes": count(), "image_bytes": count(),
             "estimated_text_tokens": count()},

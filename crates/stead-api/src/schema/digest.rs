@@ -1,4 +1,4 @@
-//! `stead_core::digest`.
+//! Schemas of `stead_core::digest`.
 
 use serde_json::{Value, json};
 use stead_core::digest::{BODY_CHARS, SUMMARY_CHARS};

@@ -1,4 +1,4 @@
-//! What the requests of `crate::exec` accept.
+//! Schemas of the requests in `crate::exec`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ pub(super) fn exec_request() -> Value {
     let pty = json!({"anyOf": [flag(), named("TerminalSize"), {"type": "null"}], "description": "A terminal; `true` has 24 rows and 80 columns."});
     let stdin = json!({
         "anyOf": [{"type": "string", "maxLength": MOST_STDIN}, flag(), {"type": "null"}],
-        "description": "What the command reads; `true` leaves it open for `/stdin`.",
+        "description": "Standard input of the command; `true` keeps it open for `/stdin`.",
     });
     let mut argv = list(free_text(0, None));
     argv["minItems"] = 1.into();
@@ -28,7 +28,7 @@ pub(super) fn exec_request() -> Value {
         }),
     );
     schema["properties"]["unread"]["description"] =
-        "What becomes of output nobody has read: the oldest is dropped and told as missed, or the command waits."
+        "Policy for unread output: drop the oldest and report the gap, or block the command."
             .into();
     let one = |given: &str, kind: &str, other: &str| json!({"required": [given], "properties": {given: {"type": kind}, other: {"type": "null"}}});
     schema["oneOf"] = json!([one("command", "string", "argv"), one("argv", "array", "command")]);
@@ -53,7 +53,7 @@ pub(super) fn signal_request() -> Value {
     object(&["signal"], json!({"signal": signal}))
 }
 
-/// The fields of a server-sent event of a command's output.
+/// Returns the schema of a server-sent event on a command's output stream.
 pub(super) fn streamed_output() -> Value {
     json!({
         "type": "object",

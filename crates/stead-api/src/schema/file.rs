@@ -1,11 +1,11 @@
-//! What `crate::session::snapshot` and `stead_fs::WorkspacePath` accept.
+//! Schemas of the requests in `crate::session::snapshot`, and of `stead_fs::WorkspacePath`.
 
 use serde_json::{Value, json};
 
 use super::{MAX_WHOLE, free_text, object, or_null, whole, words};
 use crate::session::snapshot::MAX_CLONES;
 
-/// No NUL, and no segment that is `.` or `..`.
+/// Rejects NUL characters and the segments `.` and `..`.
 const PATH: &str = r"^(?!([\s\S]*/)?\.{1,2}(/|$))[^\u0000]+$";
 
 pub(super) fn path() -> Value {
@@ -25,7 +25,7 @@ pub(super) fn clone_request() -> Value {
         &["isolation"],
         json!({"isolation": isolation, "count": or_null(whole(1, MAX_CLONES)), "at": or_null(whole(1, MAX_WHOLE))}),
     );
-    // A workspace that is shared has no past of its own.
+    // A clone that shares the workspace cannot start from an earlier event.
     let now = json!({"properties": {"at": {"type": "null"}}});
     schema["if"] = json!({"properties": {"isolation": {"const": "none"}}});
     schema["then"] = now;

@@ -1,11 +1,12 @@
-//! `stead_core::policy` and `stead_core::repository`.
+//! Schemas of `stead_core::policy` and `stead_core::repository`.
 
 use serde_json::{Value, json};
 use stead_core::policy::{MountMode, PolicyKind};
 
 use super::{MAX_WHOLE, free_text, named, object, or_null, whole, words};
 
-/// What git could read as an option, a helper program or a credential is no URL here. `://` belongs to a scheme and to nothing else.
+/// Rejects text that git could read as an option, a helper program or a credential. `://` may only
+/// follow the scheme.
 pub(super) const URL: &str = concat!(
     r"^(?!/.*://)(?![A-Za-z0-9._-]+@.*://)",
     r"(https?://[^-/@\s\u0000-\u001f\u007f-\u009f][^/@\s\u0000-\u001f\u007f-\u009f]*(/[^\s\u0000-\u001f\u007f-\u009f]*)?",
@@ -60,7 +61,7 @@ pub(super) fn workspace_policy() -> Value {
     );
     let empty = object(&["type"], json!({"type": kind(PolicyKind::Empty)}));
     json!({
-        "description": "How a workspace gets its files: a word, or an object with the particulars.",
+        "description": "Source of a workspace's files: a word, or an object with its settings.",
         "oneOf": [words(PolicyKind::ALL.iter().map(|kind| kind.as_str())), git, mount, empty, bundle],
     })
 }

@@ -1,4 +1,4 @@
-//! `stead_core::registry` and `stead_core::env`.
+//! Schemas of `stead_core::registry` and `stead_core::env`.
 
 use serde_json::{Value, json};
 use stead_core::registry::Side;

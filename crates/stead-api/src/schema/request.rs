@@ -1,4 +1,4 @@
-//! `stead_core::request`.
+//! Schemas of `stead_core::request`.
 
 use serde_json::{Value, json};
 

@@ -1,10 +1,11 @@
-//! Values of the journal, which `docs/spec/journal.md` defines: here only what every one of them has.
+//! Values from the journal, which `docs/reference/journal.md` defines. The schemas only cover the
+//! fields that all of them have.
 
 use serde_json::{Value, json};
 
 use super::named;
 
-/// The fields of a server-sent event; `data` is an `Event` as JSON text.
+/// Returns the schema of a server-sent event. `data` is an `Event` as JSON text.
 pub(super) fn streamed_event() -> Value {
     json!({
         "type": "object",
@@ -22,7 +23,7 @@ pub(super) fn streamed_event() -> Value {
 pub(super) fn session_state() -> Value {
     json!({
         "type": "object",
-        "description": "What the journal folds to.",
+        "description": "The state that the fold of the journal gives.",
         "required": ["id", "spec", "status"],
         "properties": {"id": named("SessionId"), "status": {"type": "string"}, "spec": {"type": "object"}},
     })

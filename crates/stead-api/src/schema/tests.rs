@@ -1,4 +1,4 @@
-//! Schema and parser say the same, on examples of every body and on many made-up texts.
+//! Each schema agrees with its parser on examples of every body and on many generated strings.
 
 mod content;
 mod fits;
@@ -14,7 +14,7 @@ use crate::session::snapshot::{CloneRequest, SnapshotRequest};
 
 use fits::fits;
 
-/// Schema and parser must agree that this is right, or that it is wrong.
+/// Asserts that schema and parser both accept the value, or both reject it.
 fn check<T: Read>(schema: &str, value: Value, right: bool) {
     let parsed = parse::read::<T>(value.clone()).map(|_| ());
     assert_eq!(parsed.is_ok(), right, "the parser on {value}: {parsed:?}");
@@ -31,7 +31,7 @@ fn workspace_configs() {
     let default = serde_json::to_value(WorkspaceConfig::default()).unwrap();
     config(default.clone(), true);
     config(json!({}), true);
-    // Null is the same as absent, for every field.
+    // `null` means the same as an absent field, for every field.
     for name in default.as_object().unwrap().keys() {
         config(json!({ name: null }), true);
         config(json!({ name: {"unknown": 1} }), false);
@@ -191,7 +191,7 @@ fn execs() {
     check::<Resize>("TerminalSize", json!({"rows": 1, "columns": 4097}), false);
 }
 
-/// Texts made of pieces that matter to the grammars, the same ones in every run.
+/// Strings composed of tokens that matter to the grammars. Every run uses the same strings.
 fn made_up(pieces: &[&str], count: u32) -> impl Iterator<Item = String> {
     let mut seed = 0x9e37_79b9_u32;
     let mut draw = move |below: usize| {
@@ -203,7 +203,7 @@ fn made_up(pieces: &[&str], count: u32) -> impl Iterator<Item = String> {
     (0..count).map(move |_| (0..draw(9)).map(|_| pieces[draw(pieces.len())]).collect())
 }
 
-/// Pattern and parser agree on each text, and both ways of agreeing occur.
+/// Asserts that pattern and parser agree on each string, and that both accept some and reject some.
 fn agree<T: std::str::FromStr>(schema: &str, pieces: &[&str]) {
     let (mut right, mut wrong) = (0, 0);
     for text in made_up(pieces, 4_000) {

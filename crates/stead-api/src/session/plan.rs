@@ -1,4 +1,4 @@
-//! What a session would be, without making one.
+//! The plan of a session: the result of resolving a request without creating the session.
 
 use serde::{Deserialize, Serialize};
 use stead_core::config::ProviderName;
@@ -13,41 +13,51 @@ use super::policy::Policy;
 use super::workspace::Limits;
 use crate::schema;
 
+/// Preview of a session that a request would create.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionPlan {
+    /// Agent type of the session.
     #[schema(value_type = schema::Name)]
     pub agent_type: Name,
-    /// `null`: the agent type has workspaces switched off.
+    /// Plan of the workspace; `null` if the agent type disables workspaces.
     #[schema(required = true)]
     pub workspace: Option<WorkspacePlan>,
 }
 
+/// Preview of a workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspacePlan {
-    /// In the order they would be asked.
+    /// Candidate providers, in the order in which the server tries them.
     #[schema(value_type = Vec<schema::ProviderName>)]
     pub providers: Vec<ProviderName>,
-    /// The provider that would make it now; `null` if none can.
+    /// Provider that would make the workspace now; `null` if none can.
     #[schema(value_type = Option<schema::ProviderName>, required = true)]
     pub provider: Option<ProviderName>,
-    /// Providers that were asked for and would not be used: they cannot make this workspace, or are unhealthy now.
+    /// Requested providers that the server would skip: they do not support this workspace, or are
+    /// unhealthy now.
     pub passed_over: Vec<PassedOver>,
+    /// Resolved workspace policy.
     pub policy: Policy,
+    /// Result of the capability check.
     pub capabilities: PlannedCapabilities,
+    /// Actions that initialize the workspace.
     pub plan: InitPlan,
-    /// The limits, and which of them the provider would enforce.
+    /// Resource limits, and which of them the provider would enforce.
     pub limits: Limits,
-    /// The enabled tools that the provider has.
+    /// Enabled tools that the provider supports.
     #[schema(value_type = Vec<schema::ToolName>)]
     pub tools: Vec<ToolName>,
-    /// The host paths it would use. A path that is refused makes the whole plan a 422.
+    /// Host paths that the workspace would use. A forbidden path makes the whole request fail with
+    /// status 422.
     pub mounts: Vec<PlannedMount>,
     /// Warnings that the session would have.
     pub warnings: Vec<Notice>,
+    /// Hash of every setting that shapes the workspace. Equal settings give equal hashes.
     pub fingerprint: String,
 }
 
-/// How a host path comes into a workspace.
+/// Method of bringing a host path into the workspace: `copy`, `overlay` (writes stay in the
+/// session), `ro`, `rw` or `bundle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedMode {
@@ -58,36 +68,47 @@ pub enum PlannedMode {
     Bundle,
 }
 
-/// A host path that is allowed.
+/// A host path that the server's configuration allows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedMount {
+    /// Path on the host.
     pub host_path: String,
+    /// Path in the workspace.
     pub mount_path: String,
+    /// Method of bringing the path into the workspace.
     pub mode: PlannedMode,
-    /// Always `allowed`: a refused mount refuses the plan.
+    /// Always `allowed`, because a forbidden mount fails the whole plan.
     pub judgement: String,
 }
 
-/// Who was asked for and cannot, and why.
+/// A requested provider that the server would skip.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PassedOver {
+    /// Name of the provider.
     #[schema(value_type = schema::ProviderName)]
     pub provider: ProviderName,
+    /// Reason for skipping it.
     pub reason: String,
 }
 
-/// The check that was passed: any one of `needs` suffices.
+/// Result of the check that the agent type can use the planned workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedCapabilities {
+    /// Always true, because a failed check fails the whole plan.
     pub ok: bool,
+    /// Sides that could provide the files: `host`, `guest`. The agent type needs at least one of
+    /// them.
     #[schema(value_type = Vec<String>)]
     pub needs: Vec<Side>,
 }
 
+/// The init plan of a workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InitPlan {
+    /// Init actions, in the order in which the server runs them.
     #[schema(value_type = Vec<Object>)]
     pub actions: Vec<Action>,
+    /// Environment variables for the box.
     #[schema(value_type = schema::Env)]
     pub env: Env,
 }

@@ -1,4 +1,4 @@
-//! A resolved policy: the word, who said it, what everyone said.
+//! The resolved workspace policy and the layers it was resolved from.
 
 use serde::{Deserialize, Serialize};
 use stead_core::policy::{Layer, PolicyKind, ResolvedPolicy, WorkspacePolicy};
@@ -6,28 +6,37 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// A resolved workspace policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
+    /// Kind of the policy: `git`, `mount`, `empty` or `bundle`.
     #[schema(value_type = String)]
     pub policy: PolicyKind,
+    /// Layer that set the policy: `task`, `role` (the agent type), `project`, `platform`, or
+    /// `default` if no layer did.
     #[schema(value_type = String)]
     pub source: Layer,
+    /// Policy of each layer.
     pub chain: PolicyChain,
-    /// The policy as it was given, if it was more than a word.
+    /// The full policy. Absent if the layer gave only its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::WorkspacePolicy, required = false)]
     pub detail: Option<WorkspacePolicy>,
 }
 
-/// What each layer said, strongest first; `null` for a layer that said nothing.
+/// Policy of each layer, from the highest priority to the lowest; `null` if the layer sets none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyChain {
+    /// Policy of the task.
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
     pub task: Option<WorkspacePolicy>,
+    /// Policy of the role, which is the agent type.
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
     pub role: Option<WorkspacePolicy>,
+    /// Policy of the project.
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
     pub project: Option<WorkspacePolicy>,
+    /// Policy of the platform.
     #[schema(value_type = Option<schema::WorkspacePolicy>, required = true)]
     pub platform: Option<WorkspacePolicy>,
 }

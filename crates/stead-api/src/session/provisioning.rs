@@ -1,4 +1,4 @@
-//! Where a session's time went until it was ready.
+//! Timing of the steps that made a session's workspace.
 
 use serde::{Deserialize, Serialize};
 use stead_core::Timestamp;
@@ -10,49 +10,63 @@ use utoipa::ToSchema;
 use super::Notice;
 use crate::schema;
 
+/// Timing of the provisioning of a workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Provisioning {
-    /// From the first step's start to the end of the last that has ended.
+    /// Milliseconds from the start of the first step to the end of the last. A step that still runs
+    /// counts only up to its start.
     pub duration_ms: u64,
+    /// Steps of all attempts, in the order in which they started.
     pub steps: Vec<ProvisioningStep>,
 }
 
 /// One step of an attempt to make the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProvisioningStep {
+    /// Number of the attempt, counted from 1.
     #[schema(minimum = 1)]
     pub attempt: u64,
+    /// Provider of the attempt.
     #[schema(value_type = schema::ProviderName)]
     pub provider: ProviderName,
-    /// `create_box`, the name of an action of the init plan, or `begin_work`.
+    /// `create_box`, the name of an init action, or `begin_work`.
     pub name: String,
+    /// Time of the start.
     #[schema(value_type = schema::Timestamp)]
     pub started_at: Timestamp,
-    /// `null` while it runs.
+    /// Duration in milliseconds; `null` while the step runs.
     #[schema(required = true)]
     pub duration_ms: Option<u64>,
+    /// Reason of the failure; `null` if the step did not fail.
     #[schema(required = true)]
     pub failure: Option<Notice>,
-    /// The latest that was told of a long step; `null` if nothing was.
+    /// Latest progress of a long step; `null` if it reported none.
     #[schema(required = true)]
     pub progress: Option<Progress>,
-    /// Result of a setup command with the tail of its output; `null` for every other step.
+    /// Result of a setup command; `null` for every other step.
     #[schema(required = true)]
     pub setup: Option<SetupOutput>,
 }
 
-/// Result of a setup command. The last 4096 bytes of each output stream are kept.
+/// Result of a setup command. The server keeps the last 4096 bytes of each output stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SetupOutput {
+    /// Position of the command in `setup_commands`, counted from 1.
     #[schema(minimum = 1)]
     pub number: u64,
+    /// Command line.
     pub command: String,
+    /// Exit code of the command.
     pub exit_code: i32,
+    /// True if the command reached its time limit.
     pub timed_out: bool,
+    /// End of standard output.
     pub stdout: String,
+    /// End of standard error.
     pub stderr: String,
-    /// Number of bytes the command wrote.
+    /// Number of bytes that the command wrote to standard output.
     pub stdout_total: u64,
+    /// Number of bytes that the command wrote to standard error.
     pub stderr_total: u64,
 }
 
@@ -64,12 +78,15 @@ impl From<&SetupReport> for SetupOutput {
     }
 }
 
-/// How far a long step is.
+/// Progress of a long step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Progress {
+    /// Name of the current stage.
     pub stage: String,
+    /// Percent of the known work that is done.
     #[schema(maximum = 100)]
     pub percent: u64,
+    /// Description for people.
     pub detail: String,
 }
 

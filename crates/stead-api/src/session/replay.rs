@@ -1,4 +1,4 @@
-//! Whether a session's journal still folds to the state it is in.
+//! Reports of replaying a session's journal.
 
 use serde::{Deserialize, Serialize};
 use stead_core::SessionId;
@@ -6,45 +6,60 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// Result of folding a journal from its first event and comparing it with the live session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Replay {
+    /// Replayed session.
     #[schema(value_type = schema::SessionId)]
     pub session: SessionId,
+    /// Sequence number of the last replayed event.
     pub seq: u64,
+    /// Hash of the replayed state. Empty if an event cannot be read.
     pub state_hash: String,
-    /// The fold and the live state are byte for byte the same.
+    /// True if the replayed state, the rebuilt files and the hash chain match the records.
     pub identical: bool,
+    /// First difference; `null` if `identical` is true.
     #[schema(required = true)]
     pub difference: Option<FirstDifference>,
 }
 
+/// The first event at which a replay and the records differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FirstDifference {
+    /// Sequence number of the event.
     pub seq: u64,
+    /// Description of the difference.
     pub what: String,
 }
 
-/// What would have been decided otherwise.
+/// Result of repeating a session's recorded decisions with other content or another agent type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReplayAgainst {
+    /// Replayed session.
     #[schema(value_type = schema::SessionId)]
     pub session: SessionId,
+    /// Sequence number of the last replayed event.
     pub seq: u64,
-    /// How many decisions were made again.
+    /// Number of decisions that were repeated.
     pub compared: u64,
-    /// None of them would be another.
+    /// True if every decision has the same result as before.
     pub identical: bool,
+    /// Sequence number of the first decision that changes; `null` if none does.
     #[schema(required = true)]
     pub first_divergence: Option<u64>,
-    /// Every decision that would be another, in the order of the journal.
+    /// Every decision that changes, in the order of the journal.
     pub changed: Vec<ChangedDecision>,
 }
 
+/// A decision that would have another result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChangedDecision {
+    /// Sequence number of the recorded decision.
     pub seq: u64,
-    /// `step` or `tool_call`.
+    /// Kind of the decision: `step` or `tool_call`.
     pub what: String,
+    /// Recorded result.
     pub recorded: String,
+    /// Result with the other content or agent type.
     pub now: String,
 }

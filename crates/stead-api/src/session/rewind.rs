@@ -1,4 +1,4 @@
-//! Moments that can be gone back to, and who last wrote a file.
+//! Requests and responses for rewind and blame.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// Body of a rewind request. `to` is the sequence number of an event, counted from 1.
 pub struct RewindRequest {
     pub to: u64,
 }
@@ -25,48 +26,55 @@ impl Read for RewindRequest {
     }
 }
 
-/// The files are again as they were.
+/// Result of a rewind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Rewound {
-    /// The event whose files they are.
+    /// Sequence number of the event whose files were restored.
     #[schema(minimum = 1)]
     pub to: u64,
-    /// The event that tells of it.
+    /// Sequence number of the event that recorded the rewind.
     #[schema(minimum = 1)]
     pub seq: u64,
-    /// Going back to this undoes it.
+    /// Pass this value as `to` to undo the rewind.
     #[schema(minimum = 1)]
     pub undo: u64,
+    /// Hash of all files after the rewind; `null` if the provider computes none.
     #[schema(required = true)]
     pub tree_hash: Option<String>,
 }
 
-/// What a session keeps on its way, and what it can go back to.
+/// Checkpoints of a session: states of its files that it can rewind to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Moments {
+    /// Cost that the server may spend on checkpoints: `off`, `free` (the default), `layers` or
+    /// `copies`. Each value includes the ones before it.
     #[schema(value_type = schema::Points)]
     pub points: Points,
-    /// How many of the latest are kept.
+    /// Number of latest checkpoints that the server keeps. The default is 100.
     #[schema(minimum = 1)]
     pub keep: u64,
-    /// Oldest first. From each event on, until the next, the files were like this.
+    /// Checkpoints, oldest first. Each describes the files from its event until the next item.
     pub items: Vec<Moment>,
 }
 
+/// The files of a workspace after one event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Moment {
+    /// Sequence number of the event.
     #[schema(minimum = 1)]
     pub seq: u64,
-    /// The snapshot that has the files; without one there is no going back here.
+    /// Snapshot that holds the files; `null` if the session cannot rewind to this event.
     #[schema(value_type = Option<schema::SnapshotId>, required = true)]
     pub snapshot: Option<SnapshotId>,
-    /// Why there is none.
+    /// Code of the reason why there is no snapshot; `null` if there is one.
     #[schema(required = true)]
     pub reason: Option<String>,
+    /// Call that changed the files; `null` if unknown.
     #[schema(required = true)]
     pub by: Option<Deed>,
 }
 
+/// Kind of a change: the session's start, a tool call, an exec or a file operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeedKind {
@@ -76,29 +84,34 @@ pub enum DeedKind {
     Operation,
 }
 
-/// What changed files: a tool call, an exec, an operation on files, or the session's start.
+/// A call that changed files: a tool call, an exec, a file operation or the session's start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Deed {
+    /// Kind of the call.
     pub kind: DeedKind,
-    /// The tool, the operation, or the command.
+    /// Name of the tool or of the operation, or the command line.
     pub name: String,
-    /// The call or the exec.
+    /// Id of the tool call or of the exec; `null` for other kinds.
     #[schema(required = true)]
     pub id: Option<String>,
+    /// Caller who made the change.
     pub actor: String,
 }
 
-/// The last that happened to a file.
+/// The last change to a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Blame {
+    /// Path of the file.
     pub path: String,
-    /// Without one, nobody touched it since the session began.
+    /// Last recorded change; `null` if there is none since the session started.
     #[schema(required = true)]
     pub last: Option<Wrote>,
-    /// Later events that touched more files than they name.
+    /// Sequence numbers of later events that changed more files than they list. Each may have
+    /// changed this file.
     pub uncertain: Vec<u64>,
 }
 
+/// Kind of the last change: the file was written or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileDeed {
@@ -106,15 +119,21 @@ pub enum FileDeed {
     Removed,
 }
 
+/// A change to one file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Wrote {
-    /// Another one's for a clone, or for one of several in a workspace.
+    /// Session that made the change. It differs from the requested session for a clone, or if
+    /// sessions share a workspace.
     #[schema(value_type = schema::SessionId)]
     pub session: SessionId,
+    /// Sequence number of the event in that session's journal.
     #[schema(minimum = 1)]
     pub seq: u64,
+    /// Time of the change.
     #[schema(value_type = schema::Timestamp)]
     pub at: Timestamp,
+    /// Kind of the change.
     pub what: FileDeed,
+    /// Call that made the change.
     pub by: Deed,
 }

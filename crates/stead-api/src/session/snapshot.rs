@@ -1,4 +1,4 @@
-//! Snapshots and clones: what is asked for, and what is told of them.
+//! Requests and responses for snapshots and clones.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,18 +9,22 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// The files of a workspace at one moment.
+/// The files of a workspace at one moment, kept on request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
+    /// Id of the snapshot.
     #[schema(value_type = schema::SnapshotId)]
     pub id: SnapshotId,
+    /// Name that the request gave; `null` if it gave none.
     #[schema(required = true)]
     pub name: Option<String>,
-    /// The event that made it.
+    /// Sequence number of the event that recorded the snapshot.
     #[schema(minimum = 1)]
     pub seq: u64,
+    /// Hash of all files; `null` if the provider computes none.
     #[schema(required = true)]
     pub tree_hash: Option<String>,
+    /// Time of the creation.
     #[schema(value_type = schema::Timestamp)]
     pub created_at: Timestamp,
 }
@@ -32,13 +36,16 @@ impl From<(SnapshotId, stead_core::session::Snapshot)> for Snapshot {
     }
 }
 
-/// The files are again as they were kept.
+/// Result of restoring a snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Restored {
+    /// Restored snapshot.
     #[schema(value_type = schema::SnapshotId)]
     pub id: SnapshotId,
+    /// Sequence number of the event that recorded the restore.
     #[schema(minimum = 1)]
     pub seq: u64,
+    /// Hash of all files after the restore; `null` if the provider computes none.
     #[schema(required = true)]
     pub tree_hash: Option<String>,
 }
@@ -56,7 +63,7 @@ impl Read for SnapshotRequest {
     }
 }
 
-/// Whether a clone shares its source's workspace or has its own copy.
+/// Isolation of a clone: `none` shares the workspace of its source, `full` has its own copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
@@ -64,7 +71,7 @@ pub enum Isolation {
     Full,
 }
 
-/// The most clones one request may ask for.
+/// Maximum number of clones in one request.
 pub const MAX_CLONES: u64 = 64;
 
 pub struct CloneRequest {

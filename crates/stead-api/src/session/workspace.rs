@@ -14,70 +14,90 @@ use utoipa::ToSchema;
 use super::policy::Policy;
 use crate::schema;
 
+/// The workspace of a session: its files and the box in which its commands run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Workspace {
+    /// Id of the workspace.
     pub id: String,
-    /// Who made it, or was asked last; `null` before anyone was.
+    /// Provider that made the workspace, or that the server tried last; `null` before the first
+    /// attempt.
     #[schema(value_type = Option<schema::ProviderName>, required = true)]
     pub provider: Option<ProviderName>,
+    /// `pending`, `creating`, `preparing`, `ready`, `condemned`, `removing`, `removed` or `lost`.
     #[schema(value_type = String)]
     pub status: WorkspaceStatus,
+    /// Absolute path of the workspace in the box.
     pub root: String,
+    /// Resolved workspace policy.
     pub policy: Policy,
+    /// Resource limits, and which of them the provider enforces.
     pub limits: Limits,
+    /// State of the files at the start.
     pub base: WorkspaceBase,
+    /// Repository that the workspace was made from.
     pub metadata: WorkspaceMetadata,
-    /// Of how it was provisioned: every field that shapes it, and what its mounts and bundle brought. Equal for equal.
+    /// Hash of every setting that shapes the workspace and of the content of its mounts and bundle.
+    /// Equal inputs give equal hashes.
     pub fingerprint: String,
-    /// What each host mount brought.
+    /// Content of each host mount when the workspace was made.
     pub mounts: Vec<WorkspaceMount>,
-    /// Over the mounts' configuration and the content they brought; `null` without mounts.
+    /// Hash of the mounts' configuration and content; `null` without mounts.
     #[schema(required = true)]
     pub mount_fingerprint: Option<String>,
-    /// Of all files, as the journal last recorded it.
+    /// Latest recorded hash of all files; `null` if none is recorded.
     #[schema(required = true)]
     pub tree_hash: Option<String>,
-    /// How many there are.
+    /// Number of snapshots.
     pub snapshots: u64,
+    /// Tools that the session may use.
     #[schema(value_type = Vec<schema::ToolName>)]
     pub tools: Vec<ToolName>,
+    /// Failed attempts to make the workspace, in order.
     pub failures: Vec<ProviderFailure>,
-    /// The image its box was made from; `null` where there is none.
+    /// Image of the box; `null` if the box has none.
     #[schema(required = true)]
     pub image: Option<BoxImage>,
-    /// Which program runs its box, where the provider has a choice.
+    /// Program that runs the box, if the provider has a choice; `null` otherwise.
     #[schema(required = true)]
     pub runtime: Option<String>,
-    /// How its files are kept, where that depends on the host: `shared` layers, or `copied` into it alone.
+    /// Storage of the files on the host: as `shared` layers, or `copied` for this workspace alone;
+    /// `null` if the provider has no choice.
     #[schema(value_type = Option<String>, required = true)]
     pub trees: Option<Trees>,
-    /// The user that the kernel charges for what it counts per user, such as inotify instances: the
-    /// box's `own` user, or one that is `shared` with other boxes.
+    /// User to whom the kernel charges per-user resources such as inotify instances: the box's
+    /// `own` user, or one that is `shared` with other boxes. `null` without a box.
     #[schema(value_type = Option<String>, required = true)]
     pub allowances: Option<Allowances>,
-    /// Its box was kept ready before the session asked for one.
+    /// True if the box came from the warm pool.
     pub warm: bool,
 }
 
-/// An image by name, and what the name meant when the box was made.
+/// The image of a box.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BoxImage {
+    /// Name of the image as the agent type gives it.
     pub reference: String,
+    /// Digest that the name referred to when the box was made; `null` if unknown.
     #[schema(required = true)]
     pub digest: Option<String>,
 }
 
-/// A host mount, with the first entries of its top level, sorted, and true counts.
+/// Content that a host mount brought into the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceMount {
+    /// Path on the host.
     pub host_path: String,
+    /// Path in the workspace.
     pub mount_path: String,
+    /// First entries of the top level, sorted.
     pub entries: Vec<String>,
-    /// How many entries the top level has; those beyond `entries` are not shown.
+    /// Number of entries at the top level, including those that `entries` omits.
     pub total_entries: u64,
+    /// Number of files.
     pub files: u64,
+    /// Number of bytes that were copied.
     pub bytes_copied: u64,
-    /// Links and special files that were left out.
+    /// Number of links and special files that were skipped.
     pub skipped: u64,
 }
 
@@ -89,17 +109,22 @@ impl From<&MountReport> for WorkspaceMount {
     }
 }
 
-/// What applies, and which of it the provider enforces.
+/// Resource limits of a workspace; `null` means no limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
+    /// CPU limit in cores (`2`, `0.5`) or thousandths (`500m`).
     #[schema(required = true)]
     pub cpu: Option<String>,
+    /// Memory limit in bytes, with an optional K, M, G or T.
     #[schema(required = true)]
     pub memory: Option<String>,
+    /// Disk limit in bytes, with an optional K, M, G or T.
     #[schema(required = true)]
     pub disk: Option<String>,
+    /// Maximum number of processes.
     #[schema(required = true, minimum = 1)]
     pub pids: Option<u64>,
+    /// Limits that the provider enforces: `cpu`, `memory`, `disk`, `pids`.
     #[schema(value_type = Vec<String>)]
     pub enforced: Vec<LimitKind>,
 }
@@ -116,29 +141,35 @@ impl Limits {
     }
 }
 
-/// What the files started from.
+/// State of the files when the workspace was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceBase {
+    /// Commit of the checkout. Absent without a checkout.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub commit: Option<String>,
+    /// Hash of the bundle. Absent without a bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub digest: Option<String>,
 }
 
-/// What the task said about its repository.
+/// The repository as the task describes it. Absent fields were not given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceMetadata {
+    /// URL of the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub repository_url: Option<String>,
+    /// Branch to work on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub branch: Option<String>,
+    /// Number of the pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub pull_request_number: Option<u64>,
+    /// Branch that the pull request targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub base_branch: Option<String>,
@@ -155,11 +186,15 @@ impl WorkspaceMetadata {
     }
 }
 
+/// A failed attempt to make the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProviderFailure {
+    /// Provider of the attempt.
     #[schema(value_type = schema::ProviderName)]
     pub provider: ProviderName,
+    /// Stable code for programs.
     pub code: String,
+    /// Description for people.
     pub message: String,
 }
 
@@ -171,7 +206,8 @@ impl From<&FailedAttempt> for ProviderFailure {
 }
 
 impl Workspace {
-    /// None for an agent type without workspaces, and none when no provider could make one: the warnings say why.
+    /// Returns `None` if the agent type has no workspaces, or if no provider could make one. The
+    /// session's warnings give the reason.
     pub fn of(session: &Session) -> Option<Self> {
         let (spec, workspace) = (session.workspace_spec()?, session.workspace.as_ref()?);
         if session.degraded {

@@ -30,24 +30,25 @@ pub const PYTHON: Definition = Definition {
     output: result::schema::<result::CommandResult>,
 };
 
-/// The longest time a `bash` call may take.
+/// Maximum time limit of a `bash` call.
 pub const BASH_MAX_SECONDS: f64 = 120.0;
-/// The longest time a `python` call may take.
+/// Maximum time limit of a `python` call.
 pub const PYTHON_MAX_SECONDS: f64 = 5.0;
 
 parameters! {
     BashParameters {
-        /// A shell command; at most 4,096 ASCII characters by default.
+        /// Shell command; at most 4,096 ASCII characters by default.
         command: Option<String>,
-        /// Shell lines, run one after the other by one shell. Give these or command.
+        /// Shell lines that one shell runs in order. Give either these or command.
         commands: Option<Vec<String>>,
         /// Working directory.
         cwd: String = WORKSPACE_ROOT,
-        /// Variables added for this command.
+        /// Environment variables to add for this command.
         env: Variables,
-        /// Text given on standard input.
+        /// Text for standard input.
         stdin: Option<String>,
-        /// Seconds, clamped to 1 to 120; then every process of the command is killed and the exit code is 124.
+        /// Time limit in seconds, clamped to 1 to 120. After it, every process of the command is
+        /// killed and the exit code is 124.
         timeout: Seconds = 30,
         /// Return standard output and error, at most 32 KiB each.
         capture_output: bool = true,
@@ -56,15 +57,16 @@ parameters! {
 
 parameters! {
     PythonParameters {
-        /// A Python program; at most 4,096 ASCII characters by default.
+        /// Python program; at most 4,096 ASCII characters by default.
         code: String,
         /// Working directory.
         cwd: String = WORKSPACE_ROOT,
-        /// Variables added for this program.
+        /// Environment variables to add for this program.
         env: Variables,
-        /// Text given on standard input.
+        /// Text for standard input.
         stdin: Option<String>,
-        /// Seconds, clamped to 1 to 5; then every process of the program is killed and the exit code is 124.
+        /// Time limit in seconds, clamped to 1 to 5. After it, every process of the program is
+        /// killed and the exit code is 124.
         timeout: Seconds = 5,
         /// Return standard output and error, at most 32 KiB each.
         capture_output: bool = true,

@@ -1,8 +1,8 @@
 //! The file tools: `ls`, `read`, `write`, `edit`, `glob`, `grep`, `rm`.
 //!
-//! The tools accept `file_path` for `path`. The schemas name `path` alone, because providers of models
-//! refuse a choice at the top of a schema. `stead-fs` reads the arguments, and a test of the server
-//! compares its reader with these definitions.
+//! The tools accept `file_path` as an alias of `path`. The schemas only name `path`, because model
+//! providers refuse a `oneOf` at the top of a schema. `stead-fs` reads the arguments, and a server
+//! test compares its reader with these definitions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ file_tool!(
 );
 file_tool!(RM, Rm, &[], RmParameters, result::Removed, "Remove a file, or a directory with everything in it.");
 
-/// The largest number of lines that one call of `read` returns.
+/// Maximum number of lines that one `read` call returns.
 pub const READ_MAX_LINES: u64 = 2_000;
 
 parameters! {
@@ -77,7 +77,7 @@ parameters! {
         path: String,
         /// First line, counted from 0.
         offset: u64 = 0u32,
-        /// Lines at most; 2000 is the most.
+        /// Maximum number of lines, at most 2000.
         limit: Count = READ_MAX_LINES,
     }
 }
@@ -88,9 +88,10 @@ parameters! {
         path: String,
         /// The text to write.
         content: String,
-        /// create fails if the file exists.
+        /// Handling of a file that exists: create fails, overwrite replaces it, append adds to it.
         mode: WriteMode = WriteMode::Create,
-        /// The hash a read gave (sha256:…). The call fails as stale if the file has changed since.
+        /// Hash from an earlier read (sha256:…). The call fails as stale if the file has changed
+        /// since.
         if_match: Option<String>,
     }
 }
@@ -105,7 +106,8 @@ parameters! {
         new_string: String,
         /// Replace every occurrence instead of exactly one.
         replace_all: bool = false,
-        /// The hash a read gave (sha256:…). The call fails as stale if the file has changed since.
+        /// Hash from an earlier read (sha256:…). The call fails as stale if the file has changed
+        /// since.
         if_match: Option<String>,
     }
 }
@@ -116,11 +118,11 @@ parameters! {
         pattern: String,
         /// Directory; / is the workspace root.
         path: String = "/",
-        /// Also look at names that start with a dot.
+        /// Also match names that start with a dot.
         hidden: bool = false,
-        /// Leave out what .gitignore files say.
+        /// Skip files that .gitignore excludes.
         gitignore: bool = false,
-        /// Results at most.
+        /// Maximum number of results.
         limit: Option<Count>,
     }
 }
@@ -131,15 +133,15 @@ parameters! {
         pattern: String,
         /// Directory or file; / is the workspace root.
         path: String = "/",
-        /// Only files that match, such as *.py (at any depth) or src/**/*.rs.
+        /// Only search files that match, such as *.py (at any depth) or src/**/*.rs.
         glob: Option<String>,
-        /// Match upper and lower case alike.
+        /// Ignore upper and lower case.
         ignore_case: bool = false,
-        /// Also look at names that start with a dot.
+        /// Also search files whose names start with a dot.
         hidden: bool = false,
-        /// Leave out what .gitignore files say.
+        /// Skip files that .gitignore excludes.
         gitignore: bool = false,
-        /// Results at most.
+        /// Maximum number of results.
         limit: Option<Count>,
     }
 }
@@ -148,12 +150,14 @@ parameters! {
     RmParameters {
         /// File or directory to remove.
         path: String,
-        /// The hash a read gave (sha256:…). The call fails as stale if the file has changed since.
+        /// Hash from an earlier read (sha256:…). The call fails as stale if the file has changed
+        /// since.
         if_match: Option<String>,
     }
 }
 
-/// What happens to a file that exists.
+/// Handling of a file that exists: the call fails (`create`, the default), replaces it
+/// (`overwrite`) or adds to its end (`append`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteMode {

@@ -18,22 +18,24 @@ pub const GIT: Definition = Definition {
 
 parameters! {
     GitParameters {
-        /// The git command. clone, fetch, pull (fast-forward only) and push speak with the session's own repository, as the server. Required unless action or the first of args names it.
+        /// The git command. Required unless `action` or the first of `args` names it. clone, fetch,
+        /// pull (fast-forward only) and push run on the server and only reach the session's own
+        /// repository.
         command: Option<GitCommand>,
-        /// Another name for command; give one of the two.
+        /// Alias of command. Give only one of the two.
         action: Option<GitCommand>,
-        /// The message of a commit.
+        /// Commit message.
         message: Option<Text>,
-        /// Paths the command is about.
+        /// Paths that the command applies to.
         files: Vec<String>,
-        /// The branch the command is about.
+        /// Branch that the command applies to.
         branch: Option<Text>,
-        /// Its arguments, given as they are: no shell reads them.
+        /// Further arguments, passed to git without a shell.
         args: Vec<String>,
     }
 }
 
-/// A text without zero bytes, as it can be an argument of a program.
+/// A string without NUL bytes, so that it can be a program argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text(pub String);
 
@@ -48,7 +50,8 @@ impl Parameter for Text {
     }
 }
 
-/// The name of a git command. The tool refuses a name that is not in [`LOCAL`] or [`REMOTE`], and lists them.
+/// The name of a git command. The tool refuses a name that is not in [`LOCAL`] or [`REMOTE`], and
+/// its error lists the valid names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitCommand(pub String);
 
@@ -63,7 +66,7 @@ impl Parameter for GitCommand {
     }
 }
 
-/// Commands that stay in the workspace.
+/// Commands that run in the box and only change the workspace.
 pub const LOCAL: &[&str] = &[
     "status",
     "diff",

@@ -1,22 +1,23 @@
-//! One definition of a tool's parameters for the reader and the JSON Schema.
+//! One definition of a tool's parameters, used for both the reader and the JSON Schema.
 //!
-//! Arguments come from a model, and each refusal goes back to it as one sentence that names the
-//! argument. This is why tools do not use `stead_core::parse`, which lists every error of a body.
+//! A model sends the arguments, and the server answers each error with one sentence that names the
+//! argument. For this reason tools do not use `stead_core::parse`, which lists all errors of a body
+//! at once.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// A type that an argument can have.
+/// A type of an argument.
 pub trait Parameter: Sized {
     fn schema() -> Value;
 
-    /// The value of an argument that was not given; `None` if it must be given.
+    /// Returns the value of an absent argument, or `None` if the argument is required.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// Reads an argument that was given. The error completes the sentence "NAME must be …".
+    /// Reads a given argument. The error completes the sentence "NAME must be …".
     fn read(value: &Value) -> Result<Self, &'static str>;
 }
 
@@ -70,7 +71,7 @@ impl Parameter for Count {
     }
 }
 
-/// A time limit. Values outside of the tool's range are clamped to it.
+/// A time limit in seconds. The tool clamps it to its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seconds(pub f64);
 
@@ -146,11 +147,11 @@ impl Parameter for Variables {
     }
 }
 
-/// The arguments of one call by name. `null` is the same as absent.
+/// The arguments of one call by name. `null` means the same as an absent argument.
 pub struct Given<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> Given<'a> {
-    /// Refuses arguments that are not an object, and names that the tool does not have.
+    /// Returns an error if the arguments are not an object, or contain an unknown name.
     pub fn of(arguments: &'a Value, names: &[&str]) -> Result<Self, String> {
         let values = match arguments {
             Value::Null => None,
@@ -174,7 +175,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The schema of one parameter, and whether it must be given.
+/// Returns the schema of one parameter, and true if the parameter is required.
 pub fn property<T: Parameter>(description: &str, default: Option<Value>) -> (Value, bool) {
     let required = default.is_none() && T::absent().is_none();
     let mut schema = T::schema();
@@ -185,7 +186,7 @@ pub fn property<T: Parameter>(description: &str, default: Option<Value>) -> (Val
     (schema, required)
 }
 
-/// The schema of an object with these properties and no others.
+/// Returns the schema of an object with these properties and no others.
 pub fn object(properties: Vec<(&str, (Value, bool))>) -> Value {
     let required: Vec<&str> = properties.iter().filter(|(_, (_, required))| *required).map(|(name, _)| *name).collect();
     let properties: Map<String, Value> =
@@ -197,7 +198,8 @@ pub fn object(properties: Vec<(&str, (Value, bool))>) -> Value {
     schema
 }
 
-/// Defines the parameters of a tool: a struct, its reader and its JSON Schema. A default goes after `=`.
+/// Defines the parameters of a tool: a struct, its reader and its JSON Schema. A default value
+/// follows `=`.
 macro_rules! parameters {
     ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])+ $field:ident: $kind:ty $(= $default:expr)?,)+ }) => {
         $(#[$meta])*

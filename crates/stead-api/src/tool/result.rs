@@ -1,4 +1,4 @@
-//! The results of the tools. A result may hold more fields than its type names.
+//! Results of the tools. A result may contain more fields than its type defines.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::file::FileKind;
 
-/// What a successful call of a tool returned.
+/// Result of a successful tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolOutput {
     Listing(Listing),
@@ -17,12 +17,12 @@ pub enum ToolOutput {
     Command(CommandResult),
     Git(GitResult),
     Evaluation(Evaluation),
-    /// A result that its message says in full.
+    /// A result that has no type of its own. Its message contains everything.
     Other,
 }
 
 impl ToolOutput {
-    /// Reads a result of this tool. A result in another form than usual becomes [`ToolOutput::Other`].
+    /// Parses the result of this tool. A result in an unknown form becomes [`ToolOutput::Other`].
     pub fn of(tool: ToolName, result: &Value) -> Self {
         fn read<T: serde::de::DeserializeOwned>(result: &Value, make: fn(T) -> ToolOutput) -> ToolOutput {
             serde_json::from_value(result.clone()).map_or(ToolOutput::Other, make)
@@ -40,130 +40,164 @@ impl ToolOutput {
     }
 }
 
-/// The JSON Schema of a derived type.
+/// Returns the JSON Schema of a type that derives it.
 pub(super) fn schema<T: PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()
 }
 
-/// A directory's entries.
+/// Entries of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Listing {
+    /// Entries of the directory.
     #[schema(inline)]
     pub entries: Vec<ListedEntry>,
 }
 
+/// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ListedEntry {
+    /// Path from the workspace root.
     pub path: String,
     #[schema(inline)]
     pub kind: FileKind,
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Lines of a file.
+/// A page of lines from a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Page {
-    /// `null` for a binary file.
+    /// Text of the lines; `null` for a binary file.
     pub content: Option<String>,
-    /// The content hash of the whole file.
+    /// Content hash of the whole file.
     pub hash: String,
-    /// The first line, counted from 0.
+    /// First line of the page, counted from 0.
     pub offset: u64,
+    /// Number of lines in the page.
     pub lines: u64,
+    /// Number of lines in the file.
     pub total_lines: u64,
-    /// Whether there are lines after these.
+    /// True if the file has more lines after the page.
     pub truncated: bool,
+    /// True if the file is not text.
     pub binary: bool,
 }
 
+/// Result of `write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Written {
+    /// Path of the file.
     pub path: String,
+    /// Number of bytes that this call wrote.
     #[serde(default)]
     pub bytes: u64,
+    /// Content hash after the write.
     pub hash: String,
 }
 
+/// Result of `edit`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Edited {
+    /// Path of the file.
     pub path: String,
+    /// Number of replaced occurrences.
     pub replacements: u64,
+    /// Content hash after the edit.
     pub hash: String,
 }
 
+/// Result of `rm`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Removed {
-    /// The number of files and directories.
+    /// Number of removed files and directories.
     pub removed: u64,
 }
 
-/// Files found by name.
+/// Files whose names match.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Paths {
+    /// Matching paths from the workspace root.
     pub paths: Vec<String>,
-    /// Whether there are more.
+    /// True if there are more results.
     pub truncated: bool,
 }
 
-/// Lines found by a pattern.
+/// Lines that match a pattern.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Matches {
+    /// Matching lines.
     #[schema(inline)]
     pub matches: Vec<Match>,
-    /// Whether there are more.
+    /// True if there are more results.
     pub truncated: bool,
 }
 
+/// One line that matches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Match {
+    /// Path of the file.
     pub path: String,
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: u64,
+    /// Column of the match, counted from 1.
     pub column: u64,
+    /// Text of the line.
     pub text: String,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CommandResult {
+    /// Exit code; 124 after a timeout.
     pub exit_code: i32,
+    /// Standard output; the middle of long output is omitted.
     #[serde(default)]
     pub stdout: String,
+    /// Standard error; the middle of long output is omitted.
     #[serde(default)]
     pub stderr: String,
-    /// The number of bytes that the command wrote.
+    /// Number of bytes written to standard output.
     #[serde(default)]
     pub stdout_total: u64,
+    /// Number of bytes written to standard error.
     #[serde(default)]
     pub stderr_total: u64,
-    /// Whether the middle of the output is left out.
+    /// True if part of the output is omitted.
     #[serde(default)]
     pub truncated: bool,
+    /// True if the command reached its time limit.
     pub timed_out: bool,
-    /// Whether the box ran out of memory.
+    /// True if the box ran out of memory.
     #[serde(default)]
     pub oom: bool,
+    /// Duration in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
 }
 
+/// Result of a git command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GitResult {
+    /// Exit code of git.
     pub exit_code: i32,
+    /// Output of git.
     #[serde(default)]
     pub output: String,
+    /// True if part of the output is omitted.
     #[serde(default)]
     pub truncated: bool,
 }
 
+/// Result of `eval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Evaluation {
-    /// The `repr` of the last line, if that is an expression.
+    /// `repr` of the last line if it is an expression.
     #[serde(default)]
     pub value_repr: Option<String>,
+    /// Text that the code printed.
     #[serde(default)]
     pub stdout: String,
-    /// A traceback if there was an exception.
+    /// Traceback if the code raised an exception.
     #[serde(default)]
     pub stderr: String,
 }

@@ -1,5 +1,6 @@
-//! `stead-init`: builds a box around itself, or is put into one that is there, and becomes its first
-//! process. The server starts it; users never do. `keep` runs outside every box.
+//! `stead-init`: the guest program. It builds a box around itself, or starts in a box that a
+//! container runtime built, and becomes process 1 of the box. The server starts it; users never do.
+//! `keep` runs outside of all boxes.
 
 use std::process::ExitCode;
 

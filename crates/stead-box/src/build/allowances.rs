@@ -1,10 +1,10 @@
-//! Kernel allowances that are counted per user and not per control group.
+//! Kernel resources that are counted per user and not per control group.
 //!
-//! The kernel charges inotify instances and watches, POSIX message queues, queued signals and locked
-//! shared memory to a user, in the user namespace of the process and in every one above. Above a
-//! box that user is the owner of the box's user namespace. The invariant: for a box that root
-//! starts, that user is the first id of the box's own range, so a box can use up its own
-//! allowances and no others.
+//! The kernel charges inotify instances and watches, POSIX message queues, queued signals and
+//! locked shared memory to a user, in the user namespace of the process and in every ancestor
+//! namespace. In the ancestors of a box that user is the owner of the box's user namespace. The
+//! invariant: for a box that root starts, that user is the first id of the box's own range. So a
+//! box can only exhaust its own resources.
 
 use std::fs;
 use std::io;
@@ -18,21 +18,21 @@ use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::{BoxSpec, Ids};
 use crate::sys::clone::Side;
 
-/// Pseudo-terminals in the box's own devpts. `kernel.pty.max` counts those of all instances
-/// together, 4096 by default.
+/// Maximum number of pseudo-terminals in the box's own devpts. `kernel.pty.max` limits those of all
+/// instances together, 4096 by default.
 pub const PSEUDO_TERMINALS: u32 = 64;
-/// Queued signals and POSIX timers of all processes of a box together.
+/// Maximum number of queued signals and POSIX timers of all processes of a box together.
 const QUEUED_SIGNALS: u64 = 4_096;
-/// Bytes of POSIX message queues, as much as the kernel gives a user by default.
+/// Maximum size of POSIX message queues in bytes. This is the kernel's default per user.
 const MESSAGE_QUEUE_BYTES: u64 = 819_200;
-/// Locked memory, also the kernel's default.
+/// Maximum size of locked memory in bytes. This is also the kernel's default.
 const LOCKED_BYTES: u64 = 8 << 20;
-/// The part of queued signals and message queues that a box may take of a user it shares with
-/// others: room for one queue of the default size.
+/// Limits of queued signals and message queues for a box that shares its user with others. They
+/// leave room for one queue of the default size.
 pub const SHARED_QUEUED_SIGNALS: u64 = 1_024;
 pub const SHARED_MESSAGE_QUEUE_BYTES: u64 = 102_400;
 
-/// Open files per process: soft, and the largest hard limit.
+/// Open files per process: the soft limit, and the maximum hard limit.
 pub const OPEN_FILES: u64 = 4_096;
 const MOST_OPEN_FILES: u64 = 65_536;
 /// Number of processes assumed for a box without a limit of processes.
@@ -55,8 +55,8 @@ impl Charged {
     }
 }
 
-/// Makes the box's user namespace belong to the box: runs `start`, which forks into it, with the
-/// first id of the box's range as the effective user. The capabilities stay, since joining a control
+/// Makes the box the owner of its user namespace: runs `start`, which forks into it, with the first
+/// id of the box's range as the effective user. The capabilities stay, because joining a control
 /// group and making a user namespace may need them.
 pub(super) fn charged_to_the_box(ids: Ids, start: impl FnOnce() -> io::Result<Side>) -> io::Result<Side> {
     let Ids::Range { first } = ids else { return start() };
@@ -66,21 +66,21 @@ pub(super) fn charged_to_the_box(ids: Ids, start: impl FnOnce() -> io::Result<Si
     let started = set_capabilities(None, CapabilitySets { effective: held.permitted, ..held })
         .map_err(io::Error::from)
         .and_then(|()| start());
-    // The child has no mapped ids yet, and takes its own later. The kernel gives the parent its
-    // effective capabilities back together with the id.
+    // The child has no mapped ids yet, and sets its own later. The kernel restores the parent's
+    // effective capabilities together with the id.
     if !matches!(started, Ok(Side::Child)) {
         set_thread_res_uid(root, root, root)?;
     }
     started
 }
 
-/// Limits what the kernel counts for all processes of one user in one user namespace, and so for a
-/// box as a whole. Inherited by every process of the box.
+/// Limits the resources that the kernel counts for all processes of one user in one user namespace,
+/// and so for a box as a whole. Every process of the box inherits the limits.
 ///
-/// The kernel also copies the limits of the process that makes a user namespace into it, and holds
-/// what the owner of the namespace is charged against them. For a box that is charged alone, call
-/// this before. For a box that shares its user, call this inside: the user's whole use would
-/// otherwise be held against the limit of one box.
+/// The kernel also copies the limits of the process that makes a user namespace into it, and
+/// compares them with the charges of the namespace's owner. For a box that is charged alone, call
+/// this before. For a box that shares its user, call this inside: otherwise the user's whole usage
+/// would count against the limit of one box.
 pub(super) fn limit_queues(charged: Charged) -> Result<(), Refused> {
     let (signals, queues) = match charged {
         Charged::ToTheBox => (QUEUED_SIGNALS, MESSAGE_QUEUE_BYTES),
@@ -91,16 +91,16 @@ pub(super) fn limit_queues(charged: Charged) -> Result<(), Refused> {
     at_most(Resource::Memlock, LOCKED_BYTES)
 }
 
-/// Lowers both limits to `most`; a lower hard limit of the caller's stays.
+/// Lowers both limits to `most`. A lower hard limit of the caller stays.
 fn at_most(resource: Resource, most: u64) -> Result<(), Refused> {
     let value = getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
     let limit = Rlimit { current: Some(value), maximum: Some(value) };
     setrlimit(resource, limit).or_refuse(Primitive::Spec, || format!("cannot limit {resource:?} to {value}"))
 }
 
-/// Limits open files. The host has one number for all (`fs.file-max`), from which only root is
-/// exempt: all processes of one box together get at most a quarter of it, as far as
-/// [`OPEN_FILES`] per process allows.
+/// Limits open files. The host has one limit for all processes (`fs.file-max`), from which only
+/// root is exempt. All processes of one box together get at most a quarter of it, but each process
+/// gets at least [`OPEN_FILES`].
 pub(super) fn limit_open_files(spec: &BoxSpec) -> Result<(), Refused> {
     let all = fs::read_to_string("/proc/sys/fs/file-max").ok().and_then(|text| text.trim().parse::<u64>().ok());
     let fair = open_files(all, spec.limits.pids);
@@ -114,7 +114,8 @@ fn open_files(of_the_host: Option<u64>, processes: Option<u64>) -> u64 {
     of_the_host.map_or(MOST_OPEN_FILES, |all| (all / 4 / processes).clamp(OPEN_FILES, MOST_OPEN_FILES))
 }
 
-/// Counters of the box's own user namespace, and whether a kernel may be without them.
+/// A counter of the box's user namespace, with its values for a box with its own and with a shared
+/// user.
 struct Counter {
     name: &'static str,
     own: &'static str,
@@ -129,8 +130,8 @@ enum Needed {
 }
 
 const COUNTERS: &[Counter] = &[
-    // No user namespace in this one, and so no other either: the filter says so too, but this is
-    // the kernel's own count.
+    // No nested user namespaces, and so no other new namespaces either. The seccomp filter forbids
+    // them too, but this is the kernel's own limit.
     Counter { name: "max_user_namespaces", own: "0", shared: "0", needed: Needed::Always },
     Counter { name: "max_inotify_instances", own: "128", shared: "32", needed: Needed::WhereKnown },
     Counter { name: "max_inotify_watches", own: "65536", shared: "16384", needed: Needed::WhereKnown },
@@ -138,9 +139,9 @@ const COUNTERS: &[Counter] = &[
     Counter { name: "max_fanotify_marks", own: "0", shared: "0", needed: Needed::WhereKnown },
 ];
 
-/// Caps the counters of the user namespace that the caller is in. It must be the box's.
+/// Caps the counters of the caller's user namespace, which must be the box's.
 ///
-/// `directory` is `/proc/sys/user` of any `/proc`: the kernel looks names in it up for the caller's
+/// `directory` is `/proc/sys/user` of any `/proc`: the kernel resolves names in it for the caller's
 /// namespace.
 pub(super) fn cap_counters(directory: &impl AsFd, charged: Charged) -> Result<(), Refused> {
     for Counter { name, own, shared, needed } in COUNTERS {

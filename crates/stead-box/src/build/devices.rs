@@ -1,4 +1,5 @@
-//! `/dev`: seven harmless devices, by mounting the host's nodes, since a user namespace may make none.
+//! `/dev`: harmless devices, bind-mounted from the host because a user namespace cannot make device
+//! nodes.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,11 @@ use super::tree;
 use crate::error::{Primitive, Refused};
 use crate::sys::mount_attr;
 
-/// Name and device number. The number is checked: a host whose `/dev/null` is something else must not lend it.
+/// Name and device number. The builder checks the number, so that it never mounts another device
+/// under this name.
 const NODES: &[(&str, u32, u32)] =
     &[("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)];
-/// `ptmx` belongs to the box's own devpts.
+/// Symbolic links. `ptmx` refers to the box's own devpts.
 const LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
     ("fd", "/proc/self/fd"),
@@ -37,7 +39,7 @@ pub(super) fn pieces() -> Result<Vec<Piece>, Refused> {
                 reason,
             });
         }
-        // The one kind of mount without `nodev`; `noexec` and `nosuid` cost nothing.
+        // The only kind of mount without `nodev`. `noexec` and `nosuid` are harmless here.
         let mount = tree::copy(CWD, &host, mount_attr::NOSUID | mount_attr::NOEXEC)?;
         pieces.push(Piece { path: Path::new("dev").join(name), what: What::File(mount) });
     }

@@ -1,4 +1,4 @@
-//! `/etc`: who the agent is, and the few files without which programs do not find their way.
+//! `/etc`: the agent's user, and the few files that programs need.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -11,20 +11,20 @@ use super::tree;
 use crate::error::Refused;
 use crate::spec::{AGENT_ID, HOME};
 
-/// Of the host, each because programs break without it and it holds no secret.
+/// Files of the host that programs need and that contain no secret.
 const SHOWN: &[&str] = &[
     "alternatives", // Debian's `awk`, `editor`, `java` are links through it
     "ld.so.cache",  // the dynamic linker's index
-    "ld.so.conf",   // and what it is made from
+    "ld.so.conf",   // configuration of that index
     "ld.so.conf.d",
     "localtime", // the time zone
     "timezone",
-    "mime.types", // what web servers and languages call files
+    "mime.types", // media types by file extension
     "protocols",  // names of protocols and ports
     "services",
-    "os-release", // which distribution this is
+    "os-release", // name of the distribution
     "debian_version",
-    "python3", // the interpreters' own settings
+    "python3", // settings of the interpreters
     "python3.11",
     "perl",
     "java-11-openjdk",
@@ -34,12 +34,13 @@ const SHOWN: &[&str] = &[
     "inputrc",
     "terminfo", // terminals
     "ca-certificates.conf",
-    "pki", // certificates of Red Hat kin
+    "pki", // certificates on Red Hat systems
 ];
-/// The certificates, but not `/etc/ssl/private` beside them.
+/// The certificates, without `/etc/ssl/private` next to them.
 const CERTIFICATES: &str = "ssl/certs";
 
-/// Ours, whatever the base: a box knows its agent by name and no network but itself.
+/// Files that Stead writes for every base image. They define the agent's user and a network that
+/// only has loopback.
 fn texts() -> Vec<(&'static str, String)> {
     vec![
         (
@@ -57,14 +58,14 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The entries of `/etc`, from the root directory of the base image or from the host.
+/// Returns the entries of `/etc`, from the root directory of the base image or from the host.
 pub(super) fn pieces(base: Option<&OwnedFd>) -> Result<Vec<Piece>, Refused> {
     let texts = texts();
     let mut pieces = match base {
         None => of_host()?,
         Some(base) => {
             if statat(base, "etc", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-                // A link in the place of /etc is refused here: it is opened without following.
+                // This fails if `/etc` is a symbolic link, because the call does not follow links.
                 let etc = tree::open_directory(base, "etc")?;
                 root::entries(&etc, Path::new("etc"), &|name| !texts.iter().any(|(ours, _)| *ours == name))?
             } else {

@@ -1,8 +1,9 @@
-//! The seccomp filter: what a program in a box may ask the kernel for.
+//! The seccomp filter: the system calls that a program in a box may make.
 //!
-//! An allow-list. What is not on it gets `ENOSYS`, as on an older kernel, so that programs fall back; what is on the refused list gets
-//! `EPERM`, so that they say why. The filter accepts the native ABI only: i386 calls end the process, x32 numbers are unknown.
-//! Each group of entries carries its *because*.
+//! It is an allowlist. Other calls get `ENOSYS`, as on an older kernel, so that programs fall back.
+//! Calls on the refused list get `EPERM`, so that programs report the reason. The filter accepts
+//! the native ABI only: i386 calls kill the process, and x32 numbers are unknown. Each group of
+//! entries states its reason.
 
 mod calls;
 mod modes;

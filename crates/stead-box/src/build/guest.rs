@@ -1,8 +1,11 @@
-//! `stead-init guest`: the first process of a box that a container runtime has built.
+//! `stead-init guest`: process 1 of a box that a container runtime built.
 //!
-//! The runtime gives namespaces, root, limits and no rights; this program is put into the box read-only, beside a directory with one socket
-//! in it. Over that socket the server hands it the listener it is to serve, bound where no box can see it, and then the
-//! socket is gone. Under a kernel that passes no descriptors (gVisor) the socket stays, and this program calls the server there. The invariant is that of [`super`]: nothing is served before the kernel has said that nothing is held.
+//! The runtime provides namespaces, root, limits and no privileges. It mounts this program into the
+//! box read-only, next to a directory with one socket. Over that socket the server passes the
+//! listener to serve, which is bound where no box can see it. Then the socket is removed. Under a
+//! kernel that cannot pass descriptors (gVisor) the socket stays, and this program connects to the
+//! server through it. The invariant is that of [`super`]: it serves no request before it has
+//! verified with the kernel that it has no privileges.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,22 +25,24 @@ use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Dialler, Door, Handles, UpperOn};
 use crate::sys::signals;
 
-/// Where the box has this program.
+/// Path of this program in the box.
 pub const INIT: &str = "/.stead/init";
-/// Where the box has the directory with the socket.
+/// Path in the box of the directory with the socket.
 pub const GATE: &str = "/.stead/gate";
-/// Its name there.
+/// Name of the socket in that directory.
 pub(crate) const GATE_SOCKET: &str = "gate.sock";
 const MAX_HAND_OVER: usize = 1 << 20;
-/// What a container engine tells every program; the agent's world is described by the box.
+/// Environment variables that a container engine sets. They do not come from the image, and the box
+/// sets its own.
 const NOT_THE_IMAGES: &[&str] = &["HOME", "HOSTNAME", "TERM", "container", "PWD", "USER"];
 
-/// What comes with the listener.
+/// Message that comes with the listener.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HandOver {
-    /// Beside what the image says.
+    /// Environment variables in addition to those of the image.
     pub env: BTreeMap<String, String>,
-    /// No files come, since this kernel passes none: the box dials the gate for each connection, which begins with this line.
+    /// Set if this kernel cannot pass descriptors. Then the guest opens each connection through the
+    /// gate and starts it with this line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dial: Option<String>,
     /// True if the server also passes the file in which the kernel counts OOM kills.
@@ -48,7 +53,8 @@ pub struct HandOver {
     pub process_events: bool,
 }
 
-/// Takes the listener, closes the box and serves. Returns, with an exit code, only if that fails or the box is shut down.
+/// Receives the listener, locks down the box and serves. Returns an exit code if that fails or the
+/// box is shut down.
 pub fn guest() -> i32 {
     let path = format!("{GATE}/{GATE_SOCKET}");
     let Ok(server) = UnixStream::connect(path) else { return 2 };
@@ -102,7 +108,7 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
     Ok(Handles { door, cgroup: None, events, env, compared: None, upper_on: UpperOn::Volume })
 }
 
-/// Whatever the runtime left open is none of the box's business.
+/// Closes descriptors that the runtime left open.
 fn close_others(keep: &[i32]) -> io::Result<()> {
     let entries = std::fs::read_dir("/proc/self/fd")?;
     let numbers: Vec<i32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -112,7 +118,7 @@ fn close_others(keep: &[i32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Four bytes of length, then JSON; the files come with the first byte.
+/// Receives four bytes of length, then JSON. The descriptors come with the first byte.
 fn receive(mut server: &UnixStream) -> io::Result<(HandOver, Vec<OwnedFd>)> {
     let mut length = [0; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];

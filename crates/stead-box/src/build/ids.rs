@@ -1,4 +1,4 @@
-//! Which host ids the box's ids are.
+//! Maps the box's user and group ids to ids of the host.
 
 use std::fs;
 use std::fs::File;
@@ -19,7 +19,8 @@ pub(super) fn map(child: Pid, ids: Ids) -> Result<(), Refused> {
             (line.clone(), line)
         }
         Ids::Own => {
-            // Without it an ordinary user may map no group: a group can also take rights away.
+            // Required before an unprivileged user may map a group, because a group can also deny
+            // access.
             write(child, "setgroups", "deny")?;
             (format!("{AGENT_ID} {} 1\n", geteuid().as_raw()), format!("{AGENT_ID} {} 1\n", getegid().as_raw()))
         }
@@ -34,7 +35,8 @@ fn write(child: Pid, file: &str, text: &str) -> Result<(), Refused> {
         .or_refuse(Primitive::IdMap, || format!("cannot write {} to {file}", text.trim_end()))
 }
 
-/// Who owns what is shown, and as whose it is shown: so many ids from the one as so many from the other.
+/// An id mapping for a mount: `count` ids from `user` and `group` on appear as the ids from `shown`
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owners {
     pub(super) user: u32,
@@ -43,7 +45,7 @@ pub(super) struct Owners {
     pub(super) count: u32,
 }
 
-/// A user namespace that exists only for its map.
+/// Returns a user namespace that only holds an id mapping.
 pub(super) fn owner_map(owners: Owners) -> Result<OwnedFd, Refused> {
     let refused = || "cannot make the owner map of the layers".to_owned();
     let (wait, release) = std::io::pipe().or_refuse(Primitive::IdMappedMount, refused)?;

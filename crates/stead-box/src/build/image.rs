@@ -1,4 +1,5 @@
-//! Images: formatted once for each size, then copied. A copy of an empty file system is a few hundred kilobytes and no process.
+//! Volume images. The builder formats one per size and then copies it. Copying an empty file system
+//! only copies a few hundred kilobytes and starts no process.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -13,30 +14,31 @@ use super::reserve;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::Limits;
 
-/// An image without a limit would be one without a size.
+/// Size of an image for a box without a disk limit.
 const DEFAULT_IMAGE_BYTES: u64 = 10 << 30;
-/// The size of a volume's journal. Without a journal, a repair after a power loss can undo synced changes.
+/// Size of a volume's journal. Without a journal, a repair after a power loss can undo synced
+/// changes.
 const JOURNAL_BYTES: u64 = 4 << 20;
-/// From this limit on, the journal is part of the limit. A smaller volume would lose a good part of its room to the
-/// journal, so its image is larger than the limit by the journal.
+/// From this limit on, the journal is part of the limit. A smaller volume would lose much of its
+/// space to the journal, so its image is larger than the limit by the journal.
 const JOURNAL_WITHIN_FROM: u64 = 64 << 20;
-/// `mkfs.ext4` makes no journal in a smaller image.
+/// Minimum size of an image. `mkfs.ext4` makes no journal in a smaller one.
 const LEAST_IMAGE_BYTES: u64 = 9 << 20;
-/// The file system takes this much of the smallest image for itself.
+/// Space that the file system itself needs in the smallest image.
 const LEAST_OVERHEAD_BYTES: u64 = 640 << 10;
 
-/// Returns how many bytes a volume has room for.
+/// Returns the capacity of a volume in bytes.
 pub(super) fn bytes(limits: &Limits) -> u64 {
     limits.disk_bytes.unwrap_or(DEFAULT_IMAGE_BYTES)
 }
 
-/// Makes the volume's image if there is none.
+/// Makes the volume's image if it does not exist.
 pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: Option<&Path>) -> Result<(), Refused> {
     let path = directory.join(name);
     if path.exists() {
         return Ok(());
     }
-    // Made under another name, so that a half-made file system is never mounted.
+    // Made under a temporary name, so that a partial file system is never mounted.
     let new = directory.join(format!("{name}.new"));
     let bytes = bytes(limits);
     match templates {
@@ -49,8 +51,8 @@ pub(super) fn ensure(directory: &Path, name: &str, limits: &Limits, templates: O
     name_synced(&new, &path).or_refuse(Primitive::Volume, || "cannot name the volume's image".to_owned())
 }
 
-/// Gives a finished image its name. The bytes are on the disk before the name, and the name before
-/// this returns. The box syncs its files into this image, so a power loss must not undo the rename.
+/// Renames a finished image. The bytes are on the disk before the name, and the name before this
+/// returns. The box syncs its files into this image, so a power loss must not undo the rename.
 fn name_synced(new: &Path, path: &Path) -> io::Result<()> {
     File::open(new)?.sync_all()?;
     fs::rename(new, path)?;
@@ -61,19 +63,20 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
-/// Returns the size of an image for a limit, and the percentage of it that only the builder may use.
+/// Returns the size of an image for a limit, and the percentage of it that only the builder may
+/// use.
 fn shape(limit: u64) -> (u64, u64) {
     if limit >= JOURNAL_WITHIN_FROM {
         return (limit, 0);
     }
     let image = (limit + JOURNAL_BYTES).max(LEAST_IMAGE_BYTES);
     let beyond = image.saturating_sub(limit + JOURNAL_BYTES + LEAST_OVERHEAD_BYTES);
-    // A larger image has nothing beyond the limit but the journal.
+    // A larger image exceeds the limit only by the journal.
     let percent = if image == LEAST_IMAGE_BYTES { beyond * 100 / image } else { 0 };
     (image, percent)
 }
 
-/// Debian keeps the tools of ext4 where an ordinary PATH does not look.
+/// Adds the system directories to `PATH`, because Debian installs the ext4 tools there.
 fn with_system_path(mut tool: Command) -> Command {
     let search = std::env::var("PATH").unwrap_or_default();
     tool.env_clear().env("PATH", format!("{search}:/usr/sbin:/sbin"));
@@ -86,17 +89,18 @@ fn template(directory: &Path, bytes: u64, inodes: Option<u64>) -> Result<PathBuf
     if !path.exists() {
         let refused = || "cannot keep an image to copy".to_owned();
         DirBuilder::new().recursive(true).mode(0o700).create(directory).or_refuse(Primitive::Volume, refused)?;
-        // Several threads may be at it at once, each under a name of its own.
+        // Several threads may do this at once, so each uses its own name.
         static MADE: AtomicU64 = AtomicU64::new(0);
         let new = directory.join(format!(".{}-{}.new", std::process::id(), MADE.fetch_add(1, Relaxed)));
         format(&new, bytes, inodes)?;
-        // Two may have made one: they are equal. Synced, because every later volume is a copy of it.
+        // If two threads made a template, both are equal. It is synced because every later volume
+        // is a copy of it.
         name_synced(&new, &path).or_refuse(Primitive::Volume, refused)?;
     }
     Ok(path)
 }
 
-/// Copies a sparse file and leaves its holes holes.
+/// Copies a sparse file and keeps its holes.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let from = File::open(from)?;
     let to = File::options().write(true).create(true).truncate(true).mode(0o600).open(to)?;
@@ -132,7 +136,7 @@ fn format(path: &Path, bytes: u64, inodes: Option<u64>) -> Result<(), Refused> {
     mkfs.args(["-O", "^resize_inode", "-m", &kept_back.to_string()]);
     mkfs.args(["-J", &format!("size={}", JOURNAL_BYTES >> 20)]);
     if let Some(inodes) = inodes {
-        // The file system, the volume's directories and its reserve have their own.
+        // Adds inodes for the file system itself, the volume's directories and the reserve.
         mkfs.args(["-N", &(inodes + 18 + reserve::INODES).to_string()]);
     }
     let parent = path.parent().unwrap_or(Path::new("/"));

@@ -1,4 +1,4 @@
-//! The inner half: process 1, from its first instruction to its first request.
+//! The inner half of the builder: process 1, from its first instruction to its first request.
 
 use std::fs::File;
 use std::io;
@@ -20,10 +20,10 @@ use crate::init::{self, Compared};
 use crate::spec::{Access, Bound, BoxSpec, Ids, Volume};
 use crate::sys::{clone, keyring, mount_attr};
 
-/// What `/dev/shm` may hold. It is memory, and counted as the box's where memory is limited.
+/// Size of `/dev/shm`. It counts as the box's memory if memory is limited.
 const SHARED_MEMORY_BYTES: &str = "67108864";
 
-/// Builds the rest, says that the box is ready, and serves. Never returns.
+/// Builds the rest of the box, reports that it is ready, and serves. Never returns.
 pub(super) fn run(outer: Outer, assembled: Option<Assembled>, report: &File) -> ! {
     match set_up(outer, assembled, report) {
         Ok(handles) => init::serve(handles),
@@ -61,12 +61,12 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
     }
     lockdown::give_up_everything(&keep, bits)?;
     say(report, &Report::Ready(held));
-    // The report is the caller's: a dup of the null device takes its number, and the caller sees it closed.
+    // Replaces the report pipe with the null device, so that the caller sees it closed.
     lockdown::close_report(report)?;
     Ok(handles)
 }
 
-/// Root of the user namespace: the owner of the new mounts, and nobody on the host.
+/// Becomes root of the user namespace. It owns the new mounts, and has no privileges on the host.
 fn become_root() -> Result<(), Refused> {
     let refused = || "cannot become the box's root".to_owned();
     rustix::thread::set_thread_groups(&[]).or_refuse(Primitive::IdMap, refused)?;
@@ -77,7 +77,8 @@ fn become_root() -> Result<(), Refused> {
 
 fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>, Refused> {
     let staging = tree::open_directory(CWD, STAGING)?;
-    // A copy over itself: the one that root assembled is locked in place for this namespace, and could not become the root.
+    // Mounts a copy over the root, because the mount that root assembled is locked in this
+    // namespace and cannot become the root.
     let root = tree::copy(&staging, "root", 0)?;
     tree::attach(&root, staging.as_fd(), "root")?;
 
@@ -99,14 +100,14 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>,
     tree::attach(&tree::new("tmpfs", &shared, WRITTEN, Primitive::Mount)?, root.as_fd(), "dev/shm")?;
     for (from, to) in [("tmp", "tmp"), ("home", "home/agent")] {
         if spec.volume == Volume::Directory {
-            // Mounted as it is, it would show in the box's table of mounts where the server keeps it.
+            // A bind mount would reveal the server's path in the box's mount table.
             overlay(&[], &Upper { upper: from, work: &format!("work-{from}") }, to)?;
         } else {
             tree::attach(&tree::copy(&staging, format!("volume/{from}"), WRITTEN)?, root.as_fd(), to)?;
         }
     }
-    // An overlay also where there is nothing below: the upper may become a layer of another box, and through an overlay nobody can
-    // write into it what an overlay would take for its own marks.
+    // Mount an overlay even without layers. The upper directory may become a layer of another box,
+    // and the overlay prevents programs from writing overlay markers into it.
     if spec.bound.is_some() {
         tree::attach(&tree::copy(&staging, "bound", 0)?, root.as_fd(), "workspace")?;
         pivot(&root, spec)?;
@@ -119,7 +120,7 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>,
     Ok(compared)
 }
 
-/// Caps what the kernel counts in the box's user namespace, before `/proc/sys` becomes read-only.
+/// Caps the resource counters of the box's user namespace, before `/proc/sys` becomes read-only.
 fn cap_counters(root: &OwnedFd, spec: &BoxSpec) -> Result<(), Refused> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let counters = openat(root, "proc/sys/user", flags, Mode::empty())
@@ -127,20 +128,22 @@ fn cap_counters(root: &OwnedFd, spec: &BoxSpec) -> Result<(), Refused> {
     allowances::cap_counters(&counters, allowances::Charged::of(spec.ids))
 }
 
-/// Directories of the volume.
+/// Upper and work directory of an overlay, on the volume.
 struct Upper<'a> {
     upper: &'a str,
     work: &'a str,
 }
 
-/// Mounted by the box's own root, so that what the kernel does on the overlay's behalf it does with the box's rights.
+/// Mounts an overlay as the box's own root, so that the kernel acts with the box's rights on behalf
+/// of the overlay.
 fn overlay(lower: &[String], Upper { upper, work }: &Upper<'_>, to: &str) -> Result<(), Refused> {
     let lower = lower_option(lower);
     let options = format!("{lower},upperdir={STAGING}/volume/{upper},workdir={STAGING}/volume/{work},userxattr");
     mount_overlay(&options, &format!("root/{to}"), MountFlags::NOSUID | MountFlags::NODEV)
 }
 
-/// The layers as overlayfs wants them, the topmost first; an empty one where there is none.
+/// Returns the `lowerdir` option, with the topmost layer first. Without layers it names an empty
+/// directory.
 pub(super) fn lower_option(lower: &[String]) -> String {
     let mut paths: Vec<_> = lower.iter().rev().map(|layer| format!("{STAGING}/{layer}")).collect();
     if paths.is_empty() {
@@ -149,7 +152,7 @@ pub(super) fn lower_option(lower: &[String]) -> String {
     format!("lowerdir={}", paths.join(":"))
 }
 
-/// Puts an overlay at a name below [`STAGING`].
+/// Mounts an overlay below [`STAGING`].
 pub(super) fn mount_overlay(options: &str, at: &str, flags: MountFlags) -> Result<(), Refused> {
     let target = Path::new(STAGING).join(at);
     let options = std::ffi::CString::new(options).unwrap_or_default();
@@ -160,13 +163,14 @@ pub(super) fn mount_overlay(options: &str, at: &str, flags: MountFlags) -> Resul
 fn pivot(root: &impl AsFd, spec: &BoxSpec) -> Result<(), Refused> {
     let refused = || format!("cannot enter the root of box {}", spec.id);
     fchdir(root).or_refuse(Primitive::PivotRoot, refused)?;
-    // Onto itself: the old root then lies on top of the new one, and is taken off with everything that was staged.
+    // Pivots onto the same directory. The old root then lies on top of the new one, and unmounting
+    // it also removes the staging directory.
     pivot_root(".", ".").or_refuse(Primitive::PivotRoot, refused)?;
     unmount(".", UnmountFlags::DETACH).or_refuse(Primitive::PivotRoot, refused)?;
     rustix::process::chdir("/").or_refuse(Primitive::PivotRoot, refused)
 }
 
-/// Limits that are the process's own and inherited by all it starts.
+/// Sets the process's own limits, which all its children inherit.
 fn limit_resources(outer: &mut Outer) -> Result<(), Refused> {
     let refused = || "cannot set a resource limit".to_owned();
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
@@ -176,14 +180,15 @@ fn limit_resources(outer: &mut Outer) -> Result<(), Refused> {
         allowances::limit_queues(allowances::Charged::ToASharedUser)?;
     }
     if let (Some(pids), false) = (outer.spec.limits.pids, outer.held.pids) {
-        // Counted per user namespace (since Linux 5.14), so it is the box's own number even when the user has many processes.
+        // Linux counts this per user namespace since 5.14, so it is the box's own number even if
+        // the user has many processes.
         setrlimit(Resource::Nproc, both(pids)).or_refuse(Primitive::Spec, refused)?;
         outer.held.pids = getrlimit(Resource::Nproc).current == Some(pids);
     }
     Ok(())
 }
 
-/// Standard input, output and error of a program that has no use for them.
+/// Opens the null device, for the standard files of a program that needs none.
 pub(super) fn open_null() -> io::Result<rustix::fd::OwnedFd> {
     Ok(rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, rustix::fs::Mode::empty())?)
 }

@@ -1,4 +1,4 @@
-//! The outer half: everything that happens on the host's side of the wall.
+//! The outer half of the builder: everything that happens on the host.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,12 +22,12 @@ use crate::spec::{BoxSpec, Ids, Preparation, Volume};
 use crate::sys::clone::{self, Parenthood, Side};
 use crate::sys::{loopback, signals};
 
-/// The highest that there is for an ordinary scheduling class.
+/// Highest priority of an ordinary scheduling class.
 const INIT_PRIORITY: i32 = -20;
-/// As long as the order for a box may be.
+/// Maximum size of an order in bytes.
 const MAX_ORDER: u64 = 4 << 20;
 
-/// The one line that goes back to whoever asked for the box.
+/// Report to the server: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
@@ -35,18 +35,19 @@ pub enum Report {
     Refused(Refused),
 }
 
-/// What `stead-init launch` is told, a line each.
+/// Orders for `stead-init launch`, one per line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// To have a volume ready before it is known for which box. Comes first, or not at all.
+    /// Makes a volume before the box is known. If present, this is the first order.
     Prepare(Preparation),
     Start(Box<BoxSpec>),
 }
 
-/// `stead-init launch`: [`Order`]s on standard input, a [`Report`] on standard output.
+/// `stead-init launch`: reads [`Order`]s from standard input and writes a [`Report`] to standard
+/// output.
 ///
-/// Returns in the process that was started, with its exit code; the box's process 1 never returns.
+/// Returns an exit code in the process that was started. The box's process 1 never returns.
 pub fn launch() -> i32 {
     let report = match io::stdout().as_fd().try_clone_to_owned() {
         Ok(fd) => File::from(fd),
@@ -55,7 +56,7 @@ pub fn launch() -> i32 {
     if signals::close_from(4).is_err() {
         return 2;
     }
-    // Not of the server's session: what ends its terminal must not end the box.
+    // Leaves the server's session, so that closing its terminal does not end the box.
     let _ = rustix::process::setsid();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     match take_orders().and_then(prepare).and_then(|outer| enter(outer, &report)) {
@@ -70,20 +71,20 @@ pub fn launch() -> i32 {
 pub(super) fn say(mut report: &File, what: &Report) {
     if let Ok(mut line) = serde_json::to_vec(what) {
         line.push(b'\n');
-        // Whoever asked may be gone: then the box goes too, since nobody answers for it.
+        // If the server is gone, this fails, and the box ends too because nothing manages it.
         let _ = report.write_all(&line);
     }
 }
 
-/// What the outer half has made when the child is about to be.
+/// State of the outer half before it starts the child.
 pub(super) struct Outer {
     pub(super) spec: BoxSpec,
     pub(super) handles: Handles,
     pub(super) held: Held,
-    /// A volume that was made before the order came.
+    /// Volume that was made before the order came.
     ready: Option<ReadyVolume>,
     groups: Groups,
-    /// The box's directory by a name that stays right when mounts change.
+    /// The box's directory, opened by descriptor so that it stays valid when mounts change.
     directory: (OwnedFd, PathBuf),
     record: OwnerRecord,
 }
@@ -116,7 +117,7 @@ fn prepare((spec, ready): (BoxSpec, Option<ReadyVolume>)) -> Result<Outer, Refus
     Ok(Outer { spec, handles, held, ready, groups, directory: (fd, path), record })
 }
 
-/// The box to start, and what was made for it ahead.
+/// Reads the orders. Returns the box to start and the volume that was made ahead.
 fn take_orders() -> Result<(BoxSpec, Option<ReadyVolume>), Refused> {
     let mut input = orders();
     let mut ready = None;
@@ -124,7 +125,7 @@ fn take_orders() -> Result<(BoxSpec, Option<ReadyVolume>), Refused> {
         match read_order(&mut input)? {
             Order::Prepare(preparation) => {
                 own_network()?;
-                // If it cannot be made now, the start tries it again, and says why not.
+                // If this fails, the start tries again and reports the reason.
                 ready = ReadyVolume::make(preparation).ok();
             }
             Order::Start(spec) => {
@@ -138,7 +139,8 @@ fn take_orders() -> Result<(BoxSpec, Option<ReadyVolume>), Refused> {
     }
 }
 
-/// Enters a network that is nobody's else, with nothing in it but itself. Made by root it is the host's to configure, and not even the box's own root may.
+/// Enters a new network namespace that only has loopback. If root makes it, the host owns it, and
+/// even the box's own root cannot configure it.
 fn own_network() -> Result<(), Refused> {
     clone::unshare(UnshareFlags::NEWNET).or_refuse(Primitive::Namespaces, || "cannot make a network".to_owned())?;
     bring_up_loopback()
@@ -148,12 +150,12 @@ pub(super) fn bring_up_loopback() -> Result<(), Refused> {
     loopback::bring_up().or_refuse(Primitive::Loopback, || "cannot bring up the loopback interface".to_owned())
 }
 
-/// Where orders come from.
+/// Returns the stream of orders, limited in size.
 pub(super) fn orders() -> impl BufRead {
     BufReader::new(io::stdin().take(MAX_ORDER))
 }
 
-/// One line.
+/// Reads one order: one line of JSON.
 pub(super) fn read_order<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<T, Refused> {
     let mut line = Vec::new();
     input.read_until(b'\n', &mut line).map_err(|error| refused(error.to_string()))?;
@@ -165,7 +167,7 @@ fn refused(reason: String) -> Refused {
 }
 
 impl BoxSpec {
-    /// Only what may become a part of a path.
+    /// Checks the names that become parts of paths.
     pub(super) fn check(&self) -> Result<(), Refused> {
         if !Self::name_is_plain(&self.id) || !Self::name_is_plain(&self.instance) {
             return Err(refused("id and instance take letters, digits, '_' and '-'".to_owned()));
@@ -178,11 +180,13 @@ fn keep(record: &OwnerRecord, directory: &std::path::Path) -> Result<(), Refused
     record.write(directory).or_refuse(Primitive::Record, || "cannot write the owner record".to_owned())
 }
 
-/// Makes the namespaces. In the parent it returns once the child may go on; in the child it does not return.
+/// Makes the namespaces. In the parent this returns once the child may continue. In the child it
+/// never returns.
 fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
     let assembled = match outer.spec.ids {
-        // Only root may mount an image or map a layer's ids, and the box's own user may not see the server's directories: so the
-        // tree is put together here, in a mount namespace that the host does not see and that ends with the box.
+        // Only root may mount an image or map a layer's ids, and the box's own user may not see the
+        // server's directories. So root assembles the tree here, in a mount namespace that the host
+        // does not see and that ends with the box.
         Ids::Range { .. } => {
             clone::unshare(UnshareFlags::NEWNS)
                 .or_refuse(Primitive::Namespaces, || "cannot make a mount namespace".to_owned())?;
@@ -197,7 +201,8 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
     let side = start_inside(&outer)?;
     match side {
         Side::Parent(pid) => {
-            // If anything here fails the pipe closes unwritten, and the child ends without having done anything.
+            // If any step fails, the pipe closes without data, and the child exits without having
+            // done anything.
             ids::map(pid, outer.spec.ids)?;
             outer.record.init = Some(
                 ProcessMark::of(pid)
@@ -220,19 +225,20 @@ fn enter(mut outer: Outer, report: &File) -> Result<(), Refused> {
     }
 }
 
-/// Forks the box's first process into its namespaces and its group of version 2.
+/// Forks the box's process 1 into its namespaces and its cgroup v2 group.
 fn start_inside(Outer { groups, spec, .. }: &Outer) -> Result<Side, Refused> {
     let refused = || "cannot make the box's namespaces".to_owned();
     let cgroup_refused = || "cannot join the box's control groups".to_owned();
     let group = groups.unified().or_refuse(Primitive::Cgroup, cgroup_refused)?;
     let namespaces = match spec.ids {
         Ids::Range { .. } => clone::BOX_NAMESPACES,
-        // Only here: what root has made ahead the child has already.
+        // Only an unprivileged box makes its network here. Root made it earlier, and the child
+        // inherits it.
         Ids::Own => clone::BOX_NAMESPACES | clone::NEWNET,
     };
     if matches!(spec.ids, Ids::Range { .. }) && groups.has_cpu() {
-        // Inside the box's own share of the processors init goes before what it starts, so that a fork bomb does not keep it
-        // from answering. Outside of such a group the priority would count against the host.
+        // Within the box's own CPU share, init gets priority over its children, so that a fork bomb
+        // cannot keep it from responding. Without such a group the priority would affect the host.
         let _ = rustix::process::setpriority_process(None, INIT_PRIORITY);
     }
     let start = |group| {
@@ -240,7 +246,8 @@ fn start_inside(Outer { groups, spec, .. }: &Outer) -> Result<Side, Refused> {
         allowances::charged_to_the_box(spec.ids, fork)
     };
     match start(group.as_ref()) {
-        // Linux before 5.7, or a group that a process may be moved to and not be started in: if neither can be, this says why.
+        // Linux before 5.7, or a group that a process can move to but cannot start in. If both
+        // fail, this call reports the reason.
         Err(_) if group.is_some() => {
             groups.join_unified().or_refuse(Primitive::Cgroup, cgroup_refused)?;
             start(None).or_refuse(Primitive::Namespaces, refused)
@@ -250,12 +257,12 @@ fn start_inside(Outer { groups, spec, .. }: &Outer) -> Result<Side, Refused> {
 }
 
 impl Outer {
-    /// Lets go of everything else.
+    /// Returns the handles of process 1 and drops everything else.
     pub(super) fn into_handles(self) -> (Handles, Held) {
         (self.handles, self.held)
     }
 
-    /// Splits off what the child needs, for a child that has to put the tree together itself.
+    /// Assembles the tree in the child itself, for a box without root.
     pub(super) fn assemble_inside(&mut self) -> Result<root::Assembled, Refused> {
         root::make_mounts_private()?;
         self.assemble()

@@ -1,4 +1,4 @@
-//! The layers of a workspace: read-only, and shown as the agent's, whoever made them.
+//! The layers of a workspace. They are read-only, and their files appear as the agent's own.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use crate::init::Compared;
 use crate::spec::{Access, Bound, BoxSpec, Ids, LayerSpec, RANGE_LENGTH};
 use crate::sys::mount_attr;
 
-/// Where the layers come from, opened before the staging directory covers anything.
+/// Mounts of the layers, opened before the staging directory covers anything.
 pub(super) struct Sources {
     bound: Option<OwnedFd>,
     directories: Vec<(PathBuf, OwnedFd)>,
     volumes: Vec<(PathBuf, OwnedFd)>,
 }
 
-/// Names in the staging directory.
+/// Names of the layers in the staging directory.
 pub(super) struct Staged {
-    /// The topmost last.
+    /// Layers of the workspace, the topmost last.
     pub(super) layers: Vec<String>,
     before: Option<Vec<String>>,
-    /// Of `layers`, those that are not part of `before`; `None` if `before` is not what they stand on.
+    /// The `layers` that are not part of `before`; `None` if `before` is not a prefix of `layers`.
     since: Option<Vec<String>>,
 }
 
@@ -56,8 +56,8 @@ pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
     Ok(sources)
 }
 
-/// Opens a directory of the host as a mount. Its owner on the host appears as the agent in the box.
-/// Files of other owners have the kernel's overflow ids there.
+/// Opens a host directory as a mount. Its owner on the host appears as the agent in the box. Files
+/// of other owners have the kernel's overflow ids there.
 fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
     let flags = match bound.access {
         Access::Read => SHOWN,
@@ -65,13 +65,13 @@ fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
     };
     let directory = tree::open_linkless(&bound.path)?;
     let mount = tree::copy(&directory, ".", flags)?;
-    // A box of an ordinary user has only that user's id, so its mounts have no id mapping.
+    // A box of an unprivileged user only has that user's id, so its mounts have no id mapping.
     let Some(shown) = spec.agent_on_host() else { return Ok(mount) };
     let refused = || format!("cannot look at {}", bound.path.display());
     let found = rustix::fs::fstat(&mount).or_refuse(Primitive::Mount, refused)?;
     let same_owner = match (bound.owner, bound.access) {
         (Some(owner), _) => owner == found.st_uid,
-        // Bound before owners were recorded.
+        // Bound by a version that did not record the owner.
         (None, access) => access == Access::Read || found.st_uid != 0,
     };
     if !same_owner {
@@ -84,7 +84,7 @@ fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
 }
 
 impl Sources {
-    /// Puts every layer below the staging directory, which is in place, and holds the box's own volume.
+    /// Mounts every layer below the staging directory, which already contains the box's own volume.
     pub(super) fn stage(self, spec: &BoxSpec, staging: &OwnedFd) -> Result<Staged, Refused> {
         if let Some(bound) = &self.bound {
             make_directory(staging, "bound")?;
@@ -105,7 +105,7 @@ impl Sources {
             }
             let mount = match layer {
                 LayerSpec::Directory { path } => {
-                    // Opened above; a mount that is not attached can be used once.
+                    // `open` opened it. A detached mount can only be attached once.
                     let found = self.directories.iter().find(|(known, _)| known == path);
                     found.map(|(_, mount)| mount.try_clone()).transpose()
                 }
@@ -133,11 +133,11 @@ impl Sources {
     }
 }
 
-/// Whose files a layer's are, where they are not the agent's already.
+/// Returns the id mapping of a layer, or `None` if its files already belong to the agent.
 fn owners(spec: &BoxSpec, layer: &LayerSpec) -> Option<Owners> {
     let Ids::Range { first } = spec.ids else { return None };
     match layer {
-        // Made by root.
+        // Root made the files of a directory layer.
         LayerSpec::Directory { .. } => Some(Owners { user: 0, group: 0, shown: spec.agent_on_host()?, count: 1 }),
         LayerSpec::Generation { ids: Ids::Range { first: other }, .. } if *other != first => {
             Some(Owners { user: *other, group: *other, shown: first, count: RANGE_LENGTH })
@@ -156,7 +156,8 @@ fn show_as(mount: &OwnedFd, owners: Owners, maps: &mut Vec<(Owners, OwnedFd)>) -
 }
 
 impl Staged {
-    /// Opens what a diff looks at. Only process 1 has it: when the staging directory is gone there is no name for it.
+    /// Opens the trees that a diff compares. Only process 1 has them: after the staging directory
+    /// is gone they have no path.
     pub(super) fn compared(&self, upper: &str) -> Result<Option<Compared>, Refused> {
         let Some(before) = &self.before else { return Ok(None) };
         let before = match before.as_slice() {

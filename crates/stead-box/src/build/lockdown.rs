@@ -1,7 +1,8 @@
-//! Giving up every right, and proving it.
+//! Drops all privileges and verifies it.
 //!
-//! The invariant: when [`give_up_everything`] returns `Ok`, the kernel itself has said that this process has no capability in any set, cannot
-//! gain one, runs under the filter, and holds no file but those it was told to keep. Otherwise nothing is served.
+//! The invariant: when [`give_up_everything`] returns `Ok`, the kernel has confirmed that this
+//! process has no capability in any set, cannot gain one, runs under the filter, and has no open
+//! file except those to keep. Otherwise it serves no request.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,7 +20,7 @@ use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::AGENT_ID;
 use crate::sys::{seccomp, signals};
 
-/// Whatever happens, uid 0 means nothing here, and no exec brings a capability.
+/// With these bits uid 0 has no special meaning, and no exec gains a capability.
 const SECURE_BITS: CapabilitiesSecureBits = CapabilitiesSecureBits::NO_ROOT
     .union(CapabilitiesSecureBits::NO_ROOT_LOCKED)
     .union(CapabilitiesSecureBits::KEEP_CAPS_LOCKED)
@@ -32,15 +33,16 @@ pub(super) fn give_up_everything(keep: &[RawFd], bits: ModeBits) -> Result<(), R
     close(keep, &filter::program_of_init(bits))
 }
 
-/// What every child of the first process does before anything else.
+/// Installs the child's filter. Every child of process 1 calls this before anything else.
 pub(crate) fn close_child() -> io::Result<()> {
     seccomp::install(&filter::program_of_child())
 }
 
-/// The same for a process that was started without any right: nothing is to be given up, all of it is to be proven.
+/// Does the same for a process that was started without privileges. There is nothing to drop, but
+/// everything to verify.
 pub(super) fn prove_nothing_is_held(keep: &[RawFd]) -> Result<(), Refused> {
     leave_files()?;
-    // A container has no directory of the host's, so every bit may be set.
+    // A container has no writable host directory, so it may set every mode bit.
     close(keep, &filter::program(ModeBits::Any))
 }
 
@@ -56,7 +58,7 @@ fn leave_files() -> Result<(), Refused> {
 
 fn close(keep: &[RawFd], program: &[libc::sock_filter]) -> Result<(), Refused> {
     set_no_new_privs(true).or_refuse(Primitive::NoNewPrivileges, || "cannot set no_new_privs".to_owned())?;
-    // Nobody in the box may look into process 1: not its memory, not its files, not the program it runs.
+    // Other processes in the box must not read the memory, the files or the program of process 1.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .or_refuse(Primitive::Capabilities, || "cannot close process 1 to the others".to_owned())?;
     seccomp::install(program).or_refuse(Primitive::Seccomp, || "cannot install the filter".to_owned())?;
@@ -66,7 +68,7 @@ fn close(keep: &[RawFd], program: &[libc::sock_filter]) -> Result<(), Refused> {
 fn drop_capabilities() -> rustix::io::Result<()> {
     for number in 0..64 {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
-            // The kernel knows fewer than 64.
+            // The kernel has fewer than 64 capabilities.
             Err(rustix::io::Errno::INVAL) => break,
             result => result?,
         }
@@ -80,7 +82,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// Asks the kernel.
+/// Verifies the state with the kernel.
 fn verify(keep: &[RawFd]) -> Result<(), Refused> {
     let refused = |reason: String| Refused {
         primitive: Primitive::Capabilities,
@@ -120,11 +122,11 @@ fn verify(keep: &[RawFd]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What gVisor knows and does not write into that file.
+/// Returns the value of a field that gVisor does not list in `/proc/self/status`.
 fn untold(field: &str) -> Option<&'static str> {
     match field {
         "NoNewPrivs" => rustix::thread::no_new_privs().is_ok_and(|set| set).then_some("1"),
-        // There is no such set at all.
+        // gVisor has no ambient set.
         "CapAmb" => {
             let asked = capability_is_in_ambient_set(CapabilitySet::CHOWN);
             matches!(asked, Err(rustix::io::Errno::INVAL)).then_some("0000000000000000")
@@ -133,7 +135,7 @@ fn untold(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Lets go of the report: its number now names the null device.
+/// Closes the report: its descriptor now refers to the null device.
 pub(super) fn close_report(report: &File) -> Result<(), Refused> {
     let null = open_null().or_refuse(Primitive::Spec, || "cannot open /dev/null".to_owned())?;
     signals::duplicate_onto(&null, report).or_refuse(Primitive::Spec, || "cannot close the report".to_owned())

@@ -1,4 +1,4 @@
-//! What of `/proc` a box does not see, and what it only sees.
+//! Files of `/proc` that a box does not see or cannot write.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,17 +8,17 @@ use super::tree::{self, SHOWN};
 use crate::error::Refused;
 use crate::sys::mount_attr;
 
-/// Covered, each because it tells of the host or reaches it.
+/// Masked files. Each reveals information about the host or gives access to it.
 pub const HIDDEN: &[&str] = &[
     "kcore",    // the kernel's memory
-    "kallsyms", // where things are in it
+    "kallsyms", // addresses of kernel symbols
     "kmsg",     // the kernel's log
     "keys",     // keyrings
     "key-users",
     "timer_list", // every timer of the host, with names
     "sched_debug",
     "latency_stats",
-    "pressure",   // the host's load, and anyone may set triggers on it
+    "pressure",   // the host's load; any user may set triggers
     "interrupts", // a side channel on other boxes
     "kpagecount",
     "kpageflags",
@@ -38,10 +38,11 @@ pub const HIDDEN: &[&str] = &[
     "diskstats",
     "swaps",
 ];
-/// Seen but not written, whatever the permissions say.
+/// Read-only directories, independent of their permissions.
 const READ_ONLY: &[&str] = &["sys", "irq", "bus", "fs", "tty"];
 
-/// Covers what is to be covered in the new `/proc` below `root`; directories by the `empty` one of the staged tree.
+/// Masks files in the new `/proc` below `root`. Directories are masked with the `empty` directory
+/// of the staging tree.
 pub(super) fn apply(root: &OwnedFd, staging: &OwnedFd) -> Result<(), Refused> {
     for name in HIDDEN {
         let path = format!("proc/{name}");

@@ -1,10 +1,10 @@
-//! Space that a volume keeps back for the start of its next generation.
+//! Space that a volume reserves for its next generation.
 //!
-//! A new generation needs an inode and a block for its directory. On a volume that the agent has
-//! filled there is neither, and the box could never start again. So every image holds a few files
-//! outside the overlay's upper directory, each one inode and a few blocks, that only the builder can
-//! remove. A start that finds no room removes a share of them; a later start that finds room makes
-//! them again.
+//! A new generation needs an inode and a block for its directory. A volume that the agent has
+//! filled has neither, and the box could never start again. So every image contains a few files
+//! outside of the overlay's upper directory, each with one inode and a few blocks. Only the builder
+//! can remove them. A start that finds no space removes some of them, and a later start that finds
+//! space recreates them.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -15,31 +15,31 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 const DIRECTORY: &str = "reserve";
-/// Files of a complete reserve: fewer on a small volume, which has few inodes.
+/// Number of files in a complete reserve. A small volume has few inodes and gets fewer files.
 const FEWEST_PIECES: u32 = 16;
 const MOST_PIECES: u32 = 64;
 const VOLUME_PER_PIECE: u64 = 256 << 10;
-/// Files that one start may use up. One inode becomes the generation's directory, and each overlay
-/// takes a few while it is mounted. The agent can use the rest to remove files of a layer, which
-/// takes an entry in the upper directory.
+/// Number of files that one start may remove. One inode becomes the generation's directory, and
+/// each overlay uses a few while it is mounted. The agent can use the rest to remove files of a
+/// layer, which needs an entry in the upper directory.
 const SHARE: u32 = 8;
-/// Inodes and blocks that mounting the overlays takes. Their work directories are made anew while those
-/// of the last start may still be in use.
+/// Number of inodes and blocks that mounting the overlays needs. Their work directories are
+/// recreated while those of the last start may still be in use.
 const TO_MOUNT: u64 = 6;
-/// The directory and its files.
+/// Number of inodes of the reserve: its directory and its files.
 pub(super) const INODES: u64 = MOST_PIECES as u64 + 1;
 const BLOCK: u64 = 4096;
-/// Room for so many whole reserves is plenty.
+/// The builder fills the reserve if the volume has space for this many complete reserves.
 const PLENTY: u64 = 2;
-/// All pieces together take at most this part of the volume.
+/// The reserve takes at most one part in this many of the volume.
 const PART_OF_VOLUME: u64 = 64;
 const LARGEST_PIECE: u64 = 16 << 10;
 
-/// The part of a volume's reserve that was left after the last start.
+/// State of a volume's reserve after the last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reserve {
-    /// The volume has no size of its own, so there is nothing to keep back.
+    /// The volume has no size limit of its own, so there is nothing to reserve.
     #[default]
     Unneeded,
     Complete,
@@ -49,10 +49,10 @@ pub enum Reserve {
     Spent,
 }
 
-/// Makes the missing pieces if there is plenty of room, and returns how complete the reserve is.
+/// Recreates the missing files if the volume has enough space. Returns the state of the reserve.
 ///
-/// On a volume that is nearly full they stay missing: the space that a start gave up is for the
-/// agent, who may need it to remove files.
+/// On a nearly full volume they stay missing: the agent may need the space that a start freed to
+/// remove files.
 pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
     let (pieces, bytes) = (pieces(volume_bytes), piece_bytes(volume_bytes));
     let enough = PLENTY * u64::from(pieces);
@@ -70,7 +70,7 @@ pub(super) fn fill(volume: &OwnedFd, volume_bytes: u64) -> Reserve {
     }
 }
 
-/// Calls `make`, and calls it again with less in reserve while the volume has no room for what it makes.
+/// Calls `make`, and repeats it with a smaller reserve while the volume has no space.
 pub(super) fn with_room<T>(volume: &OwnedFd, mut make: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match make() {
@@ -80,7 +80,7 @@ pub(super) fn with_room<T>(volume: &OwnedFd, mut make: impl FnMut() -> Result<T,
     }
 }
 
-/// Gives up a share if there is too little room to mount the overlays.
+/// Removes some files of the reserve if there is too little space to mount the overlays.
 pub(super) fn leave_room(volume: &OwnedFd) -> Result<(), Errno> {
     let free = fstatvfs(volume)?;
     if free.f_favail >= TO_MOUNT && free.f_bavail >= TO_MOUNT {
@@ -116,17 +116,17 @@ fn make(directory: &OwnedFd, number: u32, bytes: u64) -> Result<(), Errno> {
         return Ok(());
     }
     fallocate(piece.as_fd(), FallocateFlags::empty(), 0, bytes).inspect_err(|_| {
-        // Half a piece would be counted as a whole one.
+        // A partial file would count as a complete one.
         let _ = unlinkat(directory, name(number), AtFlags::empty());
     })
 }
 
-/// Removes some of the last pieces and returns how many.
+/// Removes up to [`SHARE`] files of the reserve and returns their number.
 fn give_up_share(volume: &OwnedFd) -> Result<usize, Errno> {
     let directory = open(volume)?;
     let removed = |number: &u32| unlinkat(&directory, name(*number), AtFlags::empty()).is_ok();
     let count = (0..MOST_PIECES).rev().filter(removed).take(SHARE as usize).count();
-    // Blocks that were freed are free for others only after the journal's next commit.
+    // Freed blocks become available only after the next commit of the journal.
     syncfs(&directory)?;
     Ok(count)
 }

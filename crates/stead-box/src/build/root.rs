@@ -1,7 +1,8 @@
-//! The box's root: a small read-only tmpfs of our own, with the system's directories mounted into it.
+//! The box's root: a small read-only tmpfs with the system directories mounted into it.
 //!
-//! The invariant: every mount point is a name in a directory that we made and nobody else can reach, and no path of a base image is
-//! ever followed: its entries are copied one by one, links as links. A hostile image can only spoil its own content.
+//! The invariant: every mount point is a name in a directory that the builder made and no other
+//! process can reach. The builder never follows a path of a base image: it copies the entries one
+//! by one, and links as links. So a hostile image can only damage its own content.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,24 +20,25 @@ use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::{BoxSpec, Ids};
 use crate::sys::mount_attr;
 
-/// What the host shows of itself when there is no base image. No `/opt`, `/srv`, `/var`, `/home`: they hold the host's own things.
+/// Host directories that a box without a base image sees. `/opt`, `/srv`, `/var` and `/home` are
+/// not among them, because they contain the host's own data.
 const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-/// What a base image does not decide: these are made for each box.
+/// Directories that the builder makes for each box, regardless of the base image.
 const OURS: &[&str] = &["proc", "sys", "dev", "tmp", "run", "workspace", "home", "etc"];
-/// Made empty in every root; mount points and what programs expect to find.
+/// Empty directories in every root: mount points, and directories that programs expect.
 const DIRECTORIES: &[&str] =
     &["proc", "dev", "dev/pts", "dev/shm", "tmp", "run", "workspace", "home", "home/agent", "etc"];
 
-/// Where the pieces wait, in the box's mount namespace, until the new root is entered. Covered, not changed: on the host's side
-/// `/tmp` stays what it is.
+/// Staging directory in the box's mount namespace, until the new root is entered. It covers `/tmp`
+/// and does not change it on the host.
 pub(super) const STAGING: &str = "/tmp";
 
-/// The staged tree: below [`STAGING`] are `root`, `volume`, an `empty` directory, and the layers.
+/// The staging tree. Below [`STAGING`] are `root`, `volume`, an `empty` directory, and the layers.
 pub(super) struct Assembled {
     pub(super) layers: Staged,
 }
 
-/// A name in the new root and what comes there.
+/// An entry of the new root.
 pub(super) struct Piece {
     pub(super) path: PathBuf,
     pub(super) what: What,
@@ -50,16 +52,16 @@ pub(super) enum What {
     Empty,
 }
 
-/// Nothing that is mounted from here on is seen outside, nor the reverse.
+/// Isolates the mounts of this namespace from those outside.
 pub(super) fn make_mounts_private() -> Result<(), Refused> {
     let root = tree::open_directory(CWD, "/")?;
     mount_attr::make_private(root.as_fd()).or_refuse(Primitive::Mount, || "cannot make the mounts private".to_owned())
 }
 
-/// Puts everything together below [`STAGING`].
+/// Assembles all parts below [`STAGING`].
 pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) -> Result<Assembled, Refused> {
-    // All sources first: the staging directory may cover some of them.
-    // Opened once: what is at the path may have become something else when it is opened again.
+    // Open all sources first, because the staging directory may cover some of them. Open the base
+    // only once, because the path may later refer to something else.
     let base = spec.base.as_deref().map(tree::open_linkless).transpose()?;
     let mut pieces = match &base {
         None => {
@@ -93,7 +95,7 @@ pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut He
     Ok(Assembled { layers })
 }
 
-/// Copies of the entries of a directory that are `wanted`, in the order of their names.
+/// Returns copies of the entries that `wanted` selects, sorted by name.
 pub(super) fn entries(from: &OwnedFd, below: &Path, wanted: &dyn Fn(&OsStr) -> bool) -> Result<Vec<Piece>, Refused> {
     let refused = || format!("cannot list /{}", below.display());
     let readable = openat(from, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -110,7 +112,7 @@ pub(super) fn entries(from: &OwnedFd, below: &Path, wanted: &dyn Fn(&OsStr) -> b
     Ok(pieces)
 }
 
-/// A copy of one entry; `None` for what is neither directory, file nor link.
+/// Returns a copy of one entry; `None` if it is neither a directory, a file nor a link.
 pub(super) fn piece(from: &OwnedFd, name: &OsStr, path: PathBuf) -> Result<Option<Piece>, Refused> {
     let refused = || format!("cannot look at {}", name.display());
     let found = statat(from, name, AtFlags::SYMLINK_NOFOLLOW).or_refuse(Primitive::Mount, refused)?;
@@ -126,7 +128,7 @@ pub(super) fn piece(from: &OwnedFd, name: &OsStr, path: PathBuf) -> Result<Optio
     Ok(Some(Piece { path, what }))
 }
 
-/// The root itself: every directory, every mount point, every text, and then never written again.
+/// Makes the root with every directory, mount point and text file, and then makes it read-only.
 fn skeleton(spec: &BoxSpec, pieces: &[Piece]) -> Result<OwnedFd, Refused> {
     let owner = match spec.ids {
         Ids::Range { first } => first.to_string(),

@@ -1,4 +1,4 @@
-//! Detached mounts: made, given their flags, and only then put somewhere.
+//! Detached mounts. They get their flags before they are attached.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -12,12 +12,13 @@ use rustix::mount::{
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::sys::mount_attr;
 
-/// What is right for everything that is only looked at.
+/// Flags of read-only mounts.
 pub(super) const SHOWN: u64 = mount_attr::RDONLY | mount_attr::NOSUID | mount_attr::NODEV;
-/// What is right for everything that may be written.
+/// Flags of writable mounts.
 pub(super) const WRITTEN: u64 = mount_attr::NOSUID | mount_attr::NODEV;
 
-/// A copy of the mount tree at `path`, not attached anywhere; a link at its end is not followed.
+/// Returns a detached copy of the mount tree at `path`. It does not follow a link in the last
+/// component.
 pub(super) fn copy(at: impl AsFd, path: impl AsRef<Path>, flags: u64) -> Result<OwnedFd, Refused> {
     let path = path.as_ref();
     let how = OpenTreeFlags::OPEN_TREE_CLONE
@@ -37,7 +38,7 @@ pub(super) enum Opt<'a> {
     Value(&'a str, &'a str),
 }
 
-/// A new file system, not attached anywhere.
+/// Returns a new detached file system.
 pub(super) fn new(kind: &str, options: &[Opt<'_>], flags: u64, primitive: Primitive) -> Result<OwnedFd, Refused> {
     let refused = || format!("cannot make a {kind} file system");
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).or_refuse(primitive, refused)?;
@@ -56,7 +57,7 @@ fn set(context: &OwnedFd, options: &[Opt<'_>]) -> rustix::io::Result<()> {
     })
 }
 
-/// Puts a detached mount at `path` below `at`.
+/// Attaches a detached mount at `path` below `at`.
 pub(super) fn attach(mount: &OwnedFd, at: BorrowedFd<'_>, path: impl AsRef<Path>) -> Result<(), Refused> {
     let path = path.as_ref();
     // An empty path means `at` itself.
@@ -73,8 +74,8 @@ pub(super) fn open_directory(at: impl AsFd, path: impl AsRef<Path>) -> Result<Ow
     openat(at, path, flags, Mode::empty()).or_refuse(Primitive::Mount, || format!("cannot open {}", path.display()))
 }
 
-/// Opens a directory of the host by its real path. If a component of the path has become a symbolic
-/// link since, the call fails.
+/// Opens a host directory by its real path. Fails if a component of the path has become a symbolic
+/// link since.
 pub(super) fn open_linkless(path: &Path) -> Result<OwnedFd, Refused> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)

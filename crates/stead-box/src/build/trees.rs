@@ -1,8 +1,9 @@
-//! `stead-init tree`: the files of a box that a container runtime builds, put together as for any other box.
+//! `stead-init tree`: assembles the files of a box that a container runtime builds.
 //!
-//! One single-threaded program: the layers and the volume meet in a mount namespace that nobody else sees, and what is made of them goes either
-//! straight into the mount namespace of the box, where it ends with the box, or below a directory of the host's, for a
-//! box whose kernel is not this one. Whoever asked for it is waited for by the kernel: if it dies, this dies.
+//! It is a single-threaded program. It mounts the layers and the volume in a private mount
+//! namespace. Then it moves the result into the mount namespace of the box, where it ends with the
+//! box, or below a host directory, for a box with another kernel. If the server dies, the kernel
+//! kills this process.
 
 use std::fs::{self, File};
 use std::io;
@@ -29,43 +30,43 @@ use crate::record::ProcessMark;
 use crate::spec::{BoxSpec, HOME, WORKSPACE};
 use crate::sys::{clone, signals};
 
-/// Where the box has what a diff looks at.
+/// Path in the box of the trees that a diff compares.
 pub const TREES: &str = "/.stead/trees";
-/// Names below it.
+/// Names below [`TREES`].
 const BEFORE: &str = "before";
 const UPPER: &str = "upper";
 const SINCE: &str = "since";
-/// What goes where: a name below [`STAGING`], or on the host; and the path in the box.
+/// Mounts of a box: the name below [`STAGING`] or on the host, and the path in the box.
 pub const PLACES: &[(&str, &str)] =
     &[("workspace", WORKSPACE), ("home", HOME), ("tmp", "/tmp"), ("tmp", "/var/tmp"), ("trees", TREES)];
-/// Below the box's directory, where its files are on the host's side.
+/// Directory below the box's directory that holds its files on the host.
 pub const ON_THE_HOST: &str = "mnt";
 
-/// What is asked of `stead-init tree`.
+/// An order for `stead-init tree`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeOrder {
-    /// Its layers, its volume and its ids are what counts.
+    /// Only its layers, its volume and its ids are used.
     pub spec: BoxSpec,
     pub to: TreeTo,
 }
 
-/// Where the files go.
+/// Destination of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeTo {
-    /// Over the empty directories of a box that has just been made and has run nothing.
+    /// Over the empty directories of a new box that has not run any program.
     NewBox(ProcessMark),
-    /// Into a box that has files already, and nothing at work in them: these give way.
+    /// Into a box whose files are not in use. They are replaced.
     WaitingBox(ProcessMark),
-    /// Below the box's directory, where a runtime takes them from.
+    /// Below the box's directory, from where a runtime mounts them.
     Host,
-    /// Nowhere, since the box has its files: only what the kernel counts in its user namespace gets its limits.
+    /// Nowhere, because the box has its files. This only limits the counters of its user namespace.
     Counted(ProcessMark),
-    /// Nowhere: whether it can be done is all there is to know.
+    /// Nowhere. This only tests whether it works.
     Nowhere,
 }
 
-/// A [`TreeOrder`] on standard input, a [`Report`] on standard output.
+/// Reads a [`TreeOrder`] from standard input and writes a [`Report`] to standard output.
 pub fn tree() -> i32 {
     let report = match io::stdout().as_fd().try_clone_to_owned() {
         Ok(fd) => File::from(fd),
@@ -90,7 +91,8 @@ fn prepare() -> Result<TreeOrder, Refused> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let order: TreeOrder = read_order(&mut orders())?;
     order.spec.check()?;
-    // Who asked holds the other end until it is answered. If it died before the kernel was told, it is hung up.
+    // The server keeps its end of the pipe open until it has the report. This detects a server that
+    // died before the death signal was set.
     let input = io::stdin();
     let mut hung_up = [PollFd::new(&input, PollFlags::HUP)];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -115,7 +117,7 @@ fn lay(order: TreeOrder) -> Result<Held, Refused> {
         TreeTo::Host | TreeTo::Nowhere => (None, None),
     };
     if let (TreeTo::WaitingBox(_), Some(target)) = (&to, &target) {
-        // First: what was written last may be below what is written next.
+        // Unmount first, because the last upper directory may become a layer of the next.
         enter(target)?;
         uncover()?;
         enter(&host)?;
@@ -144,15 +146,15 @@ fn lay(order: TreeOrder) -> Result<Held, Refused> {
     Ok(held)
 }
 
-/// Enters the box's user namespace and sets its limits: the last thing to do, since it gives up every right on the host. It
-/// fails, and writes nothing, if the namespace is the host's.
+/// Enters the box's user namespace and limits its counters. This is the last step, because it gives
+/// up all rights on the host. If the namespace is the host's, this fails and writes nothing.
 fn cap_counters(counters: &OwnedFd, users: &OwnedFd) -> Result<(), Refused> {
     move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))
         .or_refuse(Primitive::Namespaces, || "cannot enter the box's user namespace".to_owned())?;
     allowances::cap_counters(counters, Charged::ToASharedUser)
 }
 
-/// One detached mount for each of [`PLACES`].
+/// Returns one detached mount for each of [`PLACES`].
 fn stage(spec: &BoxSpec, to: &TreeTo, held: &mut Held) -> Result<Vec<OwnedFd>, Refused> {
     let volume = volume::make(spec, None, held)?;
     let sources = layers::open(spec)?;
@@ -164,7 +166,8 @@ fn stage(spec: &BoxSpec, to: &TreeTo, held: &mut Held) -> Result<Vec<OwnedFd>, R
     tree::attach(&volume, staging.as_fd(), "volume")?;
     let staged = sources.stage(spec, &staging)?;
     let upper = volume::generation(spec.generation);
-    // An overlay also where there is nothing below: through it nobody can write into a layer to be what an overlay takes for its own marks.
+    // Mount an overlay even without layers. It prevents programs from writing overlay markers into
+    // a directory that may become a layer.
     let below = lower_option(&staged.layers);
     let options = format!("{below},upperdir={STAGING}/volume/{upper},workdir={STAGING}/volume/work,userxattr");
     mount_overlay(&options, "workspace", MountFlags::NOSUID | MountFlags::NODEV)?;
@@ -183,7 +186,8 @@ fn stage(spec: &BoxSpec, to: &TreeTo, held: &mut Held) -> Result<Vec<OwnedFd>, R
         .collect()
 }
 
-/// What a diff looks at, for the box to read: it is nothing but what the agent began with and what it wrote.
+/// Mounts the trees that a diff compares, so that the box can read them. They only contain the
+/// agent's original and written files.
 fn show(compared: &Compared, trees: &OwnedFd, to: &TreeTo) -> Result<(), Refused> {
     let place = |fd: &OwnedFd, name: &str| {
         make_directory(trees, name)?;
@@ -191,7 +195,7 @@ fn show(compared: &Compared, trees: &OwnedFd, to: &TreeTo) -> Result<(), Refused
     };
     place(&compared.before, BEFORE)?;
     place(&compared.upper, UPPER)?;
-    // Marks of an overlay are read as they are on this kernel alone.
+    // Only this kernel can read the overlay markers correctly.
     if let Some(written) = compared.written.as_ref().filter(|_| *to != TreeTo::Host) {
         make_directory(trees, SINCE)?;
         for (number, fd) in written.iter().enumerate() {
@@ -202,7 +206,7 @@ fn show(compared: &Compared, trees: &OwnedFd, to: &TreeTo) -> Result<(), Refused
 }
 
 impl Compared {
-    /// In the box: what was put beside its workspace, if anything was.
+    /// In the box: opens the trees that a diff compares, if they are mounted.
     pub(crate) fn beside() -> Option<Self> {
         let trees = tree::open_directory(CWD, TREES).ok()?;
         let (before, upper) = (tree::open_directory(&trees, BEFORE).ok()?, tree::open_directory(&trees, UPPER).ok()?);
@@ -218,7 +222,8 @@ fn namespace(process: &str, kind: &str) -> Result<OwnedFd, Refused> {
     Ok(File::open(format!("/proc/{process}/ns/{kind}")).or_refuse(Primitive::Namespaces, refused)?.into())
 }
 
-/// The box's, if its first process still is the one that was marked: looked at after the namespace was opened, so it is its.
+/// Opens a namespace of the box. It checks the process mark after opening the namespace, so the
+/// namespace belongs to the marked process.
 fn namespace_of(init: &ProcessMark, kind: &str) -> Result<OwnedFd, Refused> {
     let refused = || "cannot find the box".to_owned();
     let namespace = namespace(&init.pid.to_string(), kind)?;
@@ -232,7 +237,8 @@ fn enter(namespace: &OwnedFd) -> Result<(), Refused> {
         .or_refuse(Primitive::Namespaces, || "cannot enter a mount namespace".to_owned())
 }
 
-/// In the box: takes off what an earlier order put there. The namespace is the box's, so nothing else can be meant by these paths.
+/// In the box: unmounts the files of an earlier order. The mount namespace is the box's, so these
+/// paths cannot refer to anything else.
 fn uncover() -> Result<(), Refused> {
     for (_, path) in PLACES {
         match unmount(*path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
@@ -243,7 +249,7 @@ fn uncover() -> Result<(), Refused> {
     Ok(())
 }
 
-/// In the box: puts it over a path, and makes sure that the path means it now.
+/// In the box: mounts over a path, and verifies that the path now refers to the mount.
 fn cover(mount: &OwnedFd, path: &str) -> Result<(), Refused> {
     tree::attach(mount, CWD, path)?;
     let refused = || format!("cannot put the box's files at {path}");
@@ -253,8 +259,9 @@ fn cover(mount: &OwnedFd, path: &str) -> Result<(), Refused> {
     same.then_some(()).ok_or(rustix::io::Errno::XDEV).or_refuse(Primitive::Mount, refused)
 }
 
-/// Every mount namespace that is made from now on gets a copy. Below a shared mount, taking it off here takes off the copies too: without that
-/// one box would hold the files of all that were there when it was made.
+/// Mounts the files below a host directory. Every new mount namespace gets a copy of these mounts.
+/// Below a shared mount, unmounting here also unmounts the copies. Otherwise one box would hold the
+/// files of all boxes that existed when it was made.
 fn put_on_the_host(directory: &Path, mounts: &[OwnedFd]) -> Result<(), Refused> {
     let target: PathBuf = directory.join(ON_THE_HOST);
     let refused = || "cannot put the box's files below its directory".to_owned();

@@ -1,4 +1,4 @@
-//! The cgroup hierarchies of this host that this user may make groups in.
+//! The cgroup hierarchies in which this user may make groups.
 
 use std::fs;
 use std::io;
@@ -25,13 +25,14 @@ const CONTROLLERS: &[(&str, Controller)] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     pub(super) version: Version,
-    /// Those a new group in `parent` has files of.
+    /// Controllers that a new group in `parent` has.
     pub(super) controllers: Vec<Controller>,
-    /// The directory in which boxes have theirs.
+    /// Directory that contains the groups of the boxes.
     pub(super) parent: PathBuf,
 }
 
-/// Those that are of use: version 1 with a controller we limit with, version 2 always, since it can end a whole group.
+/// Returns the usable hierarchies: version 1 with a controller for a limit, and version 2 always,
+/// because it can kill a whole group.
 pub(super) fn writable() -> io::Result<Vec<Hierarchy>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let own = fs::read_to_string("/proc/self/cgroup")?;
@@ -39,11 +40,11 @@ pub(super) fn writable() -> io::Result<Vec<Hierarchy>> {
     Ok(found.into_iter().filter_map(with_controllers).filter(|found| may_write(&found.parent)).collect())
 }
 
-/// The groups a process is in, as this user can write them.
+/// Returns the groups of a process that this user may write.
 pub(super) fn of_process(pid: i32) -> io::Result<Vec<(Hierarchy, PathBuf)>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
-    // Seen from the top of each hierarchy, and below it the process's own path.
+    // Joins the process's path to the root of each hierarchy.
     let mut found = Vec::new();
     for (mut hierarchy, options) in mounted(&mounts) {
         let Some(group) = own_group(&groups, hierarchy.version, options) else { continue };
@@ -63,7 +64,7 @@ fn may_write(directory: &Path) -> bool {
     access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
-/// Version 2 says only at run time which controllers a child gets.
+/// Version 2 only shows at run time which controllers a child gets.
 fn with_controllers(mut hierarchy: Hierarchy) -> Option<Hierarchy> {
     if hierarchy.version == Version::Two {
         let enabled = fs::read_to_string(hierarchy.parent.join("cgroup.subtree_control")).ok()?;
@@ -76,7 +77,8 @@ fn named<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Controller> {
     names.filter_map(|name| CONTROLLERS.iter().find(|(known, _)| *known == name)).map(|(_, it)| *it).collect()
 }
 
-/// Root uses the top of each hierarchy it can see; another user the group it is in, which must have been delegated to it.
+/// Root uses the root of each visible hierarchy. Another user uses its own group, which must be
+/// delegated to it.
 fn parse(mounts: &str, own: &str, root: bool) -> Vec<Hierarchy> {
     let below_own = |(mut hierarchy, options): (Hierarchy, &str)| {
         if !root {
@@ -88,7 +90,7 @@ fn parse(mounts: &str, own: &str, root: bool) -> Vec<Hierarchy> {
     mounted(mounts).into_iter().filter_map(below_own).collect()
 }
 
-/// Every hierarchy that is of use, once, with the options it is mounted with.
+/// Returns each usable hierarchy once, with its mount options.
 fn mounted(mounts: &str) -> Vec<(Hierarchy, &str)> {
     let mut found: Vec<(Hierarchy, &str)> = Vec::new();
     for line in mounts.lines() {
@@ -112,7 +114,7 @@ fn mounted(mounts: &str) -> Vec<(Hierarchy, &str)> {
     found
 }
 
-/// The path of the reader's own group, from lines like `4:memory:/a/b` and `0::/c`.
+/// Returns the path of the process's group, from lines like `4:memory:/a/b` and `0::/c`.
 fn own_group<'a>(own: &'a str, version: Version, options: &str) -> Option<&'a str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');

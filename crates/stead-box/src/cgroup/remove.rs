@@ -1,4 +1,4 @@
-//! Ending everything in a group, and the group.
+//! Kills all processes of a group and removes it.
 
 use std::fs;
 use std::io;
@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Ends every process in the group and the groups below, waits until they are gone, and removes the directories.
+/// Kills every process in the group and the groups below, waits until they are gone, and removes
+/// the directories.
 ///
-/// Gives the number of processes left if `deadline` passes first. A group that is not there is removed already.
+/// Returns the number of remaining processes if `deadline` passes first. A missing group counts as
+/// removed.
 pub(crate) fn remove(group: &Path, deadline: Instant) -> io::Result<usize> {
     let mut pause = Duration::from_micros(200);
     loop {
@@ -33,7 +35,8 @@ fn kill(group: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
         result => return result,
     }
-    // Version 1 has no such file: one by one. Whoever escapes by forking is met again on the next round.
+    // Version 1 has no such file, so kill the processes one by one. The next round kills processes
+    // that escaped by forking.
     for pid in members(group)? {
         let _ = kill_process(pid, Signal::KILL);
     }
@@ -50,7 +53,7 @@ fn members(group: &Path) -> io::Result<Vec<Pid>> {
     }
 }
 
-/// The execs' groups, one level down, then the box's.
+/// Removes the groups of the execs, one level down, and then the box's group.
 fn remove_directories(group: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(group) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

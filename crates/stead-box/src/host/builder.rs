@@ -1,4 +1,4 @@
-//! A `stead-init` process that builds something, from its start to its report.
+//! A `stead-init` process that builds a box or its files, from its start to its report.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt as _;
@@ -13,10 +13,10 @@ use serde::Serialize;
 use crate::build::Report;
 use crate::error::BoxError;
 
-/// A start takes milliseconds; one that takes this long will not end well.
+/// Timeout of a build, which normally takes milliseconds.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the program is to do.
+/// Subcommand of the builder.
 pub(super) enum Work {
     Launch,
     Tree,
@@ -27,7 +27,8 @@ pub(super) struct Builder(Child);
 impl Builder {
     pub(super) fn spawn(init: &Path, work: Work) -> Result<Self, BoxError> {
         Command::new(init)
-            // The box sees this as its first process's name; where the program is on the host is none of its business.
+            // The box sees this as the name of process 1. It must not reveal the program's path on
+            // the host.
             .arg0("stead-init")
             .arg(match work {
                 Work::Launch => "launch",
@@ -47,20 +48,21 @@ impl Builder {
         let mut line = serde_json::to_vec(order).map_err(io::Error::other)?;
         line.push(b'\n');
         if let Some(stdin) = &mut self.0.stdin {
-            // If it does not read, it ends, and what it says or does not say tells why.
+            // If the builder does not read, it exits, and its report or its absence gives the
+            // reason.
             let _ = stdin.write_all(&line);
         }
         Ok(())
     }
 
-    /// Tells it its order and takes its report; the inner error is what it said instead of one.
+    /// Sends an order and reads the report. The inner error is the output if it is not a report.
     pub(super) fn ask(&mut self, order: &impl Serialize) -> io::Result<Result<Report, String>> {
         self.tell(order)?;
         let said = self.listen();
         Ok(serde_json::from_slice(&said).map_err(|_| String::from_utf8_lossy(&said).chars().take(200).collect()))
     }
 
-    /// The one line, or as much as comes in time.
+    /// Reads one line, or the part of it that arrives before the timeout.
     fn listen(&mut self) -> Vec<u8> {
         let mut said = Vec::new();
         let Some(stdout) = &mut self.0.stdout else { return said };
@@ -88,13 +90,14 @@ impl Builder {
         self.0.wait()
     }
 
-    /// Lets it end by itself: there is no order for it.
+    /// Closes the input, so that the builder exits because there is no order.
     pub(super) fn dismiss(mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 
-    /// One that was killed before it could record the process it had forked leaves it to us: it ends by itself, and is in the helper's process group.
+    /// Reaps the child of a builder that was killed before it could record the child. The child
+    /// exits by itself, and is in the builder's process group.
     pub(super) fn reap_orphan(&self) {
         let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) else { return };
         for _ in 0..100 {

@@ -1,4 +1,5 @@
-//! The server's end of the protocol: blocking, one request at a time, believing nothing.
+//! The server's client of the guest. It is blocking, sends one request at a time, and trusts no
+//! response.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -18,12 +19,12 @@ use crate::protocol::{
     ProtocolError, ReadError, Reply, Request, Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode, receive,
 };
 
-/// A box that does not answer a simple question for this long is not going to.
+/// Timeout of a simple request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A whole tree may go in or out.
+/// Timeout of a file operation, which may transfer a whole tree.
 const FILES_PATIENCE: Duration = Duration::from_secs(630);
 
-/// How a command ended, with the ends of its output.
+/// Result of a command, with the start and end of its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     pub result: ExecResult,
@@ -31,16 +32,16 @@ pub struct Finished {
     pub stderr: Vec<u8>,
 }
 
-/// What comes of following a command.
+/// A message from a followed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Followed {
-    /// Chunk `number`; a gap in the numbers is output that was no longer kept.
+    /// Chunk `number`. A gap in the numbers means that the box has dropped output.
     Output { stream: Stream, number: u64, bytes: Vec<u8> },
-    /// The last.
+    /// The command ended. This is the last message.
     Finished(ExecResult),
 }
 
-/// A connection to a box. After an error it is not to be used again; the box is not harmed, connect anew.
+/// A connection to a box. After an error, open a new one. The box is not affected.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
@@ -48,20 +49,21 @@ pub struct Connection {
     lending: Lending,
 }
 
-/// How files get across.
+/// Method of passing files to the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lending {
     ByDescriptor,
-    /// The box's kernel takes no descriptors.
+    /// The box's kernel cannot receive descriptors.
     InPieces,
 }
 
-/// Of a file that goes in pieces.
+/// Size of a piece of a file, in bytes.
 const PIECE: usize = 512 << 10;
 
 impl Connection {
     pub(super) fn open(directory: &Path) -> Result<Self, BoxError> {
-        // By descriptor: a socket's path has a hundred bytes, a directory's may have thousands.
+        // Use a descriptor, because a socket path is limited to about a hundred bytes and the
+        // directory's path may be longer.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, directory, flags, Mode::empty()).at("open", directory)?;
         let path = format!("/proc/self/fd/{}/control.sock", fd.as_raw_fd());
@@ -85,7 +87,7 @@ impl Connection {
         self.stream.write_all(&frame).map_err(BoxError::Lost)
     }
 
-    /// The next answer to the last request. Refusals are errors.
+    /// Receives the next response to the last request. A refusal is an error.
     fn receive(&mut self, patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
         self.stream.set_read_timeout(patience).map_err(BoxError::Lost)?;
         let (reply, body): (Reply, _) = receive(&mut self.stream).map_err(|error| match error {
@@ -114,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// Starts a command. `input` is what it reads, if the order says so.
+    /// Starts a command. `input` is its standard input if the order says so.
     pub fn start(&mut self, order: ExecOrder, input: &[u8]) -> Result<(), BoxError> {
         match self.ask(Ask::Exec(Box::new(order)), input, Some(PATIENCE))? {
             (Answer::Started, _) => Ok(()),
@@ -122,22 +124,22 @@ impl Connection {
         }
     }
 
-    /// Waits for a command's end, as long as it takes.
+    /// Waits for the end of a command, without a timeout.
     pub fn wait(&mut self, exec: &str) -> Result<Finished, BoxError> {
         let answer = self.ask(Ask::Wait { exec: exec.to_owned() }, &[], None)?;
         Finished::read(answer)
     }
 
-    /// Starts a command, waits for it, and lets the box forget it.
+    /// Starts a command, waits for it, and removes it from the box.
     ///
-    /// A command with a deadline is waited for a little longer than that, not for ever.
+    /// If the command has a deadline, this waits only a little longer than the deadline.
     pub fn run(&mut self, order: ExecOrder, input: &[u8]) -> Result<Finished, BoxError> {
         let patience = order.timeout_ms.map(|millis| Duration::from_millis(millis) + PATIENCE);
         let ask = Ask::Run { order: Box::new(order), then: AfterRun::Forget };
         Finished::read(self.ask(ask, input, patience)?)
     }
 
-    /// Ends every process of a command; returns when none is left.
+    /// Kills every process of a command. Returns when none is left.
     pub fn kill(&mut self, exec: &str) -> Result<Finished, BoxError> {
         let answer = self.ask(Ask::Kill { exec: exec.to_owned() }, &[], Some(PATIENCE))?;
         Finished::read(answer)
@@ -151,7 +153,7 @@ impl Connection {
         self.expect_done(Ask::Resize { exec: exec.to_owned(), size })
     }
 
-    /// Adds to what every command of the box finds in its environment.
+    /// Adds environment variables for all future commands of the box.
     pub fn bind(&mut self, env: std::collections::BTreeMap<String, String>) -> Result<(), BoxError> {
         self.expect_done(Ask::Bind { env })
     }
@@ -160,7 +162,8 @@ impl Connection {
         self.expect_done(Ask::Forget { exec: exec.to_owned() })
     }
 
-    /// Gives bytes to a command that runs; how many were taken. With `end`, and all taken, it reads no more after them.
+    /// Writes to the standard input of a running command and returns the number of accepted bytes.
+    /// With `InputEnd::Last`, and if all bytes were accepted, the input is then closed.
     pub fn input(&mut self, exec: &str, bytes: &[u8], end: InputEnd) -> Result<u64, BoxError> {
         let ask = Ask::Input { exec: exec.to_owned(), end: end == InputEnd::Last };
         match self.ask(ask, bytes, Some(PATIENCE))? {
@@ -176,7 +179,8 @@ impl Connection {
         }
     }
 
-    /// Begins to follow a command's output from chunk `from` on; then call [`Connection::followed`] until it gives the end.
+    /// Starts to follow a command's output from chunk `from` on. Then call [`Connection::followed`]
+    /// until it returns the end.
     pub fn follow(&mut self, exec: &str, from: u64) -> Result<(), BoxError> {
         self.send(Ask::Attach { exec: exec.to_owned(), from }, &[])
     }
@@ -189,7 +193,7 @@ impl Connection {
         }
     }
 
-    /// One of the agent's file tools.
+    /// Calls one of the agent's file tools.
     pub fn tool(&mut self, call: ToolCall) -> Result<ToolReply, BoxError> {
         let patience = Duration::from_millis(call.timeout_ms) + PATIENCE;
         match self.ask(Ask::Tool(Box::new(call)), &[], Some(patience))? {
@@ -198,7 +202,7 @@ impl Connection {
         }
     }
 
-    /// A change of files or a look at them. `file` is lent to the box where the request takes one.
+    /// Reads or changes files. If the request needs a file, `file` is passed to the box.
     pub fn files(&mut self, ask: FileAsk, file: Option<&File>) -> Result<(Answer, Vec<u8>), BoxError> {
         match file {
             Some(file) if self.lending == Lending::InPieces => self.files_in_pieces(ask, file),
@@ -206,8 +210,8 @@ impl Connection {
         }
     }
 
-    /// Has the tree below a path written as tar into a pipe. It takes as long as the pipe's reader does,
-    /// and fails when there is none any more.
+    /// Makes the box write the tree below a path as a tar archive into a pipe. This takes as long
+    /// as the pipe's reader needs, and fails if the reader is gone.
     pub fn export(&mut self, path: &str, most_bytes: u64, pipe: &File) -> Result<(), BoxError> {
         let ask = FileAsk::Export { path: path.to_owned(), most_bytes };
         match self.lending {
@@ -235,13 +239,13 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Writes one piece after the other, because the file may be a pipe.
+    /// Writes the pieces in order, because the file may be a pipe.
     fn fetch_into(&mut self, mut file: &File, most: u64) -> Result<(), BoxError> {
         let mut from = 0;
         loop {
             match self.ask(Ask::Fetch { from }, &[], Some(PATIENCE))? {
                 (Answer::Piece, piece) if piece.is_empty() => return Ok(()),
-                // A box that gives and gives is not believed.
+                // Stop a box that sends more than the limit.
                 (Answer::Piece, _) if from > most => return Err(unexpected("that has no end")),
                 (Answer::Piece, piece) => {
                     file.write_all(&piece).map_err(BoxError::Lost)?;
@@ -268,28 +272,31 @@ impl Connection {
         self.receive(patience)
     }
 
-    /// A second handle on the connection. Shutting it down ends the request that a thread waits for.
+    /// Returns a second handle on the connection. Shutting it down ends the request that a thread
+    /// waits for.
     pub fn handle(&self) -> io::Result<UnixStream> {
         self.stream.try_clone()
     }
 
-    /// The greeted stream itself, for who speaks the protocol on it another way.
+    /// Returns the stream after the handshake, for another implementation of the protocol.
     pub fn into_stream(self) -> UnixStream {
         self.stream
     }
 
-    /// Ends the box if nothing would be lost by it, and waits until it answers no more; says whether it did.
+    /// Ends the box if it is idle, and waits until it stops responding. Returns false if it is
+    /// busy.
     pub fn rest(&mut self) -> Result<bool, BoxError> {
         self.unless_busy(Ask::Rest)
     }
 
-    /// Hangs up all other connections if nothing would be lost by it; says whether it did. The box lives on.
+    /// Closes all other connections if the box is idle. Returns false if it is busy. The box keeps
+    /// running.
     pub fn be_alone(&mut self) -> Result<bool, BoxError> {
         self.unless_busy(Ask::Alone)
     }
 
     fn unless_busy(&mut self, ask: Ask) -> Result<bool, BoxError> {
-        // The box brings its files onto the disk first, which takes as long as there is to write.
+        // The box syncs its files to the disk first, so this may take long.
         match self.ask(ask, &[], Some(FILES_PATIENCE)) {
             Ok((Answer::Done, _)) => Ok(true),
             Ok(_) => Err(unexpected("to rest")),
@@ -298,13 +305,13 @@ impl Connection {
         }
     }
 
-    /// Ends the box from inside: process 1 leaves, and the kernel ends the rest.
+    /// Ends the box from inside: process 1 exits, and the kernel kills the rest.
     pub fn shut_down(mut self) -> Result<(), BoxError> {
         self.send(Ask::Shutdown, &[])
     }
 }
 
-/// Sends the first bytes of a frame together with a file; gives how many.
+/// Sends the first bytes of a frame together with a file. Returns the number of bytes sent.
 fn send_with(stream: &UnixStream, frame: &[u8], file: &File) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -315,7 +322,7 @@ fn send_with(stream: &UnixStream, frame: &[u8], file: &File) -> io::Result<usize
     Ok(sendmsg(stream, &[IoSlice::new(frame)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
-/// Whether more input is to come.
+/// Marks whether more input follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputEnd {
     More,
@@ -327,7 +334,8 @@ fn unexpected(what: &'static str) -> BoxError {
 }
 
 impl Finished {
-    /// What the answer to a wait says, if it is one and its lengths are true.
+    /// Parses the response to a wait. Returns an error if it is another response or its lengths are
+    /// wrong.
     pub fn read((answer, body): (Answer, Vec<u8>)) -> Result<Self, BoxError> {
         let Answer::Finished(result) = answer else { return Err(unexpected("to a wait")) };
         let length =

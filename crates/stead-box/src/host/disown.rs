@@ -1,4 +1,5 @@
-//! A directory that was copied together with the record of a box that still is another home's.
+//! Handles a directory that was copied together with the record of a box that still belongs to
+//! another home.
 
 use std::fs;
 use std::io;
@@ -8,12 +9,12 @@ use super::launch::HELD_FILE;
 use crate::error::{At, BoxError};
 use crate::record::{self, OwnerRecord};
 
-/// Forgets the box that the directory's record names, if it is one of these instances'. The files of the
-/// workspace stay; nothing on the host is touched. Returns the record.
+/// Removes the record of the box in this directory if the box belongs to one of these instances.
+/// The files of the workspace stay, and nothing else on the host changes. Returns the record.
 pub fn disown(directory: &Path, instances: &[String]) -> Result<Option<OwnerRecord>, BoxError> {
     let record = OwnerRecord::read(directory).at("read the record in", directory)?;
     let Some(record) = record.filter(|record| instances.contains(&record.instance)) else { return Ok(None) };
-    // The record last: if this is interrupted, the next start finds it again.
+    // Remove the record last, so that the next start finds it again if this is interrupted.
     for name in ["control.sock", HELD_FILE, record::FILE] {
         match fs::remove_file(directory.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).at("remove from", directory),

@@ -1,7 +1,7 @@
-//! What this host can do for boxes, found out by doing it.
+//! Tests which features of boxes work on this host.
 //!
-//! Each check starts a real box that is thrown away. What is refused names its primitive, and with it what stands in the way and
-//! what to do: see [`Primitive::advice`](crate::Primitive::advice).
+//! Each check starts a real temporary box. A refusal names the kernel feature, and so the cause and
+//! the remedy: see [`Primitive::advice`](crate::Primitive::advice).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use crate::error::BoxError;
 use crate::protocol::{ExecOrder, Input, OutputLimits};
 use crate::spec::{BoxSpec, Ids, LayerSpec, Limits, Volume};
 
-/// One thing that was tried.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     pub name: String,
     pub ok: bool,
-    /// What stands in the way.
+    /// Cause of the failure.
     pub blocker: Option<String>,
-    /// What to do about it.
+    /// Remedy.
     pub advice: Option<String>,
 }
 
-/// Tries everything, below a directory that is the caller's to use. Leaves nothing there.
+/// Runs all checks below a directory that the caller provides, and removes everything afterwards.
 pub fn doctor(init: &Path, directory: &Path) -> Vec<Check> {
     let clinic = Clinic { init, directory, root: crate::runs_as_root() };
     let plain = clinic.check("a closed box", &|_| {}, &|_, _| Ok(()));

@@ -1,4 +1,4 @@
-//! Ending a container from outside, as soon as the kernel can.
+//! Kills a container from outside, without the container engine.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Of the ids that engines give.
+/// Length of a container id.
 const ID_LENGTH: usize = 64;
 
-/// Ends the first process of a container and with it all others, and waits until it was reaped, for as long as `patience` lasts.
+/// Kills the first process of a container, and with it all others, and waits until it is reaped, at
+/// most for `patience`.
 ///
-/// Only if the kernel says that it is in a group of the container with this id: a number that is another process's by now, or was never of
-/// this host, ends nobody.
+/// It only kills the process if it is in a control group of the container with this id. So a reused
+/// pid, or a pid of another host, is never killed.
 pub fn end_container(pid: i32, id: &str, patience: Duration) {
     let whole = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let Some(process) = Pid::from_raw(pid).filter(|_| whole) else { return };
     let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
-    // After the handle was opened: what is read is of the process it means, unless that one has ended and nothing reaches it any more.
+    // Read this after opening the handle. It then describes the process of the handle, unless that
+    // process has ended and no signal can reach it.
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     if !groups.contains(id) || pidfd_send_signal(&handle, Signal::KILL).is_err() {
         return;

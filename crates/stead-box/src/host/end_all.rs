@@ -1,4 +1,5 @@
-//! Ending every box of a provider while no server runs, so that its volumes can be copied at rest.
+//! Ends all boxes of a provider while no server runs, so that its volumes can be copied
+//! consistently.
 
 use std::fs;
 use std::io;
@@ -9,12 +10,12 @@ use super::remove::{PATIENCE, end_recorded, wait_for_device};
 use crate::error::{At, BoxError};
 use crate::keeper;
 
-/// Ends the processes of every box below a provider's directory and waits until the kernel has unmounted their volumes. Files stay.
-/// Returns how many boxes were running. A container of a Podman on another machine has no process here and is
-/// left alone.
+/// Kills the processes of every box below a provider's directory and waits until the kernel has
+/// unmounted their volumes. Files stay. Returns the number of boxes that were running. A container
+/// of a remote Podman has no process here and is left alone.
 ///
-/// The caller holds the home's lock, so that no server starts a box meanwhile, and has made sure that the home is
-/// not a copy: the records in a copy name the original's processes.
+/// The caller holds the home's lock, so that no server starts a box meanwhile. It has also checked
+/// that the home is not a copy, because the records in a copy name the processes of the original.
 pub fn end_all(provider: &Path) -> Result<usize, BoxError> {
     let mut ended = 0;
     for directory in entries(&provider.join("boxes"))? {

@@ -1,8 +1,9 @@
-//! Boxes that a container runtime builds: how the server and their first process meet.
+//! The handshake between the server and the guest in boxes that a container runtime builds.
 //!
-//! The box's directory holds `control.sock`, bound by the server where no box can see it, and `gate/`, which the box sees read-only. The
-//! first process asks at the gate and is given the listener; then the gate is shut. Whoever comes later, a hostile command of the box
-//! included, finds an empty directory.
+//! The box's directory contains `control.sock`, which the server binds where no box can see it, and
+//! `gate/`, which the box sees read-only. The guest connects to the gate and receives the listener.
+//! Then the gate is closed. Later processes of the box, including hostile ones, only find an empty
+//! directory.
 
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, Read, Write};
@@ -25,15 +26,15 @@ use crate::error::{At, BoxError};
 use crate::record::ProcessMark;
 use crate::spec::Limits;
 
-/// After its last process a box's mounts go within moments.
+/// Time for the kernel to release a box's mounts after its last process.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(3);
 
-/// A box that lives calls at once.
+/// Timeout for a connection from the guest. A live guest connects at once.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
-/// The secret is sent with the call.
+/// Timeout for the secret, which the guest sends together with the connection.
 const SECRET_PATIENCE: Duration = Duration::from_millis(500);
 
-/// A gate that is open for the first process of one box.
+/// An open gate for the guest of one box.
 pub struct Gate {
     directory: PathBuf,
     gate: UnixListener,
@@ -41,37 +42,39 @@ pub struct Gate {
     after: After,
 }
 
-/// What becomes of the socket at the gate once somebody was let in.
+/// Handling of the gate's socket after the guest was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Goes,
     Stays,
 }
 
-/// A guest that was let in.
+/// An admitted guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guest {
-    /// Its process, as this host numbers it; `None` if it is in no pid namespace that is seen from here.
+    /// Process id on this host; `None` if its pid namespace is not visible from here.
     pub pid: Option<i32>,
-    /// Read back after setting.
+    /// Limits that hold, read back after they were set.
     pub held: Held,
 }
 
 impl Gate {
-    /// `directory` is the box's own and exists.
+    /// Opens a gate in `directory`, the existing directory of the box.
     pub fn open(directory: &Path) -> Result<Self, BoxError> {
         let gate = directory.join("gate");
         fs::create_dir_all(&gate).at("make", &gate)?;
         fs::set_permissions(&gate, Permissions::from_mode(0o755)).at("open", &gate)?;
         let control = bind(directory, "control.sock")?;
         let listener = bind(&gate, build::GATE_SOCKET)?;
-        // The agent's user is nobody's on this host; the directory above keeps everybody else out.
+        // The agent's user has no permissions on this host. The parent directory denies access to
+        // all others.
         fs::set_permissions(gate.join(build::GATE_SOCKET), Permissions::from_mode(0o666)).at("open", &gate)?;
         Ok(Self { directory: directory.to_owned(), gate: listener, control, after: After::Goes })
     }
 
-    /// The same for a box whose kernel takes no descriptors: its first process will call at the gate, which therefore stays open to who knows the
-    /// secret. `pid` is a process of the box's groups, since nobody at the gate can be told by the kernel's word.
+    /// Admits a guest whose kernel cannot receive descriptors. The guest connects to the gate for
+    /// each connection, so the gate stays open and requires the secret. `pid` is a process in the
+    /// box's control groups, because the kernel cannot identify the peer at the gate.
     pub fn admit_dialling(
         self,
         mut hand_over: HandOver,
@@ -99,8 +102,9 @@ impl Gate {
         Ok(guest)
     }
 
-    /// Waits for the box's first process, binds the limits to it, hands it the listener and waits until it says that the box is closed.
-    /// `furnish` is done while it waits: nothing has run in the box by then.
+    /// Waits for the guest, applies the limits to it, passes it the listener and waits until it
+    /// reports that the box is locked down. `furnish` runs in between, before any program runs in
+    /// the box.
     pub fn admit(
         self,
         mut hand_over: HandOver,
@@ -123,7 +127,7 @@ impl Gate {
     }
 }
 
-/// What the first process says of the box it is in.
+/// Parses the guest's report.
 fn ready(said: &[u8]) -> Result<(), BoxError> {
     match serde_json::from_slice(said) {
         Ok(Report::Ready(_)) => Ok(()),
@@ -135,14 +139,14 @@ fn ready(said: &[u8]) -> Result<(), BoxError> {
     }
 }
 
-/// Where the first process of one box calls, and the server takes its calls as it needs them.
+/// Accepts the connections of a guest that dials the server.
 pub struct Switchboard {
     gate: UnixListener,
     secret: String,
 }
 
 impl Switchboard {
-    /// Opens the gate again, after the server has restarted.
+    /// Opens the gate again after a restart of the server.
     pub fn open(directory: &Path, secret: String) -> Result<Self, BoxError> {
         Self::of(Gate::open(directory)?, secret)
     }
@@ -154,19 +158,19 @@ impl Switchboard {
         Ok(Self { gate, secret })
     }
 
-    /// What its calls begin with. Only the server and the box's first process may know it.
+    /// First line of each connection. Only the server and the guest may know it.
     pub fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// The next call, greeted. Calls of anybody else are hung up.
+    /// Returns the next connection after its handshake. Connections without the secret are closed.
     pub fn connect(&self) -> Result<Connection, BoxError> {
         let deadline = Instant::now() + CALL_PATIENCE;
         while let Some(call) = next(&self.gate, deadline)? {
             call.set_read_timeout(Some(SECRET_PATIENCE)).map_err(BoxError::Lost)?;
             let mut line = vec![0; self.secret.len() + 1];
             let known = (&call).read_exact(&mut line).is_ok() && line[..self.secret.len()] == *self.secret.as_bytes();
-            // One that waited since before a restart of the server may be dead: the next one is not.
+            // A connection from before a restart of the server may be dead. Then try the next one.
             if known && let Ok(connection) = Connection::greet(call, Lending::InPieces) {
                 return Ok(connection);
             }
@@ -175,7 +179,7 @@ impl Switchboard {
     }
 }
 
-/// Whoever comes to a listener next, until the deadline.
+/// Accepts the next connection; `None` if the deadline passes first.
 fn next(listener: &UnixListener, deadline: Instant) -> Result<Option<UnixStream>, BoxError> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -185,14 +189,14 @@ fn next(listener: &UnixListener, deadline: Instant) -> Result<Option<UnixStream>
         }
         match listener.accept() {
             Ok((stream, _)) => return Ok(Some(stream)),
-            // Somebody else was quicker.
+            // Another thread accepted the connection.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(BoxError::Lost(error)),
         }
     }
 }
 
-/// 32 bytes that nobody can guess, in letters.
+/// Returns 32 random bytes in hexadecimal.
 fn secret() -> io::Result<String> {
     let mut bytes = [0; 32];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -207,7 +211,8 @@ impl Drop for Gate {
     }
 }
 
-/// By descriptor: a socket's path has a hundred bytes, a directory's may have thousands.
+/// Binds a socket through a descriptor of its directory, because a socket path is limited to about
+/// a hundred bytes and the directory's path may be longer.
 fn bind(directory: &Path, name: &str) -> Result<UnixListener, BoxError> {
     match fs::remove_file(directory.join(name)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).at("remove", directory),
@@ -250,38 +255,41 @@ fn lost(error: rustix::io::Errno) -> BoxError {
     BoxError::Lost(error.into())
 }
 
-/// A new connection to the first process of the box whose directory this is.
+/// Opens a connection to the guest of the box in this directory.
 pub fn connect(directory: &Path) -> Result<Connection, BoxError> {
     Connection::open(directory)
 }
 
-/// Binds limits to the groups a process is in, and reads them back.
+/// Applies limits to the control groups of a process. Returns the limits that hold.
 pub fn bind_limits(pid: i32, limits: &Limits) -> Held {
     Groups::of_process(pid).map(|groups| groups.limit(limits)).unwrap_or_default()
 }
 
-/// Mounts a volume of the limits' size at `directory/volume`, if it is not mounted there already. Needs root.
+/// Mounts a volume with the size of the limits at `directory/volume`. No-op if it is mounted
+/// already. Needs root.
 ///
-/// An empty image of each size is kept in `templates`, to be copied.
+/// `templates` contains an empty image of each size, to be copied.
 pub fn mount_volume(directory: &Path, limits: &Limits, agent: u32, templates: &Path) -> Result<(), BoxError> {
     Ok(build::mount_volume(directory, limits, agent, templates)?)
 }
 
-/// Takes the mount off again; what is in it stays in the image. None there is none to take off.
+/// Unmounts the volume. Its content stays in the image. No-op if nothing is mounted.
 pub fn unmount_volume(directory: &Path) -> Result<(), BoxError> {
     let (target, image) = (directory.join("volume"), directory.join("volume.img"));
     let device = loop_device_of(&image);
-    // The volume, and the shared mount below it.
+    // Unmounts the volume, and the shared mount below it.
     loop {
         match unmount(&target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT | rustix::io::Errno::PERM) => break,
             done => done.at("unmount", &target)?,
         }
     }
-    // The kernel frees the device with the box's last mount; removing the image before that would keep its space taken.
+    // The kernel releases the device with the box's last mount. Removing the image before that
+    // would keep its space in use.
     let deadline = Instant::now() + DEVICE_PATIENCE;
     while device.is_some() && loop_device_of(&image) == device {
-        // A mount namespace that was made while this mount was there may have a copy of it. The space is free when that one goes.
+        // A mount namespace that was made in the meantime may have a copy of the mount. The space
+        // becomes free when that namespace ends.
         if Instant::now() > deadline {
             break;
         }
@@ -290,7 +298,7 @@ pub fn unmount_volume(directory: &Path) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The device that a file is bound to.
+/// Returns the loop device that a file is bound to.
 fn loop_device_of(image: &Path) -> Option<PathBuf> {
     let image = fs::canonicalize(image).ok()?;
     let devices = fs::read_dir("/sys/block").ok()?.flatten().map(|device| device.path().join("loop/backing_file"));

@@ -1,4 +1,4 @@
-//! Starting a box, and taking up one that was started before.
+//! Starts boxes, and finds boxes that were started before.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -23,16 +23,17 @@ use crate::spec::{BoxSpec, Limits, Volume};
 
 pub(super) const HELD_FILE: &str = "held.json";
 
-/// A box whose first process was alive when this was made.
+/// A box whose process 1 was alive when this value was created.
 #[derive(Debug, Clone)]
 pub struct RunningBox {
     directory: PathBuf,
     held: Held,
 }
 
-/// Starts a box. On an error nothing of it is left.
+/// Starts a box. On an error it removes everything again.
 ///
-/// `init` is the `stead-init` program. The box's first process becomes a child of the caller's, reaped by [`RunningBox::kill`] and [`remove`].
+/// `init` is the `stead-init` program. The box's process 1 becomes a child of the caller.
+/// [`RunningBox::kill`] and [`remove`] reap it.
 pub fn launch(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     match DirBuilder::new().mode(0o700).create(&spec.directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -41,13 +42,14 @@ pub fn launch(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
         made => made.at("make", &spec.directory)?,
     }
     start(Builder::spawn(init, Work::Launch)?, spec).inspect_err(|_| {
-        // What could not be removed is found again by its directory.
+        // Leftovers are found again by their directory.
         let _ = remove(&spec.directory);
     })
 }
 
-/// Starts a box again over the files an earlier one left, after its processes have ended or the host has restarted. Whatever still runs
-/// of the earlier one is ended first. The ids must be the ones it had: its files belong to them.
+/// Starts a box again with the files of an earlier one, after its processes have ended or the host
+/// has restarted. It first kills remaining processes of the earlier box. The ids must be the same,
+/// because the files belong to them.
 pub fn restart(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     let kept = match spec.volume {
         Volume::Image => spec.volume_directory.join("volume.img").exists(),
@@ -60,14 +62,15 @@ pub fn restart(init: &Path, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     resume(init, spec, None)
 }
 
-/// Starts a box in a directory that is there, with a helper that waits for it if there is one. Whatever still runs of an earlier box is ended first; if the
-/// start fails the files stay.
+/// Starts a box in an existing directory, with a spare if there is one. It first kills remaining
+/// processes of an earlier box. If the start fails, the files stay.
 pub fn resume(init: &Path, spec: &BoxSpec, spare: Option<Spare>) -> Result<RunningBox, BoxError> {
-    // Unlike at the first start, nothing is removed if this fails: the files are somebody's work.
+    // Unlike the first start, a failure removes nothing, because the files contain the agent's
+    // work.
     clear(spec)?;
     if let Some(builder) = spare.and_then(Spare::into_builder) {
         match start(builder, spec) {
-            // It may have ended while it waited: then nothing was wrong with the order.
+            // The spare may have exited while it waited. Then the order is not the cause.
             Err(BoxError::InitFailed { .. }) => clear(spec)?,
             started => return started,
         }
@@ -75,7 +78,7 @@ pub fn resume(init: &Path, spec: &BoxSpec, spare: Option<Spare>) -> Result<Runni
     start(Builder::spawn(init, Work::Launch)?, spec)
 }
 
-/// Ends what runs of an earlier box in the directory, and takes away its files of the moment.
+/// Kills the processes of an earlier box in the directory, and removes its temporary files.
 fn clear(spec: &BoxSpec) -> Result<(), BoxError> {
     end(&spec.directory)?;
     for name in ["control.sock", HELD_FILE] {
@@ -103,8 +106,8 @@ fn start(mut builder: Builder, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
     }
 }
 
-/// Records the limits that hold, for a server that takes the box up later. A server that is killed
-/// meanwhile leaves the file as it was.
+/// Records the limits that hold, for a later server. If the server is killed meanwhile, the old
+/// file stays.
 fn write_held(directory: &Path, held: &Held) -> Result<(), BoxError> {
     let (path, new) = (directory.join(HELD_FILE), directory.join("held.json.new"));
     let text = serde_json::to_vec(held).map_err(io::Error::from);
@@ -112,7 +115,7 @@ fn write_held(directory: &Path, held: &Held) -> Result<(), BoxError> {
 }
 
 impl RunningBox {
-    /// Takes up a box by its directory, if its first process is still the one the record names.
+    /// Finds a box by its directory. Fails if process 1 is not the recorded process any more.
     pub fn find(directory: &Path) -> Result<Self, BoxError> {
         let gone = |reason| BoxError::Gone { reason };
         let record = OwnerRecord::read(directory).at("read the record in", directory)?;
@@ -132,7 +135,7 @@ impl RunningBox {
         &self.directory
     }
 
-    /// The limits that hold, read back from the kernel after they were set.
+    /// Returns the limits that hold, read back from the kernel.
     pub fn held(&self) -> Held {
         self.held
     }
@@ -142,10 +145,10 @@ impl RunningBox {
         record.ok_or(BoxError::Gone { reason: "there is no record of it" })
     }
 
-    /// Gives a box that was kept ready to somebody: what its commands find in their environment, and what it may use. Gives the limits back as they
-    /// hold now; those of its disk are what they were.
+    /// Assigns a box of the warm pool to a session: sets the environment of its commands and its
+    /// limits. Returns the box with the limits that hold now. The disk limits do not change.
     pub fn bind(&self, env: BTreeMap<String, String>, limits: &Limits) -> Result<Self, BoxError> {
-        // That it answers proves that the process is still the one that was recorded.
+        // A response proves that the process is still the recorded one.
         self.connect()?.bind(env)?;
         let pid = self.record()?.init.map(|mark| mark.pid).ok_or(BoxError::Gone { reason: "it was never started" })?;
         let Held { disk, inodes, reserve, .. } = self.held;
@@ -154,24 +157,25 @@ impl RunningBox {
         Ok(Self { directory: self.directory.clone(), held })
     }
 
-    /// A new connection to the box's first process.
+    /// Opens a connection to the guest.
     pub fn connect(&self) -> Result<Connection, BoxError> {
         Connection::open(&self.directory)
     }
 
-    /// Ends every process of the box and waits until they are gone. Its files stay.
+    /// Kills every process of the box and waits until they are gone. Its files stay.
     pub fn kill(&self) -> Result<(), BoxError> {
         kill(&self.directory, &self.record()?)
     }
 }
 
-/// Ends the first process, and with it, by the kernel's rule, every process of its pid namespace.
+/// Kills process 1. The kernel then kills every process of its pid namespace.
 pub(super) fn kill(directory: &Path, record: &OwnerRecord) -> Result<(), BoxError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let Some(mark) = &record.init else { return Ok(()) };
     let Some(pid) = Pid::from_raw(mark.pid.max(0)) else { return Ok(()) };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
-    // The handle was opened before this look, so if the marks agree it is this process that gets the signal and no other.
+    // The handle was opened before this check. If the marks match, the signal reaches this process
+    // and no other.
     if mark.alive().at("look for the process of", directory)?.is_some() {
         let _ = pidfd_send_signal(&handle, Signal::KILL);
         let timeout = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
@@ -180,7 +184,7 @@ pub(super) fn kill(directory: &Path, record: &OwnerRecord) -> Result<(), BoxErro
             return Err(BoxError::Undead { what: format!("process {}", mark.pid), seconds: PATIENCE.as_secs() });
         }
     }
-    // Ours if this process started the box; somebody else's child otherwise, and theirs to reap.
+    // Reaps process 1 if it is a child of this process. Otherwise its own parent reaps it.
     let _ = waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&handle)), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Removing a box: its processes, its control groups, its directory.
+//! Removes a box: its processes, its control groups, its directory.
 
 use std::fs;
 use std::io;
@@ -12,18 +12,19 @@ use crate::error::{At, BoxError};
 use crate::record::OwnerRecord;
 use crate::sys::loop_device;
 
-/// The kernel takes mounts and devices down behind the last process; not this long.
+/// Maximum time for the kernel to release mounts and devices after the last process.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Removes everything that belongs to the box of this directory, or a volume of no box. Removing what is not there is `Ok`; so is removing twice, or after a
-/// crash at any point. Give back its uid range afterwards.
+/// Removes everything that belongs to the box in this directory, or a volume without a box.
+/// Removing a missing box succeeds, as does removing it twice or after a crash at any point. The
+/// caller releases its uid range afterwards.
 pub fn remove(directory: &Path) -> Result<(), BoxError> {
     end(directory)?;
     wait_for_device(directory, Instant::now() + PATIENCE)?;
     sweep::remove_tree(directory).at("remove", directory)
 }
 
-/// Ends everything of the box that is not a file in its directory.
+/// Removes every part of the box except the files in its directory.
 pub(super) fn end(directory: &Path) -> Result<(), BoxError> {
     match OwnerRecord::read(directory).at("read the record in", directory)? {
         Some(record) => end_recorded(directory, &record),
@@ -31,7 +32,7 @@ pub(super) fn end(directory: &Path) -> Result<(), BoxError> {
     }
 }
 
-/// The same by a record whose file may be gone.
+/// Does the same for a record whose file may be gone.
 pub(crate) fn end_recorded(directory: &Path, record: &OwnerRecord) -> Result<(), BoxError> {
     let deadline = Instant::now() + PATIENCE;
     for group in &record.cgroups {
@@ -41,12 +42,13 @@ pub(crate) fn end_recorded(directory: &Path, record: &OwnerRecord) -> Result<(),
             return Err(BoxError::Undead { what, seconds: PATIENCE.as_secs() });
         }
     }
-    // Without control groups this ends the box's processes. With them init is already dead, and
+    // Without control groups this kills the box's processes. With them init is already dead, and
     // this only waits for it.
     kill(directory, record)
 }
 
-/// The image's device is freed by the kernel with the box's last mount; removing the image before that would keep its space taken.
+/// Waits until the kernel has released the image's device, which it does with the box's last mount.
+/// Removing the image before that would keep its space in use.
 pub(super) fn wait_for_device(directory: &Path, deadline: Instant) -> Result<(), BoxError> {
     let Some(device) = loop_device::hint(directory) else { return Ok(()) };
     let backing = PathBuf::from(format!("/sys/block/loop{device}/loop/backing_file"));
@@ -56,7 +58,7 @@ pub(super) fn wait_for_device(directory: &Path, deadline: Instant) -> Result<(),
     loop {
         match fs::read_to_string(&backing) {
             Ok(file) if Path::new(file.trim_end()) == image => {}
-            Ok(_) => return Ok(()), // somebody else's by now
+            Ok(_) => return Ok(()), // bound to another file now
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENXIO) => {
                 loop_device::retire(device);
                 return Ok(());

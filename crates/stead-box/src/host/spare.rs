@@ -1,7 +1,8 @@
-//! A helper that waits for the next box.
+//! A spare: a builder that waits for the next box.
 //!
-//! Most of the time a start takes is the same for every box: the program's own start, and the kernel's for a volume. A spare has that behind
-//! it. It holds nothing but itself and, in a directory of its own, a volume nobody has used; when the server is gone it ends, and takes both with it.
+//! Most of the start time is the same for every box: starting the program, and mounting a volume. A
+//! spare has done that already. It only holds itself and an unused volume in a directory of its
+//! own. When the server exits, the spare exits too and removes both.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -12,14 +13,15 @@ use crate::build::Order;
 use crate::error::{At, BoxError};
 use crate::spec::Preparation;
 
-/// Good for one box.
+/// A waiting builder, for one box.
 pub struct Spare {
-    /// Until it has been taken.
+    /// `None` after it has been taken.
     builder: Option<Builder>,
 }
 
 impl Spare {
-    /// Starts one. It gets ready by itself: whoever takes it earlier waits for it.
+    /// Starts a spare. It prepares itself in the background, and a caller that takes it earlier
+    /// waits for it.
     pub fn prepare(init: &Path, volume: Option<&Preparation>) -> Result<Self, BoxError> {
         if let Some(Preparation { directory, .. }) = volume {
             DirBuilder::new().mode(0o700).create(directory).at("make", directory)?;
@@ -44,10 +46,10 @@ impl Drop for Spare {
     }
 }
 
-/// Removes what spares of a server that was killed may have left. No other server has its own there.
+/// Removes leftovers of the spares of a killed server. No other server uses this directory.
 pub fn remove_spares(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        // A helper that has not noticed yet removes it itself.
+        // A spare that has not noticed the end of the server yet removes its directory itself.
         let _ = fs::remove_dir_all(entry.path());
     }
 }

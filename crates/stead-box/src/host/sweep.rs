@@ -1,7 +1,8 @@
-//! Removing a directory that hostile programs have filled.
+//! Removes a directory that hostile programs have filled.
 //!
-//! No name is ever followed: everything happens by descriptor and single name, below the directory, with a fixed number of open files,
-//! whatever the depth. A directory that lies too deep is first moved up. Nothing else may be at work in the tree.
+//! It never follows a path: it only uses descriptors and single names below the directory, with a
+//! fixed number of open files at any depth. It first moves a directory that lies too deep upward.
+//! No other process may work in the tree.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,10 +15,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Directories held open at once.
+/// Maximum number of directories open at once.
 const DEEPEST: usize = 32;
 
-/// Removes the directory and all it holds; `Ok` if there is none.
+/// Removes a directory and its content. Succeeds if it does not exist.
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     let top = match open_directory(CWD, path) {
         Err(Errno::NOENT) => return Ok(()),
@@ -30,7 +31,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes one directory of another and all it holds; `Ok` if there is none.
+/// Removes a subdirectory and its content. Succeeds if it does not exist.
 pub(crate) fn remove_tree_at(above: &OwnedFd, name: &str) -> io::Result<()> {
     match open_directory(above, name) {
         Err(Errno::NOENT) => return Ok(()),
@@ -43,7 +44,7 @@ fn open_directory(at: impl std::os::fd::AsFd, name: impl rustix::path::Arg) -> R
     openat(at, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// A directory on the way down: what is left to remove in it, and its own name in the one above.
+/// A directory on the path: its remaining entries, and its name in the parent.
 struct Level {
     directory: OwnedFd,
     names: Vec<(CString, FileType)>,
@@ -67,7 +68,8 @@ fn empty(top: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Removes one directory of `top`; what lies too deep in it ends up in `top`, for the next round.
+/// Removes one directory of `top`. Directories that lie too deep are moved to `top`, for the next
+/// round.
 fn remove_directory(top: &OwnedFd, name: CString, moved: &mut u64) -> io::Result<()> {
     let mut path = vec![descend(top, name)?];
     while let Some(depth) = path.len().checked_sub(1) {
@@ -104,7 +106,7 @@ fn descend(above: &OwnedFd, name: CString) -> io::Result<Level> {
         }
         opened => opened?,
     };
-    // For an owner who is not root: a directory without these cannot be emptied.
+    // An owner other than root needs these permissions to empty the directory.
     let _ = rustix::fs::fchmod(&directory, Mode::RWXU);
     Ok(Level { names: names(&directory)?, directory, name })
 }
@@ -156,7 +158,8 @@ fn remove_empty(above: &OwnedFd, name: &CStr) -> io::Result<()> {
     }
 }
 
-/// Takes off what keeps even root from removing: on the entry, where it can be opened.
+/// Clears the flags of an entry that prevent even root from removing it, if the entry can be
+/// opened.
 fn unlock(directory: &OwnedFd, name: &CStr) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     if let Ok(entry) = openat(directory, name, flags, Mode::empty()) {
@@ -170,7 +173,7 @@ fn unlock_open(entry: &OwnedFd) {
     }
 }
 
-/// Tries, and once more after taking such a flag off the directory itself.
+/// Tries once, and again after clearing these flags of the directory itself.
 fn retry_unlocked(directory: &OwnedFd, act: impl Fn() -> Result<(), Errno>) -> io::Result<()> {
     match act() {
         Err(Errno::PERM) => {

@@ -1,4 +1,4 @@
-//! The files of a box that a container runtime builds: put in place, and taken off again.
+//! Mounts and unmounts the files of a box that a container runtime builds.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::build::{ON_THE_HOST, Report, TreeOrder};
 use crate::cgroup::Held;
 use crate::error::{At, BoxError};
 
-/// Has `stead-init` put a box's files together and where they belong. Needs root. Says what holds of the volume.
+/// Runs `stead-init tree` to assemble and mount a box's files. Needs root. Returns the limits of
+/// the volume that hold.
 pub fn lay_tree(init: &Path, order: &TreeOrder) -> Result<Held, BoxError> {
     let mut builder = Builder::spawn(init, Work::Tree)?;
     let said = builder.ask(order).at("describe", &order.spec.directory);
@@ -21,7 +22,7 @@ pub fn lay_tree(init: &Path, order: &TreeOrder) -> Result<Held, BoxError> {
     }
 }
 
-/// Takes a box's files off the host again, whatever is mounted there; what was written stays in the volume.
+/// Unmounts a box's files from the host. Written files stay in the volume.
 pub fn take_off_tree(directory: &Path) -> Result<(), BoxError> {
     let target = directory.join(ON_THE_HOST);
     loop {

@@ -1,6 +1,7 @@
-//! Private uid ranges: one file per range that is taken, with the name of the box that has it.
+//! Private uid ranges. Each range in use has a file that contains the id of its box.
 //!
-//! The invariant: a range belongs to at most one box, across all processes that use the same directory, since a file is created only once.
+//! The invariant: a range belongs to at most one box, across all processes that use the same
+//! directory, because a file can only be created once.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,27 +10,28 @@ use std::path::PathBuf;
 use crate::error::{At, BoxError};
 use crate::spec::RANGE_LENGTH;
 
-/// Where the ranges begin: above what distributions give to people, services and `/etc/subuid`.
+/// Start of the ranges, above the ids that distributions assign to users, services and
+/// `/etc/subuid`.
 const FIRST: u32 = 0x4000_0000;
-/// Up to, not including, the ids that the kernel keeps for itself.
+/// Number of ranges, up to the ids that the kernel reserves.
 const RANGES: u32 = (u32::MAX - FIRST) / RANGE_LENGTH - 1;
 
-/// The ranges of one server, or of several that share a directory.
+/// The uid ranges of one server, or of several that share a directory.
 #[derive(Debug, Clone)]
 pub struct UidRanges {
     directory: PathBuf,
 }
 
 impl UidRanges {
-    /// The directory is made when it is needed.
+    /// The directory is created on first use.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// The first id of a range that is the box's from now on.
+    /// Reserves a range for the box and returns its first id.
     pub fn take(&self, id: &str) -> Result<u32, BoxError> {
         fs::create_dir_all(&self.directory).at("make", &self.directory)?;
-        // Begin somewhere that depends on the box, so that ranges are not taken up again at once.
+        // The start depends on the box's id, so that a released range is not reused at once.
         let start = id.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % RANGES;
         for step in 0..RANGES {
             let first = FIRST + (start + step) % RANGES * RANGE_LENGTH;
@@ -37,7 +39,7 @@ impl UidRanges {
             match File::options().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
                     file.write_all(id.as_bytes()).at("write", &path)?;
-                    // A range that a power loss gave back would become a second box's.
+                    // If a power loss undid this, a second box could get the same range.
                     file.sync_data().at("sync", &path)?;
                     return Ok(first);
                 }
@@ -48,19 +50,19 @@ impl UidRanges {
         Err(BoxError::NoUids { ranges: RANGES })
     }
 
-    /// Waits until the disk has the names of the ranges that are taken.
+    /// Syncs the directory, so that the names of the ranges in use are on the disk.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
 
-    /// The first id of a range the box has already.
+    /// Returns the first id of the box's range.
     pub fn of(&self, id: &str) -> Option<u32> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let mut owned = entries.filter(|entry| fs::read(entry.path()).is_ok_and(|owner| owner == id.as_bytes()));
         owned.find_map(|entry| entry.file_name().to_str()?.parse().ok())
     }
 
-    /// Gives back a range that is known to be the box's. The box must be gone.
+    /// Releases a known range of the box. The box must be gone.
     pub fn give_back_range(&self, first: u32, id: &str) -> Result<(), BoxError> {
         let path = self.directory.join(first.to_string());
         match fs::read(&path) {
@@ -69,7 +71,7 @@ impl UidRanges {
         }
     }
 
-    /// Gives back what the box has. The box must be gone.
+    /// Releases all ranges of the box. The box must be gone.
     pub fn give_back(&self, id: &str) -> Result<(), BoxError> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

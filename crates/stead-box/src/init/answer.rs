@@ -1,4 +1,4 @@
-//! What each request does.
+//! Handles each request.
 
 use std::io;
 use std::path::Path;
@@ -17,10 +17,10 @@ use super::tree::Tree;
 use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, GuestErrorKind, Request, VERSION};
 use crate::spec::{HOME, WORKSPACE};
 
-/// Execs that are remembered; a new one takes the place of the oldest that has finished.
+/// Maximum number of execs. A new one replaces a finished one.
 const MOST_EXECS: usize = 256;
 const MOST_NAME: usize = 128;
-/// Entries of a tree on the host's own filesystem.
+/// Maximum number of entries that are synced one by one, for a tree on a filesystem of the host.
 const SYNCED_ONE_BY_ONE: usize = 512;
 
 impl Init {
@@ -31,7 +31,7 @@ impl Init {
         }
         let answer = match ask {
             Ask::Hello { version } => {
-                // A server of another version gets to know this one, and decides.
+                // A server of another version learns this version and decides what to do.
                 self.connections[index].greeted = version == VERSION;
                 Some(Answer::Hello { version: VERSION })
             }
@@ -95,8 +95,8 @@ impl Init {
                 }
                 self.queue(index, id, Work::Files { ask, file })
             }
-            // The written files are about to become a layer that a snapshot names, so they must be
-            // on the disk before the server records the snapshot. Nothing else runs, so blocking
+            // The written files are about to become a layer that a snapshot refers to, so they must
+            // be on the disk before the server records the snapshot. Nothing else runs, so blocking
             // here delays no other request. If the sync fails, the server copies the files instead,
             // as it does for a busy box.
             Ask::Rest | Ask::Alone if self.is_idle(index) && self.sync_workspace().is_err() => {
@@ -124,7 +124,7 @@ impl Init {
         }
     }
 
-    /// Brings what the agent wrote onto the disk.
+    /// Syncs the agent's files to the disk.
     fn sync_workspace(&self) -> io::Result<()> {
         match &self.handles.compared {
             Some(compared) if self.handles.upper_on == UpperOn::Host => {
@@ -135,7 +135,7 @@ impl Init {
         }
     }
 
-    /// Whether the connection that asks is all there is.
+    /// Returns true if nothing runs in the box and all other connections are quiet.
     fn is_idle(&self, asking: usize) -> bool {
         let number = self.connections[asking].number;
         let alone = self.connections.iter().all(|connection| connection.number == number || connection.is_quiet());
@@ -187,7 +187,7 @@ impl Init {
                 Answer::Started
             }
             Err(unstarted) => {
-                // What failed to become the command may still be on its way out.
+                // The process of a failed start may not have exited yet.
                 self.unstarted.push(tree);
                 Answer::Failed(unstarted)
             }
@@ -207,20 +207,20 @@ impl Init {
         Answer::Done
     }
 
-    /// How many processes there are beside init and what it does for the server.
+    /// Returns the number of processes, without init and its own jobs.
     fn processes(&self) -> u64 {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()));
         (pids.count() as u64).saturating_sub(1 + self.jobs.len() as u64)
     }
 
-    /// Those nobody waits for or follows, in the order of their ids.
+    /// Removes the first finished exec in the order of ids. Returns false if none has finished.
     fn forget_oldest(&mut self) -> bool {
         let finished = self.execs.iter().find(|(_, exec)| exec.result().is_some()).map(|(id, _)| id.clone());
         finished.is_some_and(|id| self.forget(&id) == Answer::Done)
     }
 
-    /// Sends what followers have room for, and results to those who wait for them.
+    /// Sends output to followers that have room for it, and results to clients that wait for them.
     pub(super) fn tell_the_waiting(&mut self) {
         let mut forget = Vec::new();
         let execs = &mut self.execs;
@@ -272,9 +272,10 @@ fn waiting(request: u64, exec: &str) -> Waiting {
     Waiting { request, exec: exec.to_owned(), then: AfterRun::Keep }
 }
 
-/// Syncs the filesystem that the workspace is on.
+/// Syncs the filesystem of the workspace.
 ///
-/// The agent may have made the workspace unreadable; its other directories are on the same volume.
+/// The agent may have made the workspace unreadable. Its other directories are on the same volume,
+/// so this tries them too.
 fn sync_volume() -> io::Result<()> {
     match [WORKSPACE, "/tmp", HOME].into_iter().find_map(|path| DiskFs::open(Path::new(path)).ok()?.sync_tree().ok()) {
         Some(()) => Ok(()),
@@ -282,7 +283,7 @@ fn sync_volume() -> io::Result<()> {
     }
 }
 
-/// Processes of the box but this one; more than there can be if they cannot be counted.
+/// Returns the number of other processes in the box; `usize::MAX` if they cannot be counted.
 fn other_processes() -> usize {
     let Ok(entries) = std::fs::read_dir("/proc") else { return usize::MAX };
     let numbered =

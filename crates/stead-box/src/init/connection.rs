@@ -1,4 +1,4 @@
-//! One connection from the server: bytes in, frames out, and what it still waits for.
+//! One connection from the server: incoming bytes, outgoing frames, and pending requests.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,17 +13,18 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::protocol::{AfterRun, Answer, Decoder, ProtocolError, Reply, Request, encode};
 
-/// With so much unsent, nothing more is read: who does not listen is not answered.
+/// Unsent bytes at which init stops reading requests, so that a client that does not read cannot
+/// fill its memory.
 const STOP_READING: usize = 1 << 20;
-/// Files that may wait for their request.
+/// Maximum number of received files that wait for their request.
 const MOST_FILES: usize = 4;
-/// With so much unsent, output waits in its ring.
+/// Unsent bytes at which output stays in the ring buffer.
 const STOP_FOLLOWING: usize = 256 << 10;
 
-/// Of a file that goes in pieces.
+/// Size of a piece of a file, in bytes.
 const PIECE: usize = 512 << 10;
 
-/// A file of the box's own without a name.
+/// Makes an unnamed file in the box.
 fn nameless() -> std::io::Result<File> {
     let path = format!("/tmp/.stead-carried-{}", rustix::process::getpid().as_raw_nonzero());
     let _ = std::fs::remove_file(&path);
@@ -36,20 +37,20 @@ pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) stream: UnixStream,
     decoder: Decoder,
-    /// Files that came, for the requests that take one, in the same order.
+    /// Received files, in the order of the requests that take them.
     files: VecDeque<OwnedFd>,
-    /// What came in pieces where no files come, and what goes out so.
+    /// File that is transferred in pieces, in or out, where descriptors cannot be passed.
     carried: Option<File>,
     unsent: Vec<u8>,
     sent: usize,
     pub(super) greeted: bool,
-    /// Requests to be answered when an exec has finished.
+    /// Requests that wait for the end of an exec.
     pub(super) waiting: Vec<Waiting>,
     pub(super) following: Vec<Following>,
     closed: bool,
 }
 
-/// A request to be answered when an exec has finished.
+/// A request that waits for the end of an exec.
 pub(super) struct Waiting {
     pub(super) request: u64,
     pub(super) exec: String,
@@ -81,7 +82,7 @@ impl Connection {
         })
     }
 
-    /// Whether nothing is asked on it and nothing is on its way.
+    /// Returns true if no request is pending and no data is in transit.
     pub(super) fn is_quiet(&self) -> bool {
         let unread = rustix::io::ioctl_fionread(&self.stream).unwrap_or(0);
         self.closed || (self.waiting.is_empty() && self.following.is_empty() && self.unsent.is_empty() && unread == 0)
@@ -111,7 +112,7 @@ impl Connection {
         self.backlog() < STOP_FOLLOWING
     }
 
-    /// Reads once; the frames are taken with [`Connection::next`].
+    /// Reads once. [`Connection::next`] returns the frames.
     pub(super) fn read(&mut self) {
         let mut buffer = [0; 64 << 10];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
@@ -141,7 +142,7 @@ impl Connection {
         self.files.pop_front().or_else(carried)
     }
 
-    /// A piece of a file that comes before the request that takes it; the first makes the file anew.
+    /// Stores a piece of a file for the next request. The first piece creates a new file.
     pub(super) fn carry(&mut self, at: u64, piece: &[u8]) -> std::io::Result<()> {
         if at == 0 {
             self.carried = Some(nameless()?);
@@ -149,7 +150,7 @@ impl Connection {
         self.carried.as_ref().map_or(Ok(()), |file| file.write_all_at(piece, at))
     }
 
-    /// A piece of it as it is now.
+    /// Returns a piece of the file's current content.
     pub(super) fn fetch(&self, from: u64) -> std::io::Result<Vec<u8>> {
         let mut piece = vec![0; PIECE];
         let read = self.carried.as_ref().map_or(Ok(0), |file| file.read_at(&mut piece, from))?;
@@ -164,12 +165,13 @@ impl Connection {
     pub(super) fn answer(&mut self, request: u64, answer: Answer, body: &[u8]) {
         match encode(&Reply { id: request, answer }, body) {
             Ok(frame) => self.send(&frame),
-            // Larger than a frame may be: none of init's answers is, so there is nothing sensible left to say.
+            // The response exceeds the frame limit. No response of init is that large, so close the
+            // connection.
             Err(_) => self.closed = true,
         }
     }
 
-    /// Sends a frame that is made already.
+    /// Sends an encoded frame.
     pub(super) fn send(&mut self, frame: &[u8]) {
         self.unsent.extend_from_slice(frame);
         self.write();

@@ -1,14 +1,14 @@
-//! Calling the server, where the box's kernel takes no listener from outside.
+//! Connects to the server, if the box's kernel cannot receive a listener from outside.
 //!
-//! A few connections are always ready: the server takes one when it wants to ask something, and the box calls again. Each begins with a line
-//! that only the server and process 1 know, since every process of the box can find the socket. While there is no server the box calls in vain, now and
-//! then.
+//! A few connections are always open. The server uses one for a request, and the guest opens
+//! another. Each starts with a secret line that only the server and process 1 know, because every
+//! process of the box can find the socket. While no server runs, the guest retries periodically.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Connections that wait for the server.
+/// Number of idle connections to keep open.
 const READY: usize = 2;
 const AGAIN: Duration = Duration::from_millis(250);
 
@@ -23,12 +23,12 @@ impl Dialler {
         Self { path, secret, not_before: None }
     }
 
-    /// When to look again, if `ready` connections wait now.
+    /// Returns the time of the next attempt, if `ready` connections are open now.
     pub(super) fn due(&self, ready: usize) -> Option<Instant> {
         self.not_before.filter(|_| ready < READY)
     }
 
-    /// New connections, as many as are missing.
+    /// Opens the missing connections.
     pub(super) fn dial(&mut self, ready: usize, now: Instant) -> Vec<UnixStream> {
         if ready >= READY || self.not_before.is_some_and(|then| now < then) {
             return Vec::new();

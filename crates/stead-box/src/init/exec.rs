@@ -1,7 +1,9 @@
 //! One command, from its start to its result.
 //!
-//! The result is given when the process has ended, not when its pipes have: whoever still holds them is read on for those who follow, but
-//! delays nothing. A command that is ended, by a deadline or on demand, has its result only when no process of it is left.
+//! The result is available when the process has ended, not when its pipes are closed. Init
+//! continues to read pipes that other processes hold, for followers, but does not wait for them. A
+//! command that is killed, by a deadline or on request, has a result only when none of its
+//! processes is left.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,15 +17,15 @@ use super::spawn::Spawned;
 use super::tree::Tree;
 use crate::protocol::{ExecOrder, ExecResult, ExecStatus, Input, Stream};
 
-/// How long the pipes of a command that has ended may stay open before the result is given without them.
+/// Maximum time to wait for open pipes after the command has ended.
 const DRAIN: Duration = Duration::from_millis(50);
-/// Between two attempts to end a tree.
+/// Interval between two attempts to kill a process tree.
 const AGAIN: Duration = Duration::from_millis(5);
-/// After this long the kernel does not obey, and the result says so.
+/// Time after which init reports the remaining processes as survivors.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// What `timeout` gives.
+/// Exit code after a timeout, the same as that of `timeout`.
 const TIMED_OUT: i32 = 124;
-/// Read at most so much of one pipe before looking at the others.
+/// Maximum number of bytes to read from one pipe before reading others.
 const FAIR_SHARE: usize = 256 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub(super) enum Why {
 
 enum Phase {
     Running,
-    /// The command has ended; its pipes have not.
+    /// The command has ended, but its pipes are still open.
     Draining {
         until: Instant,
     },
@@ -43,7 +45,7 @@ enum Phase {
         since: Instant,
         next: Instant,
     },
-    /// With what was kept of the output.
+    /// The result, with the kept output.
     Finished(Box<(ExecResult, Vec<u8>)>),
 }
 
@@ -54,9 +56,9 @@ pub(super) struct Exec {
     pub(super) told: Option<OwnedFd>,
     pub(super) input: Option<Pending>,
     pub(super) tree: Tree,
-    /// The process that init started.
+    /// Process that init started.
     child: Option<Pid>,
-    /// The command's own, where it is not `child`.
+    /// Process of the command, if it differs from `child`.
     command: Option<Pid>,
     status: Option<Ended>,
     phase: Phase,
@@ -66,7 +68,7 @@ pub(super) struct Exec {
     told_bytes: Vec<u8>,
 }
 
-/// How a process ended: its exit code, or 128 and more for a signal.
+/// Exit status of a process: its exit code, or 128 plus the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     code: i32,
@@ -79,7 +81,7 @@ impl Ended {
         Self { code: status.exit_status().unwrap_or(128 + signal.unwrap_or(0)), signal }
     }
 
-    /// As one number, and back: a signal is negative.
+    /// Encodes the status as one number. A signal is negative.
     pub(super) fn to_number(self) -> i32 {
         self.signal.map_or(self.code, |signal| -signal)
     }
@@ -93,7 +95,7 @@ impl Ended {
     }
 }
 
-/// Bytes on their way into the command.
+/// Pending standard input of the command.
 pub(super) struct Pending {
     pub(super) fd: OwnedFd,
     pub(super) bytes: VecDeque<u8>,
@@ -145,7 +147,7 @@ impl Exec {
         ExecStatus { exec: exec.to_owned(), running, exit_code, chunks: self.output.chunks() }
     }
 
-    /// When [`Exec::tick`] wants to be called next.
+    /// Returns the time at which to call [`Exec::tick`] next.
     pub(super) fn next_tick(&self) -> Option<Instant> {
         match self.phase {
             Phase::Running => self.deadline,
@@ -155,7 +157,7 @@ impl Exec {
         }
     }
 
-    /// A child of init's has ended; says whether it was this exec's.
+    /// Handles the end of a child of init. Returns true if it belongs to this exec.
     pub(super) fn reaped(&mut self, pid: Pid, ended: Ended) -> bool {
         if self.child != Some(pid) {
             return false;
@@ -165,7 +167,8 @@ impl Exec {
         if let Tree::Supervised { supervisor, .. } = &mut self.tree {
             *supervisor = None;
             if self.status.is_none() {
-                // Somebody ended the supervisor before the command ended: what it held together is loose in the box now.
+                // The supervisor was killed before the command ended, so its orphans cannot be
+                // identified.
                 super::tree::everything();
             }
         }
@@ -173,7 +176,7 @@ impl Exec {
         true
     }
 
-    /// What the supervisor has to say: the command's pid, then how it ended.
+    /// Reads the supervisor's messages: the command's pid, then its exit status.
     pub(super) fn read_told(&mut self) {
         let Some(told) = &self.told else { return };
         let mut bytes = [0; 8];
@@ -194,7 +197,7 @@ impl Exec {
         if matches!(self.phase, Phase::Running | Phase::Draining { .. }) {
             self.phase = Phase::Ending { why, since: now, next: now + AGAIN };
         }
-        // A finished exec may have left processes behind: they go too.
+        // Also kills processes that a finished exec left behind.
         self.tree.kill();
     }
 
@@ -202,7 +205,7 @@ impl Exec {
         matches!(self.phase, Phase::Ending { .. })
     }
 
-    /// What init started for it, until that has ended.
+    /// Returns the process that init started, until it has ended.
     pub(super) fn child(&self) -> Option<Pid> {
         self.child
     }
@@ -212,7 +215,8 @@ impl Exec {
         kill_process_group(command, signal).or_else(|_| kill_process(command, signal))
     }
 
-    /// Reads what there is, moves on if it is time. Says whether the exec has just finished. `strays` are processes that may be any exec's.
+    /// Reads available output and advances the phase. Returns true if the exec has just finished.
+    /// `strays` is the number of processes that may belong to any exec.
     pub(super) fn tick(&mut self, now: Instant, memory_kills: u64, strays: u64) -> bool {
         self.read_told();
         if matches!(self.phase, Phase::Running) {
@@ -268,7 +272,8 @@ impl Exec {
         self.phase = Phase::Finished(Box::new((result, kept)));
     }
 
-    /// Whether something of a finished exec is still there: a process, or a pipe that one of them holds.
+    /// Returns true if a process of a finished exec still runs, or a process holds one of its
+    /// pipes.
     pub(super) fn lingers(&self, group: Option<&OwnedFd>) -> bool {
         !self.tree.remove(group) || self.stdout.is_some() || self.stderr.is_some()
     }
@@ -278,12 +283,12 @@ impl Exec {
         self.read_output(Stream::Stderr);
     }
 
-    /// Whether its pipes are to be read now.
+    /// Returns true if init should read its pipes now.
     pub(super) fn wants_output(&self) -> bool {
         !self.output.waits() || self.status.is_some()
     }
 
-    /// Reads a fair share of what is there.
+    /// Reads available output, up to a fair share.
     pub(super) fn read_output(&mut self, stream: Stream) {
         let pipe = match stream {
             Stream::Stdout => &mut self.stdout,
@@ -293,7 +298,7 @@ impl Exec {
         let mut total = 0;
         while let Some(fd) = pipe.as_ref().filter(|_| total < FAIR_SHARE) {
             match read(fd, &mut buffer) {
-                Ok(0) | Err(Errno::IO) => *pipe = None, // a terminal whose last user has gone says EIO
+                Ok(0) | Err(Errno::IO) => *pipe = None, // EIO: a terminal without users
                 Ok(count) => {
                     total += count;
                     self.output.push(stream, &buffer[..count]);
@@ -304,7 +309,7 @@ impl Exec {
         }
     }
 
-    /// Takes bytes for the command; gives how many were taken.
+    /// Accepts input for the command. Returns the number of accepted bytes.
     pub(super) fn feed(&mut self, bytes: &[u8], end: bool) -> usize {
         const MOST: usize = 1 << 20;
         let Some(input) = &mut self.input else { return 0 };
@@ -322,7 +327,7 @@ impl Exec {
                 Ok(count) => drop(input.bytes.drain(..count)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                // Nobody reads any more.
+                // The command has closed its input.
                 Err(_) => {
                     self.input = None;
                     return;

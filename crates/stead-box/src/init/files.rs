@@ -1,7 +1,7 @@
-//! Files in and out of the workspace by other means than the tools, in a child of init.
+//! File operations other than the tools, in a child of init.
 //!
-//! Bytes do not travel in frames: the server lends a file of its own, by descriptor, and the child reads or writes that. It is never a
-//! directory, so nothing can be reached from it.
+//! File content is not sent in frames. The server passes a file descriptor, and the child reads or
+//! writes that file. It is never a directory, so it gives no access to other files.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -102,8 +102,8 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
     }
 }
 
-/// Makes many changes and waits for the disk once. After a power loss before the answer any part of
-/// them may be there.
+/// Makes many changes and syncs once. After a power loss before the response, any part of them may
+/// be on the disk.
 fn in_bulk(files: &DiskFs, change: impl FnOnce(&mut DiskFs) -> Answered) -> Answered {
     let mut unsynced = files.clone().with_durability(Durability::Kernel);
     let answered = change(&mut unsynced)?;
@@ -121,7 +121,7 @@ fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {
     patch_of(patch::between_written(&before, files, &uppers)?)
 }
 
-/// The leaves of the upper: files, links, what hides something below, and directories with nothing in them.
+/// Lists the leaves of the upper directory: files, links, whiteouts, and empty directories.
 fn touched(compared: Option<&Compared>, most: u64) -> Answered {
     let upper = upper(compared)?;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -168,7 +168,7 @@ fn patch_of(Patch { text, changed, unshown, contents }: Patch) -> Answered {
     Ok((Answer::Patch, body))
 }
 
-/// The rules for new names are the tools', not the raw interface's.
+/// Parses a path. The rules for new names only apply to the tools, not to the raw file API.
 pub(super) fn existing(path: &str) -> Result<WorkspacePath, GuestError> {
     Ok(WorkspacePath::parse(path, &PathRules::existing()).map_err(FsError::from)?)
 }
@@ -184,7 +184,7 @@ fn open(files: &DiskFs, path: &WorkspacePath, mut out: File, most_bytes: u64) ->
     limit_writes(most_bytes)?;
     let stat = files.stat(path)?;
     if stat.kind == Kind::File && stat.size > most_bytes {
-        // Hashing a file of this size takes too long, even if all of it is one hole.
+        // Hashing a file of this size takes too long, even if it is all holes.
         return Err(GuestError::too_large(stat.size));
     }
     let hash = files.hash(path)?.to_string();
@@ -221,7 +221,7 @@ fn check_match(files: &DiskFs, path: &WorkspacePath, if_match: Option<&str>) -> 
     if matches { Ok(()) } else { Err(GuestError::stale(current)) }
 }
 
-/// The hash of a file; `None` if there is none.
+/// Returns the hash of a file; `None` if it does not exist.
 pub(super) fn hash_of(files: &DiskFs, path: &WorkspacePath) -> Result<Option<Digest>, GuestError> {
     match files.hash(path) {
         Ok(hash) => Ok(Some(hash)),
@@ -230,17 +230,18 @@ pub(super) fn hash_of(files: &DiskFs, path: &WorkspacePath) -> Result<Option<Dig
     }
 }
 
-/// What the box writes into a file of the server's has an end, even where a file of the box's has none.
+/// Limits the bytes that the box writes into a file of the server, because a file in the box may be
+/// endless.
 fn limit_writes(bytes: u64) -> io::Result<()> {
     crate::sys::signals::ignore_file_size_signal();
     Ok(setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: Some(bytes) })?)
 }
 
-/// A directory on the workspace's volume, gone when it is dropped.
+/// A temporary directory on the workspace's volume. Dropping it removes the directory.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Holds what the tar holds.
+    /// Unpacks a tar archive into a new directory.
     fn unpacked(tar: File) -> Result<Self, GuestError> {
         let scratch = Self(Path::new("/tmp").join(format!(".stead-{}", std::process::id())));
         std::fs::create_dir(&scratch.0)?;

@@ -1,7 +1,8 @@
-//! File work, each call in a short-lived child of init.
+//! File operations, each in a short-lived child of init.
 //!
-//! A grep over a large tree then stalls nobody, can be ended at a deadline, and its memory goes with it. Calls that change files run one
-//! after the other, in the order they came; those that only look run beside them.
+//! This way a grep over a large tree blocks no other request, can be killed at a deadline, and its
+//! memory is freed afterwards. Calls that change files run one after the other, in the order of
+//! their arrival. Read-only calls run concurrently.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,9 +23,9 @@ use crate::protocol::{
 use crate::spec::WORKSPACE;
 use crate::sys::clone::{self, Side};
 
-/// A whole tree may go in or out.
+/// Timeout of a file operation, which may transfer a whole tree.
 const FILES_TIMEOUT: Duration = Duration::from_secs(600);
-/// An export into a pipe takes as long as its reader, whom the server watches.
+/// Timeout of an export into a pipe. It takes as long as the reader, which the server monitors.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) enum Work {
@@ -32,7 +33,7 @@ pub(super) enum Work {
     Files { ask: Box<FileAsk>, file: Option<OwnedFd> },
 }
 
-/// A call that has not begun.
+/// A call that has not started.
 pub(super) struct Queued {
     pub(super) connection: u64,
     pub(super) request: u64,
@@ -59,7 +60,7 @@ impl Queued {
     }
 }
 
-/// A call that runs.
+/// A running call.
 pub(super) struct Job {
     pub(super) connection: u64,
     pub(super) request: u64,
@@ -97,7 +98,8 @@ impl Job {
         }
     }
 
-    /// Reads what there is. `Some` when the child has said all: its frame, or why there is none.
+    /// Reads available data. Returns `Some` when the child has closed the pipe: its frame, or the
+    /// reason why there is none.
     pub(super) fn read(&mut self) -> Option<Result<Vec<u8>, Answer>> {
         let mut buffer = [0; 64 << 10];
         loop {
@@ -130,7 +132,7 @@ pub(super) fn failed(kind: GuestErrorKind, message: impl Into<String>) -> Answer
     Answer::Failed(GuestError::new(kind, message))
 }
 
-/// In the child.
+/// Performs the operation, in the child.
 fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
     // An acknowledged change survives a power loss, so each one waits for the disk.
     let mut files = match DiskFs::open(Path::new(WORKSPACE)) {

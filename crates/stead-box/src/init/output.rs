@@ -1,14 +1,16 @@
-//! What is kept of a command's output: the ends of each stream for the result, the latest of both for those who follow.
+//! The kept output of a command: the start and end of each stream for the result, and the latest
+//! output of both for followers.
 //!
-//! The invariant: memory is bounded by the limits, whatever the command writes, and nothing is dropped without being counted.
+//! The invariant: the limits bound the memory, whatever the command writes, and everything that is
+//! dropped is counted.
 
 use std::collections::VecDeque;
 
 use crate::protocol::{CHUNK, Kept, OutputLimits, Stream, Unread};
 
-/// What a chunk costs beside its bytes, so that a million chunks of one byte are not free.
+/// Cost of a chunk in addition to its bytes, so that many tiny chunks stay within the limit.
 const OVERHEAD: usize = 64;
-/// Whatever a request says.
+/// Upper bounds for the limits in a request.
 const MOST_KEPT: u64 = 3 << 20;
 const MOST_RING: u64 = 8 << 20;
 
@@ -21,7 +23,7 @@ pub(super) struct Output {
     ring_bytes: usize,
     ring_limit: usize,
     unread: Unread,
-    /// Number of the first chunk that no follower was sent.
+    /// Number of the first chunk that was sent to no follower.
     undelivered: u64,
 }
 
@@ -58,12 +60,12 @@ impl Output {
         }
     }
 
-    /// A follower has everything before this chunk.
+    /// Records that a follower has all chunks before `next`.
     pub(super) fn delivered(&mut self, next: u64) {
         self.undelivered = self.undelivered.max(next);
     }
 
-    /// Whether the command has to wait for a reader.
+    /// Returns true if the command must wait for a reader.
     pub(super) fn waits(&self) -> bool {
         self.unread == Unread::Wait && self.ring_bytes >= self.ring_limit && self.first >= self.undelivered
     }
@@ -78,19 +80,20 @@ impl Output {
         self.ring_bytes = 0;
     }
 
-    /// How many chunks there have been.
+    /// Returns the number of chunks so far.
     pub(super) fn chunks(&self) -> u64 {
         self.first + self.ring.len() as u64
     }
 
-    /// Chunk `number`, or the oldest after it that is still kept.
+    /// Returns chunk `number`, or the oldest later one that is still kept.
     pub(super) fn chunk(&self, number: u64) -> Option<(u64, Stream, &[u8])> {
         let number = number.max(self.first);
         let index = usize::try_from(number - self.first).ok()?;
         self.ring.get(index).map(|(stream, bytes)| (number, *stream, bytes.as_slice()))
     }
 
-    /// The ends of both streams and, in one piece, their bytes. What comes later belongs to no result: only the ring has it.
+    /// Returns the kept lengths of both streams and their bytes. Later output is not part of the
+    /// result and only goes to the ring buffer.
     pub(super) fn take_ends(&mut self) -> (Kept, Kept, Vec<u8>) {
         let mut bytes = Vec::new();
         let mut take = |ends: &mut Ends| {
@@ -105,9 +108,9 @@ impl Output {
     }
 }
 
-/// The first and the last bytes of a stream.
+/// The start and the end of a stream.
 struct Ends {
-    /// Of each end.
+    /// Maximum size of each part.
     limit: usize,
     total: u64,
     head: Vec<u8>,

@@ -1,6 +1,7 @@
-//! Several files at once, all or none.
+//! Writes several files atomically: all or none.
 //!
-//! Everything that can be refused is refused while the new bytes still have no names. The server may die meanwhile: whoever has begun here finishes.
+//! All checks happen while the new content has no name yet. If the server dies in the meantime, the
+//! child still finishes.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -10,7 +11,7 @@ use stead_fs::{DiskFs, DiskWriter, Filesystem, FsError, Recursion, WorkspacePath
 use super::files::{existing, hash_of};
 use crate::protocol::{Answer, GuestError, NewContent};
 
-/// A file with its new bytes, not in its place yet, and what is there.
+/// A file with its new content, not in place yet, and its old content.
 struct Ready {
     path: WorkspacePath,
     writer: DiskWriter,
@@ -57,7 +58,7 @@ fn prepare(files: &DiskFs, content: &NewContent, bytes: &mut File) -> Result<Rea
     Ok(Ready { path, writer, before })
 }
 
-/// Only what the disk refuses at the very last leads here.
+/// Restores files that were already replaced. Only a disk error in the last step leads here.
 fn take_back(
     files: &mut DiskFs,
     placed: Vec<(WorkspacePath, Option<Vec<u8>>)>,

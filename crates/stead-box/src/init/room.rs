@@ -1,8 +1,8 @@
-//! Room for the next command in a box whose processes are all in use.
+//! Makes room for the next command in a box that has reached its process limit.
 //!
-//! A command may leave processes running when it ends, such as a development server. When they use up
-//! the limit of processes, as a fork bomb does, the next command could not start: then they are ended,
-//! and the command is tried again.
+//! A command may leave processes running when it ends, such as a development server. If they
+//! exhaust the process limit, as a fork bomb does, the next command cannot start. Then init kills
+//! them and tries again.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ use super::spawn::{Spawned, spawn};
 use super::tree::{Tree, everything, strays};
 use crate::protocol::{ExecOrder, GuestError, GuestErrorKind};
 
-/// Longest time that init spends on making room for one command. It answers no request meanwhile.
+/// Maximum time that init spends on making room for one command. It handles no request meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(2);
-/// More processes than a development server has.
+/// More processes than a typical development server has.
 const MANY: u64 = 12;
 
 /// Attempts to make room for one command.
 #[derive(Default)]
 struct Room {
-    /// Set once there was something to end.
+    /// Set after the first process was killed.
     until: Option<Instant>,
 }
 
 impl Room {
-    /// Ends what is left behind, and says whether to try again.
+    /// Kills leftover processes. Returns true if the caller should try again.
     fn is_made(&mut self, init: &mut Init) -> bool {
         let now = Instant::now();
         if init.end_left_behind() {
@@ -47,7 +47,8 @@ impl Room {
 }
 
 impl Init {
-    /// Starts a command; if there is no room, ends first what finished commands have left behind.
+    /// Starts a command. If there is no room, it first kills processes that finished commands left
+    /// behind.
     pub(super) fn spawn_with_room(&mut self, order: &ExecOrder, tree: &Tree) -> Result<Spawned, GuestError> {
         let mut room = Room::default();
         loop {
@@ -58,7 +59,7 @@ impl Init {
         }
     }
 
-    /// The same for a file tool.
+    /// Does the same for a file tool.
     pub(super) fn start_job_with_room(&mut self, mut queued: Queued) -> Result<Job, (Queued, io::Error)> {
         let mut room = Room::default();
         loop {
@@ -71,9 +72,9 @@ impl Init {
         }
     }
 
-    /// Ends what finished commands have left behind if that is why the box refused processes since the last command was
-    /// started. The new command might find room for itself and none for what it starts, and `bash` tries that again for
-    /// fifteen seconds.
+    /// Kills processes that finished commands left behind, if they are the reason why the box
+    /// refused processes since the last start. Otherwise the new command might start but fail to
+    /// start children, and `bash` retries that for fifteen seconds.
     pub(super) fn clear_a_full_box(&mut self) {
         if !self.was_full() {
             return;
@@ -86,10 +87,10 @@ impl Init {
         self.reap();
     }
 
-    /// The same while commands run, because leftover processes may still be forking when the next
-    /// command has started. Ends them only if they outnumber the processes of running commands.
-    /// Otherwise the running commands are the cause, and a leftover development server must not be
-    /// ended for them. Without `pids.events` this does nothing.
+    /// Does the same while commands run, because leftover processes may still be forking when the
+    /// next command has started. It kills them only if they outnumber the processes of running
+    /// commands. Otherwise the running commands are the cause, and a leftover development server
+    /// must survive. Without `pids.events` this does nothing.
     pub(super) fn clear_for_running_commands(&mut self) {
         if self.handles.events.processes.is_none() || self.refusals() == self.refusals_seen {
             return;
@@ -103,12 +104,12 @@ impl Init {
         }
     }
 
-    /// Returns true if many processes were left behind and the kernel refused processes since the
+    /// Returns true if there are many leftover processes and the kernel refused processes since the
     /// last check. Without `pids.events`, returns true if leftover processes take half of the
     /// limit.
     fn was_full(&mut self) -> bool {
         if self.handles.events.processes.is_none() {
-            // The kernel does not count refusals by `RLIMIT_NPROC`.
+            // The kernel does not count failures because of `RLIMIT_NPROC`.
             let most = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
             return self.left_behind() >= most / 2;
         }
@@ -118,7 +119,7 @@ impl Init {
         refused && self.left_behind() >= MANY
     }
 
-    /// Number of processes that the kernel has refused the box; 0 without `pids.events`.
+    /// Number of forks that the kernel has refused in this box; 0 without `pids.events`.
     fn refusals(&self) -> u64 {
         group_events::refused_processes(self.handles.events.processes.as_ref())
     }
@@ -132,14 +133,15 @@ impl Init {
         finished.chain(&self.lingering).map(|exec| exec.tree.count()).sum()
     }
 
-    /// Processes of commands that have finished, which without control groups init may have forgotten.
+    /// Returns processes that belong to no running command. Without control groups init may have
+    /// lost track of them.
     fn not_of_running_commands(&self) -> Vec<Pid> {
         let running = self.execs.values().filter(|exec| exec.result().is_none()).filter_map(Exec::child);
         let known: Vec<_> = running.chain(self.jobs.iter().map(|job| job.child)).collect();
         strays(&known)
     }
 
-    /// Ends the processes of commands that have finished. Says whether there were any.
+    /// Kills the processes of finished commands. Returns true if there were any.
     fn end_left_behind(&mut self) -> bool {
         if self.handles.cgroup.is_none() {
             let left = self.not_of_running_commands();

@@ -1,4 +1,4 @@
-//! The loop.
+//! The main loop of process 1.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -19,9 +19,9 @@ use crate::protocol::{GuestErrorKind, Stream};
 use crate::sys::signals;
 
 const MOST_CONNECTIONS: usize = 64;
-/// Calls that run at once; more wait.
+/// Maximum number of concurrent calls. Others wait.
 const MOST_JOBS: usize = 8;
-/// Of all rings together; beyond it the output of the oldest ended commands goes.
+/// Maximum size of all ring buffers together. Beyond it init drops the output of ended commands.
 const RING_BUDGET: usize = 24 << 20;
 
 pub(super) struct Init {
@@ -29,22 +29,22 @@ pub(super) struct Init {
     pub(super) signals: OwnedFd,
     pub(super) connections: Vec<Connection>,
     pub(super) execs: BTreeMap<String, Exec>,
-    /// Execs that were forgotten while something of them was left. Their pipes are read on: closing them would end a server that
-    /// somebody left running in the background, at its next line.
+    /// Forgotten execs whose processes or pipes remain. Init continues to read their pipes, because
+    /// closing them would kill a background server at its next line of output.
     pub(super) lingering: Vec<Exec>,
-    /// Groups of commands that never became one.
+    /// Control groups of commands that failed to start.
     pub(super) unstarted: Vec<Tree>,
     pub(super) queue: VecDeque<Queued>,
     pub(super) jobs: Vec<Job>,
     sockets: SocketWatch,
     /// The kernel's count of refused processes at the last check for leftover processes.
     pub(super) refusals_seen: u64,
-    /// For connections and cgroups, never used twice.
+    /// Next number for connections and control groups. Numbers are never reused.
     pub(super) next_number: u64,
     pub(super) shutdown: bool,
 }
 
-/// Who has something to say.
+/// A source of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     Listener,
@@ -57,7 +57,8 @@ enum Source {
     Job(u64, u64),
 }
 
-/// Serves until the box is shut down. When process 1 returns, the kernel ends everything else in the box.
+/// Serves until the box is shut down. When process 1 exits, the kernel kills all other processes of
+/// the box.
 pub(crate) fn serve(handles: Handles) {
     let Ok(signals) = signals::child_signals() else { return };
     if let Door::Listener(listener) = &handles.door
@@ -137,7 +138,7 @@ impl Init {
             let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(200);
             Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() }
         });
-        // Interrupted or out of memory: go round once more.
+        // Interrupted or out of memory: try again.
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Vec::new();
         }
@@ -178,7 +179,8 @@ impl Init {
                     exec.write_input();
                 }
             }
-            // None is taken away before all sources are handled: what is added meanwhile comes behind.
+            // No entry is removed before all sources are handled, and new ones are appended. So the
+            // index is valid.
             Source::Lingering(index, stream) => {
                 if let Some(exec) = self.lingering.get_mut(*index) {
                     exec.read_output(*stream);
@@ -188,12 +190,12 @@ impl Init {
         }
     }
 
-    /// Connections that nobody has said anything on.
+    /// Returns the number of connections without a handshake yet.
     fn ready_connections(&self) -> usize {
         self.connections.iter().filter(|connection| !connection.greeted && !connection.is_closed()).count()
     }
 
-    /// Calls the server, where the server cannot call.
+    /// Opens connections to the server, if the server cannot connect.
     fn dial(&mut self) {
         let ready = self.ready_connections();
         let Door::Dialled(dialler) = &mut self.handles.door else { return };
@@ -235,7 +237,7 @@ impl Init {
     }
 
     pub(super) fn reap(&mut self) {
-        // Ends with an error when there is no child left at all.
+        // The call fails when there is no child left.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             for exec in self.execs.values_mut().chain(&mut self.lingering) {
                 if exec.reaped(pid, Ended::of(status)) {
@@ -257,7 +259,7 @@ impl Init {
         }
     }
 
-    /// Everything that follows from time passing and from what was just handled.
+    /// Handles timeouts and the consequences of the handled events.
     fn settle(&mut self) {
         let now = Instant::now();
         if self.may_have_processes() && self.sockets.look(now) {
@@ -291,7 +293,8 @@ impl Init {
         self.dial();
     }
 
-    /// Number of OOM kills, plus how often init ended the box's processes because of their sockets.
+    /// Number of OOM kills, plus the number of times that init killed the box's processes because
+    /// of their sockets.
     pub(super) fn memory_kills(&self) -> u64 {
         group_events::memory_kills(self.handles.events.memory.as_ref()) + self.sockets.kills()
     }
@@ -302,8 +305,8 @@ impl Init {
         self.handles.cgroup.is_none() || !self.execs.is_empty() || !self.lingering.is_empty()
     }
 
-    /// Where the kernel gives orphans to nobody but process 1, nobody can tell whose they were: with an exec that is ended all of them go. Gives how
-    /// many are left.
+    /// Kills orphans if an exec is being killed. Without subreapers all orphans become children of
+    /// process 1, and their exec is unknown. Returns the number of orphans left.
     fn end_strays(&self) -> u64 {
         let listens = matches!(self.handles.door, Door::Listener(_));
         if listens || !self.execs.values().any(Exec::is_ending) {
@@ -318,7 +321,7 @@ impl Init {
         strays.len() as u64
     }
 
-    /// Commands that have ended keep their output for those who come back to it, as long as there is room.
+    /// Drops the output of ended commands if all ring buffers together exceed the limit.
     fn keep_within_budget(&mut self) {
         let mut bytes: usize = self.execs.values().map(|exec| exec.output.ring_bytes()).sum();
         let ended = self.execs.values_mut().filter(|exec| exec.result().is_some());

@@ -1,22 +1,23 @@
-//! A bound on the sockets of a box.
+//! Limits the number of sockets of a box.
 //!
-//! Some socket buffers are kernel memory that no control group counts: the replies that wait in a
-//! netlink socket always, and the little that each TCP socket may always have on cgroup version 1. No
-//! resource limit counts the sockets of a whole box either. So init counts them and, like the kernel
-//! when memory runs out, ends the processes of a box that has too many.
+//! Some socket buffers are kernel memory that no control group counts: pending replies in a netlink
+//! socket, and on cgroup v1 a minimum for each TCP socket. No resource limit counts the sockets of
+//! a whole box either. So init counts them. If there are too many, it kills the processes of the
+//! box, as the kernel does when memory runs out.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Each may hold about 210 kB of replies. Programs open one for a moment, to ask for addresses.
+/// Maximum number of netlink sockets. Each may hold about 210 kB of replies. Programs only open one
+/// for a moment, to read addresses.
 const MOST_NETLINK: u64 = 256;
-/// The limit for the sockets of all families together.
+/// Maximum number of sockets of all families.
 const MOST_SOCKETS: u64 = 16_384;
-/// More than a box without commands has.
+/// An idle box has fewer sockets than this.
 const FEW_SOCKETS: u64 = 8;
 const LONG_INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Between two looks when half of what is allowed is in use.
+/// Interval if more than half of the limit is in use.
 const SHORT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The number of sockets in this network namespace.
@@ -36,17 +37,17 @@ impl SocketWatch {
         Self { next: Instant::now(), kills: 0 }
     }
 
-    /// When to look next.
+    /// Returns the time of the next count.
     pub(super) fn due(&self) -> Instant {
         self.next
     }
 
-    /// Number of times that init ended the box's processes because of their sockets.
+    /// Number of times that init killed the box's processes because of their sockets.
     pub(super) fn kills(&self) -> u64 {
         self.kills
     }
 
-    /// Counts the sockets if a count is due, and ends every process of the box if there are too
+    /// Counts the sockets if a count is due, and kills every process of the box if there are too
     /// many. Returns true if a count was due.
     pub(super) fn look(&mut self, now: Instant) -> bool {
         if now < self.next {
@@ -69,7 +70,8 @@ impl SocketWatch {
 }
 
 impl Counted {
-    /// None where the kernel does not tell, as gVisor's, whose sockets are no memory of the host's kernel.
+    /// Counts the sockets. Returns 0 if the kernel does not report them, as in gVisor, whose
+    /// sockets use no memory of the host's kernel.
     fn now() -> Self {
         let all = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
         let families = fs::read_to_string("/proc/net/protocols").unwrap_or_default();
@@ -80,7 +82,7 @@ impl Counted {
         let all = all.lines().find_map(|line| line.strip_prefix("sockets: used ")?.trim().parse().ok());
         let netlink = families.lines().find_map(|line| {
             let mut words = line.split_ascii_whitespace();
-            // The name, the size of one, and how many there are.
+            // Fields: name, size of one socket, number of sockets.
             if words.next() == Some("NETLINK") { words.nth(1)?.parse().ok() } else { None }
         });
         Self { all: all.unwrap_or(0), netlink: netlink.unwrap_or(0) }

@@ -1,4 +1,4 @@
-//! Starting a command.
+//! Starts commands.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -20,7 +20,7 @@ use crate::spec::{HOME, WORKSPACE};
 use crate::sys::clone::{self, Side};
 use crate::sys::signals;
 
-/// What every command finds, unless the box or the order says otherwise.
+/// Default environment of commands. The box and the order can override it.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("HOME", HOME),
@@ -32,18 +32,18 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("PWD", WORKSPACE),
 ];
 
-/// A command that runs, and our ends of its files.
+/// A started command, and init's ends of its files.
 pub(super) struct Spawned {
     /// The command itself, or its supervisor.
     pub(super) child: Pid,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: Option<OwnedFd>,
     pub(super) stdin: Option<OwnedFd>,
-    /// Where a supervisor tells about the command.
+    /// Pipe on which a supervisor reports about the command.
     pub(super) told: Option<OwnedFd>,
 }
 
-/// The command's ends.
+/// The command's ends of its files.
 struct Files {
     stdin: OwnedFd,
     stdout: OwnedFd,
@@ -76,7 +76,8 @@ pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &T
         },
     };
     drop((theirs, fail, tell));
-    // Closed by a successful exec; a failed one says why, and its process ends and is reaped as any other.
+    // A successful exec closes the pipe. A failed one writes the reason, and its process exits and
+    // is reaped like any other.
     let mut reason = String::new();
     let _ = failure.by_ref().take(4096).read_to_string(&mut reason);
     if !reason.is_empty() {
@@ -85,13 +86,14 @@ pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &T
     Ok(Spawned { child, told: told.map(Into::into), ..ours(child) })
 }
 
-/// An image may have no bash; then its commands are for the shell that it has.
+/// Returns `/bin/sh` instead of `/bin/bash` if the image has no bash.
 fn shell_that_is_there(program: &str) -> &str {
     let without_bash = program == "/bin/bash" && !std::path::Path::new(program).exists();
     if without_bash { "/bin/sh" } else { program }
 }
 
-/// Opens the working directory. Links are the box's own business; links that the kernel makes up, as in `/proc/self/fd`, are not.
+/// Opens the working directory. It follows ordinary links, but not magic links such as those in
+/// `/proc/self/fd`.
 fn open_cwd(path: &str) -> Result<OwnedFd, GuestError> {
     let refused = |why: &str| GuestError::new(GuestErrorKind::InvalidCwd, format!("cannot work in {path:?}: {why}"));
     if !path.starts_with('/') {
@@ -99,7 +101,7 @@ fn open_cwd(path: &str) -> Result<OwnedFd, GuestError> {
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
-        // gVisor has no such call. Init has no directory open that such a link could lead to.
+        // gVisor has no `openat2`. Init has no directory open that a magic link could lead to.
         Err(Errno::NOSYS) => openat(CWD, path, flags, Mode::empty()),
         opened => opened,
     };
@@ -127,13 +129,13 @@ fn files(order: &ExecOrder) -> io::Result<(Ours, Files)> {
     Ok((Box::new(ours), theirs))
 }
 
-/// A pseudo-terminal of the box's own devpts.
+/// Opens a pseudo-terminal in the box's own devpts.
 fn terminal(size: TerminalSize) -> io::Result<(Ours, Files)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     unlockpt(&master)?;
     resize(&master, size)?;
     let slave = match ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC) {
-        // gVisor does not know the other end but by its name.
+        // gVisor can only open the other end by its name.
         Err(Errno::NOTTY) => {
             let name = ptsname(&master, Vec::new())?;
             openat(CWD, name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?
@@ -150,7 +152,7 @@ pub(super) fn resize(terminal: impl AsFd, size: TerminalSize) -> io::Result<()> 
     Ok(tcsetwinsize(terminal, Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 })?)
 }
 
-/// In the child: becomes the command, or says why not and gives the exit code.
+/// In the child: executes the command. On failure it reports the reason and returns the exit code.
 fn become_command(
     order: &ExecOrder,
     environment: &BTreeMap<&str, &str>,
@@ -163,7 +165,7 @@ fn become_command(
         member.join(tree)?;
         build::close_child()?;
         signals::new_session()?;
-        // Init may have a better priority than what it starts.
+        // Resets the priority, because init may have a higher one.
         let _ = rustix::process::setpriority_process(None, 0);
         rustix::stdio::dup2_stdin(&files.stdin)?;
         rustix::stdio::dup2_stdout(&files.stdout)?;

@@ -1,8 +1,9 @@
-//! Keeping an exec's processes together without a cgroup.
+//! Keeps the processes of an exec together without a control group.
 //!
-//! The supervisor is the nearest subreaper of everything the command starts: who loses its parent becomes the supervisor's child and not
-//! process 1's. It tells init two numbers, the command's pid and how it ended, and ends when it has no child left. A command that
-//! ends its supervisor gains nothing: init then ends everything in the box.
+//! The supervisor is the subreaper of everything that the command starts. So an orphan becomes a
+//! child of the supervisor and not of process 1. The supervisor reports two numbers to init, the
+//! command's pid and its exit status, and exits when it has no child left. A command that kills its
+//! supervisor gains nothing: init then kills everything in the box.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,11 +16,12 @@ use super::exec::Ended;
 use crate::sys::clone::{self, Side};
 use crate::sys::signals;
 
-/// Becomes the supervisor of what `command` becomes. `command` does not return.
+/// Supervises the process that `command` becomes. `command` does not return.
 pub(super) fn run(tell: OwnedFd, command: impl FnOnce() -> i32) -> ! {
     let mut tell = File::from(tell);
     match set_child_subreaper(Pid::from_raw(1)) {
-        // gVisor has no subreapers: orphans become init's, and init ends them itself ([`super::serve`]).
+        // gVisor has no subreapers. Orphans become children of init, which kills them itself
+        // ([`super::serve`]).
         Ok(()) | Err(Errno::INVAL) => {}
         Err(_) => clone::leave(1),
     }
@@ -28,7 +30,7 @@ pub(super) fn run(tell: OwnedFd, command: impl FnOnce() -> i32) -> ! {
         Ok(Side::Child) => clone::leave(command()),
         Ok(Side::Parent(pid)) => pid,
     };
-    // Nothing else of init's may stay open here: the command's pipes must end with the command.
+    // Close all other files of init, so that the command's pipes close with the command.
     let _ = tell.write_all(&main.as_raw_nonzero().get().to_le_bytes());
     keep_only(&tell);
     while let Ok(ended) = wait(WaitOptions::empty()) {
@@ -44,7 +46,7 @@ pub(super) fn run(tell: OwnedFd, command: impl FnOnce() -> i32) -> ! {
 fn keep_only(tell: &File) {
     let kept = tell.as_raw_fd();
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    // Listed first, closed then: the listing has a descriptor of its own.
+    // Collect the list before closing, because the listing uses a descriptor itself.
     let numbers: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|number| *number > 2 && *number != kept) {
         signals::close(number);

@@ -1,7 +1,8 @@
-//! All processes of one exec, whatever they have done to hide: a new session, a second fork, a parent that ended.
+//! All processes of one exec, including those with a new session, a double fork, or a dead parent.
 //!
-//! With a cgroup the kernel keeps the list and ends all of it at once. Without one a supervisor that adopts every orphan keeps the tree in
-//! one piece, and it is ended from the leaves of `/proc` upward; who outruns that is ended together with everything in the box.
+//! With a control group the kernel keeps the list and kills all of it at once. Without one, a
+//! supervisor adopts every orphan, and init kills its descendants found in `/proc`. If they outrun
+//! that, init kills everything in the box.
 
 use std::fs;
 use std::io;
@@ -13,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sys::clone::{self, Side};
 
-/// After so many rounds the box as a whole is ended.
+/// Number of attempts after which init kills everything in the box.
 const ROUNDS: u32 = 40;
 
-/// Where a child of [`Tree::fork`] begins.
+/// Position of a child of [`Tree::fork`] when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Member {
     There,
@@ -24,7 +25,7 @@ pub(super) enum Member {
 }
 
 impl Member {
-    /// Puts the calling process into the group, if it is not there.
+    /// Moves the calling process into the group if it is outside.
     pub(super) fn join(self, tree: &Tree) -> Result<(), Errno> {
         match (self, tree) {
             (Self::Outside, Tree::Group { directory, .. }) => put(directory, "cgroup.procs", b"0"),
@@ -39,7 +40,7 @@ pub(super) enum Tree {
 }
 
 impl Tree {
-    /// A new group below `parent`.
+    /// Makes a new group below `parent`.
     pub(super) fn group(parent: &OwnedFd, number: u64) -> Result<Self, Errno> {
         let name = format!("e{number}");
         mkdirat(parent, name.as_str(), Mode::from_raw_mode(0o755))?;
@@ -51,11 +52,12 @@ impl Tree {
         Ok(Self::Group { directory, name })
     }
 
-    /// Forks, the child in the group; where that is not to be had, the child is told to [`Member::join`].
+    /// Forks a child into the group. If the kernel cannot do that, the child must call
+    /// [`Member::join`].
     pub(super) fn fork(&self) -> io::Result<(Side, Member)> {
         let Self::Group { directory, .. } = self else { return Ok((clone::fork()?, Member::There)) };
         match clone::fork_into(directory) {
-            // Linux before 5.7, or the filter of a container around us.
+            // Linux before 5.7, or the seccomp filter of an outer container.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::E2BIG)) => {
                 Ok((clone::fork()?, Member::Outside))
             }
@@ -63,7 +65,7 @@ impl Tree {
         }
     }
 
-    /// Begins to end everything. Call again until [`Tree::count`] is 0.
+    /// Starts to kill all processes. Call it again until [`Tree::count`] is 0.
     pub(super) fn kill(&mut self) {
         match self {
             Self::Group { directory, .. } => {
@@ -74,14 +76,14 @@ impl Tree {
                 for pid in below(*supervisor) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                // Somebody may have stopped it; it must go on to see its children end, and to end.
+                // Continues a stopped supervisor, which must reap its children and exit.
                 let _ = kill_process(*supervisor, Signal::CONT);
             }
             Self::Supervised { .. } => everything(),
         }
     }
 
-    /// How many processes there are. A supervisor ends when nothing is left to supervise.
+    /// Returns the number of processes. A supervisor exits when it has no child left.
     pub(super) fn count(&self) -> u64 {
         match self {
             Self::Group { directory, .. } => {
@@ -92,7 +94,7 @@ impl Tree {
         }
     }
 
-    /// Takes the group away if it is empty; says whether it is gone.
+    /// Removes the group if it is empty. Returns true if it is gone.
     pub(super) fn remove(&self, parent: Option<&OwnedFd>) -> bool {
         match (self, parent) {
             (Self::Group { name, .. }, Some(parent)) => {
@@ -103,18 +105,19 @@ impl Tree {
     }
 }
 
-/// Ends every process of the box but this one. The kernel does it under one lock: nobody forks past it.
+/// Kills every other process of the box. The kernel does this under one lock, so no process escapes
+/// by forking.
 pub(super) fn everything() {
     crate::sys::signals::kill_all();
 }
 
-/// Everything whose parents lead to `supervisor`.
+/// Returns all descendants of `supervisor`.
 fn below(supervisor: Pid) -> Vec<Pid> {
     let parents = parents();
     descendants(&parents, vec![supervisor.as_raw_nonzero().get()]).skip(1).filter_map(Pid::from_raw).collect()
 }
 
-/// Everything that came to process 1 without being started by it, and what that has started.
+/// Returns the orphans that process 1 did not start, with their descendants.
 pub(super) fn strays(known: &[Pid]) -> Vec<Pid> {
     let parents = parents();
     let unknown = |pid: i32| !known.iter().any(|known| known.as_raw_nonzero().get() == pid);
@@ -122,20 +125,20 @@ pub(super) fn strays(known: &[Pid]) -> Vec<Pid> {
     descendants(&parents, first.collect()).filter_map(Pid::from_raw).collect()
 }
 
-/// Every process and its parent.
+/// Returns all processes with their parents.
 fn parents() -> Vec<(i32, i32)> {
     let mut parents: Vec<(i32, i32)> = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        // After the name, which may hold anything: state, then parent.
+        // The fields after the name, which may contain anything: state, then parent.
         let parent = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(1)?.parse().ok());
         parents.extend(parent.map(|parent| (pid, parent)));
     }
     parents
 }
 
-/// These, and everything whose parents lead to them.
+/// Returns these processes and all their descendants.
 fn descendants(parents: &[(i32, i32)], mut found: Vec<i32>) -> impl Iterator<Item = i32> {
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
@@ -150,7 +153,7 @@ fn put(directory: &impl AsFd, file: &str, value: &[u8]) -> Result<(), Errno> {
     write(file, value).map(drop)
 }
 
-/// The first pages of a kernel file: enough to tell none from some.
+/// Reads the first pages of a kernel file. A longer list is cut, so the count is a lower bound.
 fn get(directory: &impl AsFd, file: &str) -> Result<Vec<u8>, Errno> {
     let file = openat(directory, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut text = vec![0; 16 << 10];

@@ -1,13 +1,13 @@
-//! Frames: lengths first, both checked, nothing allocated on a promise.
+//! Frames. Both lengths come first and are checked, and memory is only allocated as bytes arrive.
 
 use std::io::{self, Read};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Head and body together.
+/// Maximum size of a head and a body together.
 pub const MAX_FRAME: usize = 8 << 20;
-/// The head alone: file contents and output travel in the body.
+/// Maximum size of a head. File contents and output are in the body.
 const MAX_HEAD: usize = 1 << 20;
 const PREFIX: usize = 8;
 
@@ -25,13 +25,13 @@ pub enum ProtocolError {
     Version { ours: u32, theirs: u32 },
 }
 
-/// A frame, ready to send.
+/// Encodes a frame.
 pub fn encode<T: Serialize>(head: &T, body: &[u8]) -> Result<Vec<u8>, ProtocolError> {
     let head = serde_json::to_vec(head).map_err(ProtocolError::NotAMessage)?;
     let total = head.len() + body.len();
     check(head.len() as u64, total as u64)?;
     let mut frame = Vec::with_capacity(PREFIX + total);
-    // Both fit: they are at most MAX_FRAME.
+    // Both lengths fit into 32 bits, because they are at most MAX_FRAME.
     frame.extend_from_slice(&(total as u32).to_le_bytes());
     frame.extend_from_slice(&(head.len() as u32).to_le_bytes());
     frame.extend_from_slice(&head);
@@ -49,7 +49,7 @@ fn check(head: u64, total: u64) -> Result<(), ProtocolError> {
     Ok(())
 }
 
-/// The lengths of head and of everything.
+/// Returns the length of the head and the total length.
 fn lengths(prefix: [u8; PREFIX]) -> Result<(usize, usize), ProtocolError> {
     let [a, b, c, d, e, f, g, h] = prefix;
     let (total, head) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
@@ -57,7 +57,7 @@ fn lengths(prefix: [u8; PREFIX]) -> Result<(usize, usize), ProtocolError> {
     Ok((head as usize, total as usize))
 }
 
-/// Why a blocking read gave no frame.
+/// Error of a blocking read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error(transparent)]
@@ -71,7 +71,8 @@ pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> Result<(T, V
     let mut prefix = [0; PREFIX];
     from.read_exact(&mut prefix)?;
     let (head, total) = lengths(prefix)?;
-    // Grows as bytes arrive: whoever announces 8 MiB must also send them before they cost anything.
+    // The buffer grows as bytes arrive, so that announcing 8 MiB without sending them costs
+    // nothing.
     let mut bytes = Vec::with_capacity(total.min(64 << 10));
     from.take(total as u64).read_to_end(&mut bytes)?;
     if bytes.len() < total {
@@ -81,14 +82,14 @@ pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> Result<(T, V
     Ok((serde_json::from_slice(&bytes).map_err(ProtocolError::NotAMessage)?, body))
 }
 
-/// Reads one frame from bytes that are all there.
+/// Reads one frame from a complete buffer.
 pub fn read_frame<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, Vec<u8>)>, ProtocolError> {
     let mut decoder = Decoder::default();
     decoder.push(bytes);
     decoder.take()
 }
 
-/// Takes bytes as they come and gives frames as they are complete.
+/// Collects incoming bytes and returns complete frames.
 #[derive(Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -99,7 +100,8 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete frame. After an error the connection is to be closed: there is no way back into step.
+    /// Returns the next complete frame. After an error the connection must be closed, because the
+    /// frame boundary is lost.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, ProtocolError> {
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
         let (head, total) = lengths(*prefix)?;
@@ -145,7 +147,7 @@ mod tests {
             assert!(read_frame::<String>(&frame(total, head)).is_err(), "{total} {head}");
             assert!(receive::<String>(&mut frame(total, head).as_slice()).is_err());
         }
-        // Promised but not sent: an error, and no 8 MiB for it.
+        // Announced but not sent: an error, without an allocation of 8 MiB.
         assert!(matches!(receive::<String>(&mut frame(8 << 20, 1).as_slice()), Err(ReadError::Io(_))));
         assert!(read_frame::<String>(&frame(8 << 20, 1)).unwrap().is_none());
     }

@@ -1,4 +1,4 @@
-//! Why the guest did not do what it was asked.
+//! Errors of the guest.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use stead_fs::archive::ArchiveError;
 use stead_fs::{Digest, FsError};
 
-/// A refusal by the guest. The server decides by `kind` alone; `message` is a sentence for people.
+/// An error of the guest. The server only evaluates `kind`. `message` is for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Received")]
 pub struct GuestError {
@@ -15,12 +15,12 @@ pub struct GuestError {
     pub message: String,
 }
 
-/// The closed list of refusals. Variants are only added: a box outlives an upgrade of the server,
-/// and its guest keeps sending what it sent when the box was started.
+/// All kinds of errors. Variants are only added: a box outlives an upgrade of the server, and its
+/// guest keeps sending the variants of its version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum GuestErrorKind {
-    /// Something runs in the box, or its files cannot be brought onto the disk.
+    /// Something runs in the box, or its files cannot be synced to the disk.
     Busy,
     NoSuchExec,
     ExecExists,
@@ -31,14 +31,14 @@ pub enum GuestErrorKind {
     InvalidSignal,
     InvalidCwd,
     CannotExecute,
-    /// A limit of processes, open files or execs.
+    /// The limit of processes, open files or execs is reached.
     ResourceExhausted,
     UnknownTool,
-    /// The process that did the work ended without an answer.
+    /// The process of the tool ended without a response.
     ToolEnded,
     TimedOut,
     NoWorkspace,
-    /// The box does not know what to compare with.
+    /// The box has no trees to compare with.
     NoBase,
     NotFound,
     Exists,
@@ -54,17 +54,17 @@ pub enum GuestErrorKind {
     Changed,
     InvalidArgument,
     Io,
-    /// More bytes than the request allows. `size` is that of the file or tree that was asked for.
+    /// More bytes than the request allows. `size` is the size of the requested file or tree.
     TooLarge {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
     },
-    /// The file is not the one the caller saw. `current` is its hash now; `None` if it is gone.
+    /// The file has changed. `current` is its hash now; `None` if it is gone.
     Stale {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         current: Option<Digest>,
     },
-    /// The caller wanted to create the file and it exists.
+    /// The request creates a file that exists.
     Present {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         current: Option<Digest>,
@@ -76,13 +76,13 @@ pub enum GuestErrorKind {
     ArchiveConflict,
     ArchiveUnsupported,
     ArchiveTooLarge,
-    /// A refusal that this version does not know.
+    /// An error that this version does not know.
     #[serde(other)]
     Unrecognized,
 }
 
 impl GuestErrorKind {
-    /// The name on the wire, which tool results and the journal repeat.
+    /// Returns the name in the protocol. Tool results and the journal use it too.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Busy => "busy",
@@ -153,7 +153,7 @@ impl GuestError {
     }
 }
 
-/// A refusal as it arrives.
+/// An error as received.
 #[derive(Deserialize)]
 struct Received {
     #[serde(flatten)]
@@ -162,7 +162,7 @@ struct Received {
 }
 
 impl From<Received> for GuestError {
-    /// Guests that were started before these fields existed sent the value as the whole message.
+    /// Older guests do not send these fields. They send the value as the whole message.
     fn from(Received { mut kind, message }: Received) -> Self {
         match &mut kind {
             GuestErrorKind::Stale { current: current @ None } | GuestErrorKind::Present { current: current @ None } => {
@@ -187,7 +187,7 @@ impl From<FsError> for GuestError {
             FsError::Escapes { .. } => Kind::Escapes,
             FsError::LinkLoop { .. } => Kind::LinkLoop,
             FsError::Special { .. } => Kind::SpecialFile,
-            // What was too large for a step in between is not what the caller asked for.
+            // The size belongs to an intermediate step, not to the requested file.
             FsError::TooLarge { .. } => Kind::TooLarge { size: None },
             FsError::Denied { .. } => Kind::PermissionDenied,
             FsError::ReadOnly { .. } => Kind::ReadOnly,

@@ -1,4 +1,4 @@
-//! The messages: a closed list of everything the server may ask of a box, and everything a box may answer.
+//! The messages: a closed list of all requests of the server and all responses of a box.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::BoxError;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Of the sender's choosing; the answers carry it.
+    /// Number that the sender chooses. The replies carry it.
     pub id: u64,
     pub ask: Ask,
 }
@@ -19,32 +19,33 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Ask {
-    /// First, and answered with the same.
+    /// The first request. The response is `hello` as well.
     Hello {
         version: u32,
     },
-    /// Starts a command. The body is what it reads if `input` is `bytes`. Answered with `started`, or the exec is not there.
+    /// Starts a command. The body is its standard input if `input` is `bytes`. The response is
+    /// `started`, or an error if the exec was not created.
     Exec(Box<ExecOrder>),
-    /// Starts a command as `exec` does; answered once, with `finished` when it has ended.
+    /// Starts a command like `exec`. The only response is `finished`, when it has ended.
     Run {
         order: Box<ExecOrder>,
         then: AfterRun,
     },
-    /// Answered with `finished` once the command has ended, at once if it has.
+    /// Responds with `finished` when the command has ended, or at once if it has.
     Wait {
         exec: String,
     },
-    /// Answered with `output` for every chunk from number `from` on, then with `finished`.
+    /// Responds with `output` for every chunk from number `from` on, then with `finished`.
     Attach {
         exec: String,
         from: u64,
     },
-    /// To the command's process group.
+    /// Sends a signal to the command's process group.
     Signal {
         exec: String,
         signal: i32,
     },
-    /// Ends every process of the exec; answered with `finished` when none is left.
+    /// Kills every process of the exec. Responds with `finished` when none is left.
     Kill {
         exec: String,
     },
@@ -52,60 +53,66 @@ pub enum Ask {
         exec: String,
         size: TerminalSize,
     },
-    /// The body goes to the command's standard input; answered with `accepted`, of how many bytes.
+    /// Writes the body to the command's standard input. Responds with `accepted` and the number of
+    /// bytes.
     Input {
         exec: String,
         end: bool,
     },
     List,
-    /// Adds to what every command finds in its environment: a box that was kept ready learns whose it is.
+    /// Adds environment variables for all commands. A box of the warm pool gets those of its
+    /// session this way.
     Bind {
         env: BTreeMap<String, String>,
     },
-    /// Drops a finished exec's output and frees its id.
+    /// Drops the output of a finished exec and frees its id.
     Forget {
         exec: String,
     },
-    /// One of the agent's file tools.
+    /// Calls one of the agent's file tools.
     Tool(Box<ToolCall>),
-    /// A change or a look by other means than a tool. Those that move bytes come with a file of the server's, by descriptor.
+    /// Reads or changes files without a tool. Requests that transfer bytes come with a file
+    /// descriptor of the server.
     Files(Box<FileAsk>),
-    /// A piece of a file for the next request that takes one, where files cannot be sent by descriptor; answered with `done`.
+    /// Sends a piece of a file for the next request, if descriptors cannot be passed. Responds with
+    /// `done`.
     Carry {
         at: u64,
     },
-    /// A piece of that file as the request left it; answered with `piece`, empty at its end.
+    /// Returns a piece of that file after the request. Responds with `piece`, which is empty at the
+    /// end.
     Fetch {
         from: u64,
     },
-    /// Ends everything in the box, init last. Not answered.
+    /// Ends the box. There is no response.
     Shutdown,
-    /// Ends the box if nothing would be lost by it: no command, running or remembered, no other process, nothing asked by others. Answered
-    /// with `done` just before, or with [`GuestErrorKind::Busy`](super::GuestErrorKind::Busy).
+    /// Ends the box if it is idle: no running or remembered command, no other process, no request
+    /// of another connection. Responds with `done` just before, or with
+    /// [`GuestErrorKind::Busy`](super::GuestErrorKind::Busy).
     Rest,
-    /// Hangs up on everybody else, if nothing would be lost by it: whoever asks is alone with the box then.
+    /// Closes all other connections if the box is idle, so that the caller has exclusive access.
     Alone,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecOrder {
-    /// Stable for the life of the box.
+    /// Id of the exec, unique in the box.
     pub exec: String,
-    /// The program by name or path, and its arguments.
+    /// Program by name or path, and its arguments.
     pub argv: Vec<String>,
-    /// Absolute.
+    /// Working directory, an absolute path.
     pub cwd: String,
-    /// Beside what the box was started with.
+    /// Environment variables in addition to the box's own.
     pub env: BTreeMap<String, String>,
     pub input: Input,
     pub timeout_ms: Option<u64>,
-    /// With a terminal there is one stream, `stdout`.
+    /// Size of the terminal. With a terminal there is only one output stream, `stdout`.
     pub terminal: Option<TerminalSize>,
     pub output: OutputLimits,
 }
 
-/// What becomes of a command's output when its result has been told.
+/// Handling of a command's output after its result was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterRun {
@@ -118,7 +125,7 @@ pub enum AfterRun {
 pub enum Input {
     Nothing,
     Bytes,
-    /// Stays open for [`Ask::Input`].
+    /// Standard input stays open for [`Ask::Input`].
     Open,
 }
 
@@ -130,20 +137,21 @@ pub struct TerminalSize {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLimits {
-    /// Of each stream, for the result: half from the start, half from the end.
+    /// Maximum number of bytes of each stream in the result: half from the start, half from the
+    /// end.
     pub kept_bytes: u64,
-    /// Of both streams together, for those who attach late or again.
+    /// Size of the ring buffer of both streams, for clients that attach late or again.
     pub ring_bytes: u64,
     pub unread: Unread,
 }
 
-/// What becomes of output that nobody has read when the ring is full.
+/// Handling of unread output when the ring buffer is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unread {
-    /// The oldest goes.
+    /// The oldest output is dropped.
     Drop,
-    /// The command waits until somebody reads.
+    /// The command blocks until a client reads.
     Wait,
 }
 
@@ -168,40 +176,42 @@ pub struct ToolCall {
     pub arguments: Value,
     pub limits: ToolLimits,
     pub now_millis: i64,
-    /// After this long the call is ended and fails.
+    /// Timeout in milliseconds, after which the call is killed and fails.
     pub timeout_ms: u64,
 }
 
-/// Paths are the workspace's. Each is done completely or not at all, but for `restore`, which can be repeated.
+/// Requests for files of the workspace. Each is done completely or not at all, except `restore`,
+/// which can be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FileAsk {
-    /// Answered with `listing`.
+    /// Lists a directory. Responds with `listing`.
     List {
         path: String,
     },
-    /// Copies the file into the one that comes with it; answered with `opened`.
+    /// Copies the file into the passed descriptor. Responds with `opened`.
     Open {
         path: String,
         most_bytes: u64,
     },
-    /// Writes the tree below the path as tar into the file that comes with it.
+    /// Writes the tree below the path as a tar archive into the passed descriptor.
     Export {
         path: String,
         most_bytes: u64,
     },
-    /// The file that comes with it is the content; answered with `placed`.
+    /// Writes the content of the passed descriptor to the path. Responds with `placed`.
     Put {
         path: String,
         if_match: Option<String>,
         existing: IfThere,
         parents: IfMissing,
     },
-    /// All of these or none; the file that comes with it holds their bytes, one after the other. Answered with `done`, or with `unplaced`.
+    /// Writes all of these files or none. The passed descriptor contains their bytes in order.
+    /// Responds with `done` or `unplaced`.
     PutAll {
         files: Vec<NewContent>,
     },
-    /// The file that comes with it is a tar, tar.gz, tar.zst or zip. Only adds.
+    /// Unpacks the passed descriptor, a tar, tar.gz, tar.zst or zip archive. Only adds files.
     Unpack {
         path: String,
     },
@@ -212,33 +222,34 @@ pub enum FileAsk {
         path: String,
         if_match: Option<String>,
     },
-    /// Makes the workspace what the tar that comes with it holds.
+    /// Replaces the workspace with the content of the passed tar archive.
     Restore,
-    /// What has changed since the workspace was what the tar that comes with it holds; answered with `patch`.
+    /// Compares the workspace with the content of the passed tar archive. Responds with `patch`.
     Diff,
-    /// What has changed since the workspace was the trees the box was told to compare with; answered with `patch`.
+    /// Compares the workspace with the trees that the box was configured with. Responds with
+    /// `patch`.
     Compare,
-    /// Answered with `stamp`: see [`stead_fs::DiskFs::stamp`].
+    /// Responds with `stamp`: see [`stead_fs::DiskFs::stamp`].
     Stamp,
-    /// The same of what was written over the layers below, and of nothing else; answered with `stamp`.
+    /// Does the same for the upper directory alone. Responds with `stamp`.
     StampWritten,
-    /// What was written over the layers below, a file that is gone as `special`; answered with `listing`.
+    /// Lists the upper directory. A whiteout is listed as `special`. Responds with `listing`.
     Touched {
         most: u64,
     },
 }
 
-/// What a file is to hold.
+/// New content of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewContent {
     pub path: String,
     pub bytes: u64,
-    /// The hash of what it replaces; none where there must be nothing.
+    /// Hash of the file to replace; `None` if the file must not exist.
     pub replaces: Option<String>,
 }
 
 impl FileAsk {
-    /// Whether a file must come with it.
+    /// Returns true if the request needs a file descriptor.
     pub fn takes_file(&self) -> bool {
         !matches!(
             self,
@@ -252,7 +263,8 @@ impl FileAsk {
         )
     }
 
-    /// If the file that comes with it is to be written: how many bytes at most, the names and headers of a tar included.
+    /// Returns the maximum number of bytes that the request writes to the passed descriptor,
+    /// including tar headers; `None` if it writes none.
     pub fn most_filled(&self) -> Option<u64> {
         match self {
             Self::Open { most_bytes, .. } => Some(*most_bytes),
@@ -290,7 +302,7 @@ pub enum IfMissing {
     Refuse,
 }
 
-/// [`stead_fs::Stat`] on its way.
+/// [`stead_fs::Stat`] in the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStat {
     pub kind: stead_fs::Kind,
@@ -314,13 +326,13 @@ impl From<FileStat> for stead_fs::Stat {
     }
 }
 
-/// The body of `patch`, as JSON.
+/// Body of `patch`, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatchText {
     pub text: String,
     pub changed: Vec<stead_fs::WorkspacePath>,
     pub unshown: Vec<stead_fs::WorkspacePath>,
-    /// Not told by boxes that were started before it was.
+    /// Older boxes do not send this field.
     #[serde(default)]
     pub contents: std::collections::BTreeMap<stead_fs::WorkspacePath, stead_fs::patch::Contents>,
 }
@@ -338,12 +350,13 @@ pub enum Answer {
         version: u32,
     },
     Started,
-    /// The body is the chunk. `number` counts chunks from 0; a number above the one expected means that the ones between are no longer kept.
+    /// The body is the chunk. `number` counts chunks from 0. A gap means that the chunks in between
+    /// are no longer kept.
     Output {
         stream: Stream,
         number: u64,
     },
-    /// The body is what was kept: see [`ExecResult`].
+    /// The body is the kept output: see [`ExecResult`].
     Finished(ExecResult),
     Accepted {
         bytes: u64,
@@ -351,11 +364,11 @@ pub enum Answer {
     Done,
     Execs {
         execs: Vec<ExecStatus>,
-        /// In the box, beside init and what it does for the server.
+        /// Number of processes in the box, without init and its own jobs.
         processes: u64,
     },
     Tool(ToolReply),
-    /// The body is the entries, as a JSON array of path and [`FileStat`].
+    /// The body contains the entries, as a JSON array of path and [`FileStat`].
     Listing {
         total: u64,
     },
@@ -366,7 +379,7 @@ pub enum Answer {
     Placed {
         existed: bool,
     },
-    /// Nothing was placed, because of this one.
+    /// No file was written, because this one failed.
     Unplaced {
         path: String,
         #[serde(flatten)]
@@ -383,7 +396,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Makes an error of a refusal.
+    /// Converts a failure into an error.
     pub fn or_refusal(self) -> Result<Self, BoxError> {
         match self {
             Self::Failed(error) => Err(BoxError::Guest(error)),
@@ -399,27 +412,30 @@ pub enum Stream {
     Stderr,
 }
 
-/// How a command ended. The body of the frame holds stdout's head and tail, then stderr's.
+/// Result of a command. The body of the frame contains the head and tail of stdout, then those of
+/// stderr.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecResult {
-    /// 128 + the signal if one ended it; 124 on timeout.
+    /// Exit code: 128 plus the signal if a signal ended the command, 124 after a timeout.
     pub exit_code: i32,
     pub signal: Option<i32>,
     pub timed_out: bool,
-    /// Ended by [`Ask::Kill`].
+    /// True if [`Ask::Kill`] ended the command.
     pub killed: bool,
-    /// The kernel ended a process of the box for want of memory while this ran.
+    /// True if a process of the box was killed during the command, by the kernel for lack of memory
+    /// or by init because of too many sockets.
     pub oom: bool,
     pub duration_ms: u64,
     pub stdout: Kept,
     pub stderr: Kept,
-    /// Chunks of output until then.
+    /// Number of output chunks until then.
     pub chunks: u64,
-    /// Processes that could not be ended. Anything but 0 is a kernel that does not obey.
+    /// Number of processes that could not be killed. It is only above 0 if the kernel does not
+    /// respond.
     pub survivors: u64,
 }
 
-/// How much of a stream there was, and how much of it is in the body.
+/// Total size of a stream, and the sizes of its parts in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Kept {
     pub total: u64,
@@ -438,11 +454,11 @@ pub struct ExecStatus {
     pub exec: String,
     pub running: bool,
     pub exit_code: Option<i32>,
-    /// Chunks of output so far.
+    /// Number of output chunks so far.
     pub chunks: u64,
 }
 
-/// What a file tool gave: exactly one of `result` and `code` is there.
+/// Result of a file tool. Exactly one of `result` and `code` is present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolReply {
     pub result: Option<Value>,

@@ -1,4 +1,4 @@
-//! A session keyring of the box's own.
+//! The box's own session keyring.
 #![expect(unsafe_code, reason = "keyctl is not in libc or rustix")]
 
 use std::io;
@@ -6,9 +6,9 @@ use std::io;
 /// `KEYCTL_JOIN_SESSION_KEYRING`.
 const JOIN_SESSION_KEYRING: libc::c_long = 1;
 
-/// Leaves the session keyring this process was started with for a new, empty, nameless one.
+/// Replaces the inherited session keyring with a new, empty, anonymous one.
 ///
-/// A kernel without keyrings has nothing to leave.
+/// No-op on a kernel without keyrings.
 pub(crate) fn leave_session_keyring() -> io::Result<()> {
     // SAFETY: a null name is what asks for an anonymous keyring; no memory is passed.
     let result = unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>()) };

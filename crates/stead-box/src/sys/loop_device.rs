@@ -1,7 +1,8 @@
-//! A file as a block device, for as long as something has it mounted.
+//! Loop devices: a file as a block device while it is mounted.
 //!
-//! The invariant: a device is always configured with autoclear in the same call that binds it, so the kernel frees it when its last
-//! user goes, however that user ends. There is nothing to clean up and nothing that can leak.
+//! The invariant: the call that binds a device also sets autoclear. So the kernel releases it when
+//! its last user is gone, however that user ends. There is nothing to clean up and nothing that can
+//! leak.
 #![expect(unsafe_code, reason = "the loop driver is spoken to by ioctl")]
 
 use std::fs::File;
@@ -17,7 +18,7 @@ const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
-/// Another process may take the device between our asking and our binding.
+/// Number of attempts, because another process may take the device between the query and the bind.
 const TRIES: usize = 64;
 
 /// `struct loop_config` of `linux/loop.h`.
@@ -47,43 +48,46 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
-/// A bound device. Keep the file open until the device is mounted; closing it before then frees the device.
+/// A bound device. Keep the file open until the device is mounted, because closing it earlier
+/// releases the device.
 pub(crate) struct LoopDevice {
     pub(crate) path: PathBuf,
     number: u32,
-    /// Held, not used.
+    /// Only keeps the device open.
     _open: File,
 }
 
-/// Device nodes below this number stay when nothing is bound to them, for the next box. The kernel itself makes
-/// eight and adds one whenever all are bound; it never takes one away.
+/// Unused device nodes below this number stay, for the next box. The kernel makes eight nodes and
+/// adds one whenever all are bound. It never removes one.
 const KEPT_NODES: u32 = 64;
 
-/// In the image's directory: the number of the device it was bound to last.
+/// File in the image's directory with the number of its last device.
 const HINT: &str = "volume.loop";
 
 pub(crate) fn hint(directory: &Path) -> Option<u32> {
     std::fs::read_to_string(directory.join(HINT)).ok()?.trim().parse().ok()
 }
 
-/// For an image that is moved to another directory, before it is.
+/// Moves the hint of an image. Call this before moving the image.
 pub(crate) fn move_hint(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from.join(HINT), to.join(HINT))
 }
 
-/// Binds the image in this directory to a device: to the one it is bound to already, if it is, since the same file behind two devices would be
-/// two file systems that do not know of each other. Whoever calls this holds the image's lock until the device is mounted.
+/// Binds the image in this directory to a device. If it is bound already, this returns the same
+/// device, because two devices of one file would be two independent file systems. The caller holds
+/// the image's lock until the device is mounted.
 pub(crate) fn attach_once(directory: &Path, image: &File) -> io::Result<LoopDevice> {
     if let Some(bound) = hint(directory).and_then(|number| bound(number, image)) {
         return Ok(bound);
     }
     let device = attach(image)?;
-    // If this is not reached the device goes with this process, since nothing has it mounted.
+    // If the process ends before this line, the kernel releases the device, because it is not
+    // mounted.
     std::fs::write(directory.join(HINT), device.number.to_string())?;
     Ok(device)
 }
 
-/// The device of this number, if it is bound to this file. While it is held open it stays so.
+/// Returns the device with this number if it is bound to this file. Keeping it open keeps it bound.
 fn bound(number: u32, image: &File) -> Option<LoopDevice> {
     let path = PathBuf::from(format!("/dev/loop{number}"));
     let device = File::options().read(true).write(true).open(&path).ok()?;
@@ -107,7 +111,7 @@ fn attach(image: &File) -> io::Result<LoopDevice> {
         }
         let path = PathBuf::from(format!("/dev/loop{number}"));
         let device = match File::options().read(true).write(true).open(&path) {
-            // Another box has just gone and taken the node with it.
+            // The node was removed together with another box.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV)) => continue,
             opened => opened?,
         };
@@ -120,8 +124,9 @@ fn attach(image: &File) -> io::Result<LoopDevice> {
     Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
-/// Takes away the node of a device that nothing is bound to any more, if there are many. Without this the host would
-/// keep as many nodes as there ever were boxes at once. The kernel refuses it for a device that is bound or open.
+/// Removes the node of an unbound device if its number is high. Otherwise the host would keep as
+/// many nodes as there ever were concurrent boxes. The kernel refuses this for a device that is
+/// bound or open.
 pub(crate) fn retire(number: u32) {
     if number >= KEPT_NODES {
         let _ = control(LOOP_CTL_REMOVE, number);
@@ -154,13 +159,13 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        // A number of this test's own, far from those that the kernel gives out.
+        // A number that only this test uses, far from those that the kernel assigns.
         let number = 100_000 + std::process::id() % 100_000;
         let node = PathBuf::from(format!("/sys/block/loop{number}"));
         control(LOOP_CTL_ADD, number).unwrap();
         assert!(node.exists());
 
-        // The control: one that is bound stays.
+        // Control: a bound device stays.
         let image = tempfile::tempfile().unwrap();
         image.set_len(1 << 20).unwrap();
         let device = File::options().read(true).write(true).open(format!("/dev/loop{number}")).unwrap();

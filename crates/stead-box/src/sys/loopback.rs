@@ -1,4 +1,4 @@
-//! The loopback interface of a new network namespace: the only network a box has.
+//! The loopback interface of a new network namespace, the only network of a box.
 #![expect(unsafe_code, reason = "network interfaces are spoken to by ioctl")]
 
 use std::io;
@@ -15,7 +15,8 @@ pub(crate) fn bring_up() -> io::Result<()> {
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: the request reads one `ifreq`, NUL-terminated name and flags set; `request` is one and outlives the call.
+    // SAFETY: the request reads one `ifreq`, NUL-terminated name and flags set; `request` is one
+    // and outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,4 +1,4 @@
-//! Flags and id mappings of mounts, for a whole tree of them at once.
+//! Sets flags and id mappings of whole mount trees.
 #![expect(unsafe_code, reason = "mount_setattr is not in rustix")]
 
 use std::io;
@@ -14,12 +14,12 @@ pub(crate) fn set_flags(mount: BorrowedFd<'_>, flags: u64) -> io::Result<()> {
     set(mount, libc::mount_attr { attr_set: flags, attr_clr: 0, propagation: 0, userns_fd: 0 })
 }
 
-/// Makes every mount of the tree private: what happens here is not seen elsewhere, nor the reverse.
+/// Makes every mount of the tree private: mount events do not propagate in either direction.
 pub(crate) fn make_private(mount: BorrowedFd<'_>) -> io::Result<()> {
     set(mount, libc::mount_attr { attr_set: 0, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 })
 }
 
-/// Shows the files of a detached mount with the owners that `user_namespace`'s map gives them.
+/// Maps the owners of a detached mount's files with the id mapping of `user_namespace`.
 pub(crate) fn set_id_map(mount: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> io::Result<()> {
     let userns_fd = u64::try_from(user_namespace.as_raw_fd()).map_err(io::Error::other)?;
     set(mount, libc::mount_attr { attr_set: libc::MOUNT_ATTR_IDMAP, attr_clr: 0, propagation: 0, userns_fd })
@@ -27,8 +27,8 @@ pub(crate) fn set_id_map(mount: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) 
 
 fn set(mount: BorrowedFd<'_>, attributes: libc::mount_attr) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
-    // SAFETY: the descriptor is open for the call, the path is an empty NUL-terminated string, and `attributes` is a valid
-    // `mount_attr` of the length given.
+    // SAFETY: the descriptor is open for the call, the path is an empty NUL-terminated string, and
+    // `attributes` is a valid `mount_attr` of the length given.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

@@ -1,4 +1,4 @@
-//! What there is on the host that belongs to a home's boxes.
+//! Host resources that belong to the boxes of a home.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Counts what names the home's directory or instance: tests run beside each other, and beside other people's work.
+    /// Counts what names the home's directory or instance, because other tests and other programs
+    /// run at the same time.
     pub(crate) fn take(home: &Path, instance: &str) -> Self {
         let home = home.to_str().unwrap();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -35,7 +36,7 @@ fn list(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// Processes that are in a group of the instance, or were started with its name in their environment.
+/// Processes in a cgroup of the instance, or started with its mark in their environment.
 fn processes(instance: &str) -> Vec<String> {
     let mut found = Vec::new();
     for process in list(Path::new("/proc")) {
@@ -43,7 +44,8 @@ fn processes(instance: &str) -> Vec<String> {
         let mark = format!("stead-{instance}-");
         let group = String::from_utf8_lossy(&read("cgroup")).contains(&mark);
         let environment = String::from_utf8_lossy(&read("environ")).contains(&format!("STEAD_TEST_MARK={instance}"));
-        // A process that has ended and waits for the host's own reaper to notice holds nothing any more; one that waits for us does.
+        // A zombie of another parent holds no resources; a zombie of this process counts, because
+        // it must be reaped.
         let stat = String::from_utf8_lossy(&read("stat")).into_owned();
         let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let (state, parent) = (fields.next(), fields.next());

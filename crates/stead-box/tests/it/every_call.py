@@ -1,11 +1,11 @@
-# Calls every number once, each in a process of its own, and prints those that the filter lets through.
+# Calls every system call number once, each in a child process, and prints those that the filter allows.
 import ctypes
 import errno
 import os
 import signal
 
 libc = ctypes.CDLL(None, use_errno=True)
-# They make processes, which this cannot tell from itself; the probe tries them by name.
+# These create processes, which would continue this script; the probe tests them by name.
 SKIPPED = {56, 57, 58, 435}
 
 for number in range(0, 600):

@@ -53,7 +53,7 @@ pub(crate) fn what_cannot_start_says_why(home: &Home) {
     for cwd in ["/nowhere", "relative", "/proc/self/fd/3", "/proc/1/root", "/proc/self/cwd/..", "/proc/self/root"] {
         assert_eq!(code(&|order| order.cwd = cwd.to_owned()), GuestErrorKind::InvalidCwd, "{cwd}");
     }
-    // And the box is none the worse.
+    // The box still works.
     assert_eq!(sandbox.says("echo fine"), "fine\n");
 }
 
@@ -63,15 +63,15 @@ pub(crate) fn the_result_comes_with_the_exit_not_with_the_pipes(home: &Home) {
     let finished = sandbox.bash("echo now; sleep 300 & disown; (setsid sleep 300 &)");
     assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
     assert_eq!((text(&finished.stdout).as_str(), finished.result.exit_code), ("now\n", 0));
-    // They were left running on purpose; what ends them is the box's end, or a kill of the exec.
+    // They were left running on purpose; the end of the box or a kill of the exec ends them.
     assert_eq!(sandbox.says("pgrep -c sleep"), "2\n");
-    // Nor does one that writes to where the finished command wrote.
+    // A background process that writes to the finished command's output is not killed either.
     sandbox.says("(while :; do echo line; echo line >&2; sleep 0.01; done) & echo $! > pid");
     std::thread::sleep(Duration::from_millis(200));
     sandbox.says("kill -0 $(cat pid)");
 }
 
-/// Trees that try to survive: what each one does, and how it hides.
+/// Process trees that try to survive in different ways.
 const NASTY: &[&str] = &[
     "sleep 300",
     "trap '' TERM INT HUP; sleep 300; sleep 300",
@@ -86,7 +86,7 @@ const NASTY: &[&str] = &[
     "exec 3< <(sleep 300); (trap '' HUP; setsid sleep 300 <&3 &); cat <&3",
 ];
 
-/// Ordinary work, under the filter and without rights.
+/// Usual programs work with the seccomp filter and without capabilities.
 pub(crate) fn usual_programs_work(home: &Home) {
     let sandbox = home.start();
     sandbox.says("git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --oneline");
@@ -117,13 +117,14 @@ pub(crate) fn a_timeout_leaves_nobody(home: &Home) {
     }
 }
 
-/// How many processes the box has beside the ones that count: process 1 alone.
+/// Number of processes in the box without the supervisors and the counting shell: 1 if only process
+/// 1 is left.
 fn alone(sandbox: &Running<'_>) -> usize {
-    // /proc holds process 1 and the shell that looks; a glob forks nothing.
+    // /proc lists process 1 and this shell; a glob does not fork.
     sandbox.says("set -- /proc/[0-9]*; echo $#").trim().parse::<usize>().unwrap() - 1 - supervisors(sandbox)
 }
 
-/// Without a cgroup each exec has a supervisor, the looking one too.
+/// Without a cgroup each exec has a supervisor, including this one.
 fn supervisors(sandbox: &Running<'_>) -> usize {
     let parent: usize = sandbox.says("echo $PPID").trim().parse().unwrap();
     usize::from(parent != 1)

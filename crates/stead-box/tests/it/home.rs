@@ -1,4 +1,4 @@
-//! A place for boxes, and who they are started by.
+//! A home for boxes, as root and as an ordinary user.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use stead_box::{
 
 use crate::census::Census;
 
-/// Whom the ordinary user is: nobody.
+/// The user id of the ordinary user: `nobody`.
 const ORDINARY: &str = "65534";
 
 pub(crate) struct Home {
@@ -31,7 +31,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs the case as root; without root it cannot, and says so.
+/// Runs the case as root, or prints that it is skipped.
 pub(crate) fn as_root(case: fn(&Home)) {
     if is_root() {
         case(&Home::new());
@@ -40,7 +40,8 @@ pub(crate) fn as_root(case: fn(&Home)) {
     }
 }
 
-/// Runs the case as an ordinary user: in this process if it is one, else in a copy of it that has given up root.
+/// Runs the case as an ordinary user: in this process if it is one, else in a child process without
+/// root.
 pub(crate) fn as_ordinary_user(name: &str, case: fn(&Home)) {
     if !is_root() {
         return case(&Home::new());
@@ -84,7 +85,7 @@ impl Home {
         UidRanges::new(self.path().join("uids"))
     }
 
-    /// A spec with small limits, for the kind of user this is.
+    /// A spec with small limits, suited to the current user.
     pub(crate) fn spec(&self) -> BoxSpec {
         let id = format!("ws_{}", self.next.fetch_add(1, Ordering::Relaxed));
         let (ids, volume) = if is_root() {
@@ -125,7 +126,7 @@ impl Home {
         self.started(launch(&init(), spec), spec)
     }
 
-    /// Starts a box with a helper that waits.
+    /// Starts a box with a spare.
     pub(crate) fn start_from(&self, spare: Spare, spec: &BoxSpec) -> Running<'_> {
         std::fs::create_dir(&spec.directory).unwrap();
         self.started(resume(&init(), spec, Some(spare)), spec)
@@ -201,7 +202,7 @@ impl Running<'_> {
         self.run(self.order(command), &[])
     }
 
-    /// The output of a command that must succeed.
+    /// Runs a command that must succeed and returns its output.
     pub(crate) fn says(&self, command: &str) -> String {
         let finished = self.bash(command);
         let (out, err) = (text(&finished.stdout), text(&finished.stderr));

@@ -1,4 +1,4 @@
-//! From start to removal, at every moment and against every resistance.
+//! Boxes from start to removal, interrupted at any moment.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn a_removed_box_leaves_nothing(home: &Home) {
         sandbox.says("echo 1 > a; (setsid sleep 300 &); sleep 300 & disown; mkdir -p d/e; chmod 000 d");
         assert!(home.census() != home.census_before());
         remove(sandbox.running.directory()).unwrap();
-        // Twice is as good as once; the drop makes it three times.
+        // The removal is idempotent; the drop removes it a third time.
         remove(sandbox.running.directory()).unwrap();
         drop(sandbox);
         home.assert_clean();
@@ -48,7 +48,7 @@ pub(crate) fn a_dead_box_is_started_again_over_its_files(home: &Home) {
     let again = restart(&init(), &spec).unwrap_or_else(|error| panic!("{}", chain(&error)));
     assert_eq!(again.held(), sandbox.running.held());
     assert_eq!(sandbox.says("cat d/a ~/b; echo more > c; cat c"), "kept\nhome\nmore\n");
-    // And while it runs: the one before is ended, not joined.
+    // A restart of a running box ends it first.
     restart(&init(), &spec).unwrap_or_else(|error| panic!("{}", chain(&error)));
     assert_eq!(sandbox.says("cat d/a c"), "kept\nmore\n");
     let mut other = spec.clone();
@@ -61,7 +61,8 @@ pub(crate) fn hostile_trees_are_removed(home: &Home) {
     let mut spec = home.spec();
     spec.volume = Volume::Directory;
     let sandbox = home.start_with(&spec);
-    // Deeper than a path or a table of open files can be, without permissions, with odd names, with links out, and a fork bomb at work.
+    // A hostile tree: deeper than PATH_MAX and the file descriptor limit, without permissions, with
+    // odd names and links out, and a running fork bomb.
     let depth = rounds("STEAD_TEST_DEPTH", 2_500);
     let deep = format!(
         "python3 -c 'import os\nfor i in range({depth}): os.mkdir(\"deep-directory\"); os.chdir(\"deep-directory\")'"
@@ -74,7 +75,7 @@ pub(crate) fn hostile_trees_are_removed(home: &Home) {
     sandbox.connect().start(bomb, &[]).unwrap();
     std::thread::sleep(Duration::from_millis(200));
     if is_root() {
-        // What the box itself cannot do, in case somebody else did.
+        // Immutable files, which the box itself cannot create but another program could.
         let locked = sandbox.running.directory().join("volume/g0/locked");
         std::fs::create_dir(&locked).unwrap();
         std::fs::write(locked.join("f"), "").unwrap();
@@ -84,7 +85,7 @@ pub(crate) fn hostile_trees_are_removed(home: &Home) {
     }
     let began = Instant::now();
     drop(sandbox);
-    // Removing one directory takes this disk 2.4 ms, by `rm -rf` too.
+    // Removing one directory takes 2.4 ms on this disk, also with `rm -rf`.
     assert!(
         began.elapsed() < Duration::from_secs(5) + Duration::from_millis(10) * depth as u32,
         "{:?}",
@@ -93,7 +94,8 @@ pub(crate) fn hostile_trees_are_removed(home: &Home) {
     home.assert_clean();
 }
 
-/// The order of events in a start is broken off everywhere: the helper is killed after a random time, and what it left is removed.
+/// Kills the helper after a random time, so that a start is interrupted at every point, and removes
+/// what it left.
 pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
     let (mut broken, mut begun) = (0, 0);
     for number in 0..rounds("STEAD_TEST_KILLS", 60) {
@@ -104,7 +106,7 @@ pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
         let order = format!("{}\n", json!(Order::Start(Box::new(spec.clone()))));
         helper.stdin.take().unwrap().write_all(order.as_bytes()).unwrap();
         std::thread::sleep(Duration::from_micros(number as u64 * 397 % 24_000));
-        // A helper that has ended already has made a whole box; one that has not, a part of one.
+        // A helper that has ended has created a whole box; a running one has created part of a box.
         broken += usize::from(helper.try_wait().unwrap().is_none());
         helper.kill().unwrap();
         helper.wait().unwrap();
@@ -117,8 +119,8 @@ pub(crate) fn a_start_that_is_broken_off_leaves_nothing(home: &Home) {
     assert!(begun > 0, "no helper made anything that could have been left");
 }
 
-/// The child of a helper that was killed ends by itself, but not in the same instant; it is ours to reap, in the helper's process group, and if nobody
-/// recorded it yet nobody else does.
+/// The child of a killed helper ends by itself, but with a delay. If it was not recorded yet, this
+/// process must reap it through the helper's process group.
 fn settle(home: &Home, helper: u32) {
     let helper = rustix::process::Pid::from_raw(helper.cast_signed()).unwrap();
     for _ in 0..2_000 {
@@ -174,7 +176,7 @@ pub(crate) fn a_box_that_cannot_be_as_ordered_is_not_started(home: &Home) {
     home.ranges().give_back(&spec.id).unwrap();
 }
 
-/// A base that tries to lead its builder astray: links where mount points and system files are expected.
+/// A base with links where the builder expects mount points and system files.
 pub(crate) fn a_hostile_base_spoils_only_itself(home: &Home) {
     let base = home.path().join("base");
     std::fs::create_dir(&base).unwrap();
@@ -192,13 +194,13 @@ pub(crate) fn a_hostile_base_spoils_only_itself(home: &Home) {
     }
     let mut spec = home.spec();
     spec.base = Some(base.clone());
-    // Without a /usr nothing can run there, and it says so.
+    // Without /usr no program runs there, and the start of a command fails.
     let sandbox = home.start_with(&spec);
     assert!(sandbox.connect().start(sandbox.order("true"), &[]).is_err());
     drop(sandbox);
     assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
 
-    // A link in the place of /etc itself is refused.
+    // A link in place of /etc itself is refused.
     std::fs::remove_dir_all(base.join("etc")).unwrap();
     std::os::unix::fs::symlink(&victim, base.join("etc")).unwrap();
     let mut spec = home.spec();
@@ -219,13 +221,13 @@ pub(crate) fn the_doctor_says_what_this_host_can_do(home: &Home) {
     assert!(nothing.len() == 1 && !nothing[0].ok, "{nothing:#?}");
 }
 
-/// Where the kernel gives no user namespace there is no box, and the refusal says which wall is missing.
+/// Without user namespaces no box starts, and the error names the missing protection.
 pub(crate) fn without_user_namespaces_nothing_starts(home: &Home) {
     let mut spec = home.spec();
     home.ranges().give_back(&spec.id).unwrap();
     (spec.ids, spec.volume) = (stead_box::Ids::Own, Volume::Directory);
     std::fs::create_dir(&spec.directory).unwrap();
-    // In a namespace of its own, whose number of namespaces is its own to set.
+    // Run in a new user namespace, where the number of namespaces can be limited.
     let script = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {} launch", init().display());
     let mut helper = Command::new("unshare")
         .args(["--user", "--map-root-user", "sh", "-c", &script])

@@ -1,4 +1,4 @@
-//! Limits that hold, from inside and read back from outside.
+//! Limits that are enforced, checked from inside the box and on the host.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::home::{Home, is_root, text};
 const NONE: Held =
     Held { cpu: false, memory: false, pids: false, disk: false, inodes: false, reserve: Reserve::Unneeded };
 
-/// What this kind of user can hold on this host: an ordinary one has no control groups here.
+/// Limits that this user can enforce on this host: an ordinary user has no cgroups here.
 fn expected() -> Held {
     if is_root() {
         Held { cpu: true, memory: true, pids: true, disk: true, inodes: false, reserve: Reserve::Complete }
@@ -29,7 +29,7 @@ pub(crate) fn what_holds_is_said_and_what_does_not_is_not(home: &Home) {
     if !is_root() {
         return;
     }
-    // Read back by the test too, not only by the code under test.
+    // The test reads the values itself instead of trusting the code under test.
     let read = |file: &str| {
         let groups = sandbox.running.record().unwrap().cgroups;
         let found = groups.iter().find_map(|group| fs::read_to_string(group.join(file)).ok());
@@ -49,7 +49,7 @@ pub(crate) fn a_fork_bomb_hits_the_limit_and_is_ended(home: &Home) {
     let result = sandbox.run(order, &[]).result;
     assert!(result.timed_out && result.survivors == 0, "{result:?}");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    // As many as the limit says, less those that are always there; and afterwards there is room again.
+    // The box can start as many processes as the limit allows, and has room again afterwards.
     let forks = "python3 -c 'import os, signal, time\nn = 0\ntry:\n  while n < 500:\n    if os.fork() == 0: time.sleep(30)\n    n += 1\nexcept BlockingIOError: print(n)\nsignal.signal(15, signal.SIG_IGN); os.killpg(0, 15)'";
     let many = sandbox.says(forks);
     let many: u32 = many.trim().parse().unwrap();
@@ -59,23 +59,24 @@ pub(crate) fn a_fork_bomb_hits_the_limit_and_is_ended(home: &Home) {
 pub(crate) fn memory_past_the_limit_is_said_to_be_that(home: &Home) {
     let sandbox = home.start();
     if !sandbox.running.held().memory {
-        return; // Said to be unlimited above: there is nothing to hit.
+        return; // Reported as unlimited above, so there is nothing to test.
     }
     let hog = "python3 -c 'x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1'";
     let result = sandbox.bash(hog).result;
     assert!(result.oom && result.exit_code == 137, "{result:?}");
-    // Shared memory is memory too.
+    // Shared memory counts as memory.
     let result =
         sandbox.bash("dd if=/dev/zero of=/dev/shm/x bs=1M count=60; exec 3</dev/shm/x; rm /dev/shm/x; true").result;
     assert!(!result.oom, "{result:?}");
     assert!(!sandbox.bash("true").result.oom);
 }
 
-/// Memory that is locked, mapped in pieces, or files in memory: each ends the hog or is refused, and the box goes on.
+/// Locked memory, many small mappings and files in memory: each is refused or ends the process, and
+/// the box still works.
 pub(crate) fn no_kind_of_memory_goes_past_the_limit(home: &Home) {
     let sandbox = home.start();
     if !sandbox.running.held().memory {
-        return; // Said to be unlimited above: there is nothing to hit.
+        return; // Reported as unlimited above, so there is nothing to test.
     }
     let bombs = [
         "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.mlockall(3)\nx = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1",
@@ -95,7 +96,7 @@ pub(crate) fn no_kind_of_memory_goes_past_the_limit(home: &Home) {
     assert!(peak.is_some_and(|peak| peak <= 256 << 20), "{peak:?}");
 }
 
-/// Files without a byte take room too: where nobody set a number, the volume's own ends them.
+/// Empty files use inodes: without a configured limit the volume's own limit applies.
 pub(crate) fn empty_files_run_out(home: &Home) {
     let mut spec = home.spec();
     spec.volume = if is_root() { Volume::Image } else { Volume::Memory };
@@ -123,7 +124,7 @@ pub(crate) fn a_write_past_the_disk_limit_gets_enospc(home: &Home) {
     assert!(said.contains("No space left on device"), "{said}");
     let count: u32 = said.lines().last().unwrap().parse().unwrap();
     assert!((1_900..2_100).contains(&count), "{count}");
-    // A file that is mostly holes is not.
+    // A sparse file does not count.
     sandbox.says("rm -rf f; truncate -s 1T sparse; rm sparse");
 }
 

@@ -1,7 +1,8 @@
 //! Real boxes on the real kernel: as root, and again as an ordinary user.
 //!
-//! A case is written once, over a [`Home`]. `cases!` makes two tests of it: `root::…` runs it here, `own::…` runs it in a copy of this
-//! program that has given up root. Every home takes a census when it is dropped: what was not there before must not be there after.
+//! Each case takes a [`Home`]. `cases!` turns it into two tests: `root::…` runs it here, `own::…`
+//! runs it in a child process without root. Every home compares the host's resources when it is
+//! dropped and fails if any are left over.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is how a test fails, and a skip is said aloud")]
 
@@ -14,7 +15,7 @@ mod probe;
 mod spares;
 mod streams;
 
-/// `root::name` and `own::name` for each case.
+/// Defines `root::name` and `own::name` for each case.
 macro_rules! cases {
     ($($module:ident :: $case:ident),+ $(,)?) => {
         mod root {

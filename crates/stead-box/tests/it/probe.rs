@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::home::{Home, is_root, text};
 
-/// Things of the host that a box must not reach.
+/// Host objects that a box must not reach.
 struct Canaries {
     env: BTreeMap<String, String>,
     process: Child,
@@ -64,7 +64,7 @@ impl Drop for Canaries {
     }
 }
 
-/// Id → allowed.
+/// Maps each id to its verdict (true if allowed) and its line.
 fn findings(output: &str) -> BTreeMap<String, (bool, String)> {
     let line = |line: &str| {
         let finding: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
@@ -93,7 +93,8 @@ pub(crate) fn the_probe_is_refused_inside_and_allowed_outside(home: &Home) {
     let open: Vec<_> = inside.values().filter(|(allowed, _)| *allowed).map(|(_, line)| line).collect();
     assert!(open.is_empty(), "{open:#?}");
 
-    // The control: where nothing is closed the same probe must say so. An inherited file is lent to it, so that it can find one.
+    // The control: outside a box the probe must report these as allowed. It gets an open file
+    // descriptor, so that it can find one.
     let output = Command::new("bash")
         .args(["-c", &format!("exec 7</dev/null; exec {program}")])
         .envs(&canaries.env)
@@ -109,8 +110,9 @@ pub(crate) fn the_probe_is_refused_inside_and_allowed_outside(home: &Home) {
     assert!(outside.len() - shut.len() >= expected, "only {} allowed", outside.len() - shut.len());
 }
 
-/// Every number the kernel may know, with arguments that mean nothing: what is not refused is on the list beside this. 335 and 336 are the kernel's own
-/// traps of probes, which it shows to no filter and which end whoever calls them without one.
+/// Calls every system call number with meaningless arguments: it must be refused or in
+/// `open_calls.txt`. 335 and 336 are in the list: they are the kernel's own probe traps, which no
+/// filter sees and which end a process that calls them without a probe.
 pub(crate) fn every_call_is_refused_or_on_the_list(home: &Home) {
     if std::env::consts::ARCH != "x86_64" {
         return eprintln!("skipped: the numbers of this architecture are not listed");

@@ -1,4 +1,4 @@
-//! Helpers that wait for a box.
+//! Spares: helpers that wait for a box.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn spares(home: &Home) -> PathBuf {
     home.path().join("spares")
 }
 
-/// As a server would have it made for a box like this; only root's have volumes that are made ahead.
+/// Prepares a spare for a box like this one; only root can prepare volumes ahead.
 fn spare_for(home: &Home, spec: &BoxSpec) -> Spare {
     std::fs::create_dir_all(spares(home)).unwrap();
     let volume = spec.image_shape().map(|shape| Preparation { directory: spares(home).join("0"), shape });
@@ -31,7 +31,7 @@ pub(crate) fn a_box_from_a_spare_is_like_any_other(home: &Home) {
     let look =
         "id; stat -c '%A %U %G' . ~ /tmp; df --output=size . | tail -1; cat /proc/mounts | cut -d' ' -f2-3 | sort";
     assert_eq!(sandbox.says(look), usual.says(look));
-    // What it wrote is where the next box of these files finds it.
+    // The next box with the same volume finds the file.
     sandbox.says("echo kept > a; sync");
     sandbox.running.kill().unwrap();
     restart(&init(), &spec).unwrap_or_else(|error| panic!("{}", chain(&error)));
@@ -45,7 +45,7 @@ pub(crate) fn a_spare_that_does_not_fit_or_is_gone_harms_nobody(home: &Home) {
     assert_no_spare_is_left(home);
     let size: u64 = sandbox.says("df --output=size . | tail -1").trim().parse().unwrap();
     assert!(!is_root() || size > (64 << 10), "{size} KiB of 96 MiB");
-    // A box that has files keeps them.
+    // A box with files keeps them.
     sandbox.says("echo kept > a; sync");
     sandbox.running.kill().unwrap();
     let again = stead_box::resume(&init(), &larger, Some(spare_for(home, &larger)));

@@ -1,4 +1,4 @@
-//! Output that is followed, lost, and followed again; input, signals, terminals, file tools.
+//! Output across reconnects; input, signals, terminals and file tools.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -13,7 +13,7 @@ use stead_fs::Digest;
 
 use crate::home::{Home, Running, text};
 
-/// Follows to the end: the chunks' numbers and the bytes of stdout.
+/// Follows to the end and returns the chunk numbers and the bytes of stdout.
 fn follow(connection: &mut Connection, exec: &str, from: u64) -> (Vec<u64>, Vec<u8>) {
     connection.follow(exec, from).unwrap();
     let (mut numbers, mut bytes) = (Vec::new(), Vec::new());
@@ -35,7 +35,7 @@ pub(crate) fn output_is_resumed_without_loss_or_repeat(home: &Home) {
     let exec = order.exec.clone();
     sandbox.connect().start(order, &[]).unwrap();
     let expected: String = (1..=300).map(|number| format!("line {number}\n")).collect();
-    // Connections that are dropped in the middle, each by a server that knows only the box's directory.
+    // Connections are dropped in the middle; each new one knows only the box's directory.
     let (mut next, mut seen) = (0, Vec::new());
     for _ in 0..5 {
         let mut connection = RunningBox::find(sandbox.running.directory()).unwrap().connect().unwrap();
@@ -52,7 +52,7 @@ pub(crate) fn output_is_resumed_without_loss_or_repeat(home: &Home) {
     assert!(numbers.iter().copied().eq(next..next + numbers.len() as u64));
     seen.extend(rest);
     assert_eq!(text(&seen), expected);
-    // And all of it again, from the start, after the end.
+    // The output can be read again from the start after the end.
     assert_eq!(text(&follow(&mut sandbox.connect(), &exec, 0).1), expected);
     let finished = sandbox.connect().wait(&exec).unwrap();
     assert_eq!((finished.result.exit_code, text(&finished.stdout)), (0, expected));
@@ -151,7 +151,7 @@ pub(crate) fn file_tools_and_shell_see_one_tree(home: &Home) {
     assert_eq!(call(&sandbox, "write", json!({"path": "d/a.txt", "content": "no"})).0.as_deref(), Some("exists"));
 }
 
-/// A file of the host's with this content, at its start.
+/// A host file with this content, positioned at its start.
 fn lend(content: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(content).unwrap();
@@ -197,13 +197,13 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
     for path in ["pipe", "link", "missing", "../../etc/passwd"] {
         assert!(ask(open(path), Some(&lend(b""))).is_err(), "{path}");
     }
-    // What the box writes into the server's file has an end.
+    // The number of bytes that the box may write into the server's file is limited.
     let small = FileAsk::Open { path: "d/big.bin".to_owned(), most_bytes: 1 << 20 };
     let out = lend(b"");
     assert_eq!(kind(ask(small, Some(&out))), GuestErrorKind::TooLarge { size: Some(20_000_000) });
     assert!(back(out).len() <= 1 << 20);
 
-    // A tree as a tar: out, changed, compared, and back. Links are kept as they are.
+    // Exports a tree as a tar, changes, compares and restores it. Links are kept unchanged.
     sandbox.says("rm -rf *; mkdir -p a/empty; echo one > a/f; ln -s /usr/bin/env out; printf '#!/bin/sh\\necho ran\\n' > a/x; chmod +x a/x");
     let kept = lend(b"");
     ask(FileAsk::Export { path: String::new(), most_bytes: 1 << 30 }, Some(&kept)).unwrap();
@@ -251,7 +251,7 @@ pub(crate) fn several_files_are_put_together_or_not_at_all(home: &Home) {
     assert_eq!(sandbox.says("cat new/er old"), "newnew!");
 }
 
-/// Bytes that are no protocol end the connection, and nothing else.
+/// Bytes that are not the protocol end that connection only.
 pub(crate) fn nonsense_on_the_socket_harms_only_its_sender(home: &Home) {
     let sandbox = home.start();
     let path = sandbox.running.directory().join("control.sock");

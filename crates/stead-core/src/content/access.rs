@@ -1,7 +1,8 @@
-//! What an agent type says about content: which, and what may be done with it.
+//! The content settings of an agent type: the allowed content and the allowed operations.
 //!
-//! [`ContentConfig`] is what an operator declares. [`Authority`] is the part of it that a session keeps for its whole life: names and lists, no command
-//! lines and no credentials, because it is journalled.
+//! An operator declares [`ContentConfig`]. A session keeps [`Authority`], a part of it, for its
+//! whole life. The journal records it, so it contains names and lists but no command lines or
+//! credentials.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use crate::registry::ContentBinding;
 /// The content part of an agent type.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContentConfig {
-    /// What its sessions begin with, unless their request says otherwise.
+    /// The content that its sessions begin with, unless the request names other content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,20 +31,20 @@ pub struct ContentConfig {
     pub tool_catalog: Option<String>,
     #[serde(default, skip_serializing_if = "RunDefaults::is_empty")]
     pub run: RunDefaults,
-    /// Other content its sessions may sync.
+    /// Further content that its sessions may sync.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Name>,
-    /// `None` is every operation; the empty list is none.
+    /// `None` allows every operation, an empty list allows none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<Vec<ContentOperation>>,
-    /// Over the server's own bindings; `null` unbinds.
+    /// Bindings that override the server's own. `null` removes a binding.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bindings: BTreeMap<String, Option<Operation>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mcp_servers: BTreeMap<Name, McpServer>,
 }
 
-/// What runs get where they say nothing.
+/// Defaults for options that a run does not set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunDefaults {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +60,7 @@ impl RunDefaults {
         *self == Self::default()
     }
 
-    /// Field by field.
+    /// Combines two sets of defaults field by field. Values of `self` win.
     pub fn over(&self, weaker: &Self) -> Self {
         Self {
             provider: self.provider.clone().or_else(|| weaker.provider.clone()),
@@ -80,20 +81,21 @@ impl Read for RunDefaults {
     }
 }
 
-/// How to reach an MCP server, and which of its tools may be bound. Only operators write this.
+/// The connection to an MCP server, and the tools of it that may be bound. Only operators write
+/// this.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpServer {
-    /// A program on the server's machine, spoken to over its standard streams.
+    /// A program on the server's machine. Stead talks to it over its standard streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     #[serde(default, skip_serializing_if = "env_is_empty")]
     pub env: Env,
-    /// Or an endpoint.
+    /// An HTTP endpoint, instead of `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Absent or empty: none.
+    /// The allowed tools. Absent or empty allows none.
     #[serde(default)]
     pub tools: Vec<String>,
     pub timeout_seconds: u64,
@@ -183,14 +185,15 @@ impl Read for Servers {
 }
 
 impl ContentConfig {
-    /// What a session of this agent type begins with if its request names nothing.
+    /// The content of a session of this agent type whose request names none.
     pub fn binding(&self) -> Option<ContentBinding> {
         let Self { workspace, version, prompt_pack, tool_catalog, run, .. } = self.clone();
         workspace.map(|workspace| ContentBinding { workspace, version, prompt_pack, tool_catalog, run })
     }
 }
 
-/// What a session may do with content, and what its tools' names stand for. The default allows no content.
+/// The content permissions of a session, and the bindings of its tools. The default allows no
+/// content.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Authority {
     #[serde(default)]
@@ -211,7 +214,7 @@ impl Authority {
         *self == Self::default()
     }
 
-    /// From the agent type, and from what the request itself asks for.
+    /// Combines the agent type's settings with the content that the request names.
     pub fn of(config: Option<&ContentConfig>, requested: Option<&ContentBinding>) -> Self {
         let none = ContentConfig::default();
         let declared = config.unwrap_or(&none);
@@ -239,7 +242,7 @@ impl Authority {
         self.names.contains(name) && self.operations.contains(&operation)
     }
 
-    /// Its names, for a refusal.
+    /// The names as a list, for the message of a refusal.
     pub fn named(&self) -> String {
         match self.names.is_empty() {
             true => "no content".to_owned(),

@@ -1,4 +1,4 @@
-//! A model request as Anthropic's Messages API takes it.
+//! Builds a model request for Anthropic's Messages API.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::materialize::Materials;
 use super::message::{Message, Part, Role};
 use super::options::{ResponseFormat, ToolChoice};
 
-/// What is sent where nobody named a limit: the API requires one.
+/// The limit to send if no option sets one, because the API requires it.
 const MAX_TOKENS: u64 = 4096;
 
 pub fn request(materials: Materials) -> Value {
@@ -32,7 +32,7 @@ pub fn request(materials: Materials) -> Value {
             };
         }
     }
-    // The API's published types know no temperature and no top_p: what it would refuse is not sent.
+    // The API's published types have no temperature and no top_p, and the API would refuse them.
     if let Some(stop) = &options.stop {
         request["stop_sequences"] = stop.clone().into();
     }
@@ -49,7 +49,8 @@ pub fn request(materials: Materials) -> Value {
     request
 }
 
-/// Turns alternate: what follows in the same role joins the turn before it. A tool's answer is part of a user's turn.
+/// Builds alternating turns. Consecutive messages of the same role join into one turn, and a tool's
+/// answer belongs to a user turn.
 fn turns(messages: Vec<Message>) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
@@ -99,7 +100,7 @@ fn part(part: Part) -> Value {
     value.into()
 }
 
-/// A tool Anthropic itself defines is named by its type; every other describes itself.
+/// Names a tool that Anthropic defines by its type. Every other tool sends its description.
 fn tool(tool: Descriptor) -> Value {
     let name = tool.vendor_name();
     let own = tool.annotations.as_ref().and_then(|annotations| annotations["anthropic"]["type"].as_str());

@@ -1,4 +1,5 @@
-//! What a tool's name stands for here. This is authority: it comes from the server and the agent type, never from content.
+//! Bindings from tool names to operations. A binding grants permissions, so it comes from the
+//! server and the agent type, never from content.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -8,7 +9,7 @@ use crate::config::Bounded;
 use crate::parse::{Fields, Place, Read, words};
 use crate::tool::ToolName;
 
-/// What runs when a tool is called.
+/// The operation that a tool call runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Operation {
@@ -18,16 +19,16 @@ pub enum Operation {
         #[serde(default = "Adapter::plain", skip_serializing_if = "Adapter::is_plain")]
         adapter: Adapter,
     },
-    /// A look at the content the run works with.
+    /// A read of the content that the run works with.
     Content { operation: ContentOperation },
-    /// A tool of an MCP server the agent type names.
+    /// A tool of an MCP server of the agent type.
     Mcp { server: Name, tool: String },
 }
 
 words!(
-    /// What may be done with content on a session's behalf.
+    /// The operations on content that a session may use.
     ContentOperation, "content operation", {
-        /// Stage another version. Never bound to a tool: only an event asks for it.
+        /// Stages another version. Never bound to a tool: only an event requests it.
         Sync = "sync",
         List = "list",
         Read = "read",
@@ -35,9 +36,9 @@ words!(
 );
 
 words!(
-    /// How arguments of one shape become those of a built-in tool.
+    /// The conversion from a vendor's arguments to those of a built-in tool.
     Adapter, "adapter", {
-        /// They are the tool's own.
+        /// No conversion.
         Plain = "plain",
         AnthropicBash = "anthropic_bash",
         AnthropicEditor = "anthropic_editor",
@@ -67,8 +68,8 @@ impl Operation {
 }
 
 impl Read for Operation {
-    /// Reads the name of a tool, an object with `tool` or `content`, one with `mcp` and `tool`, or
-    /// one with `kind`, which is the form of the server's answers.
+    /// Reads one of four forms: the name of a tool, an object with `tool` or `content`, one with
+    /// `mcp` and `tool`, or one with `kind`. The server answers in the last form.
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         if value.is_string() {
             return ToolName::read(value, at).map(|tool| Self::Tool { tool, adapter: Adapter::Plain });
@@ -91,7 +92,7 @@ impl Read for Operation {
 }
 
 words!(
-    /// The kinds of [`Operation`], as they are serialised.
+    /// The kinds of [`Operation`], as serialised.
     BindingKind, "kind of binding", {
         Tool = "tool",
         Content = "content",
@@ -123,7 +124,7 @@ impl Operation {
     }
 }
 
-/// What the names of a content's own catalog stand for where the agent type says nothing.
+/// The bindings for names in a content's own catalog that the agent type does not bind.
 const DEFAULTS: &[(&str, Operation)] = &[
     ("read_file", Operation::tool(ToolName::Read, Adapter::Plain)),
     ("write_file", Operation::tool(ToolName::Write, Adapter::Plain)),
@@ -142,13 +143,13 @@ const DEFAULTS: &[(&str, Operation)] = &[
     ("workspace.read_bytes", Operation::Content { operation: ContentOperation::Read }),
 ];
 
-/// The binding every server has for a name; `None` if there is none.
+/// Returns the binding that every server has for a name, if any.
 pub fn default_binding(name: &str) -> Option<Operation> {
     let own = name.parse::<ToolName>().ok().map(|tool| Operation::Tool { tool, adapter: Adapter::Plain });
     own.or_else(|| DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, operation)| operation.clone()))
 }
 
-/// The built-in tool and its arguments for a call in another shape, or why there is none.
+/// Converts a call to a built-in tool and its arguments, or returns the reason why it cannot.
 pub fn adapt(tool: ToolName, adapter: Adapter, arguments: &Value) -> Result<(ToolName, Value), String> {
     let text = |name: &str| arguments.get(name).cloned().filter(|value| !value.is_null());
     let given = |pairs: &[(&str, Option<Value>)]| {
@@ -158,7 +159,7 @@ pub fn adapt(tool: ToolName, adapter: Adapter, arguments: &Value) -> Result<(Too
     match adapter {
         Adapter::Plain => Ok((tool, arguments.clone())),
         Adapter::AnthropicBash => {
-            // Every command has a shell of its own here: there is nothing to restart.
+            // Every command runs in its own shell here, so a restart has nothing to do.
             let command = text("command").unwrap_or_else(|| "true".into());
             Ok((ToolName::Bash, json!({"command": command})))
         }
@@ -185,7 +186,7 @@ pub fn adapt(tool: ToolName, adapter: Adapter, arguments: &Value) -> Result<(Too
     }
 }
 
-/// The text editor Anthropic's models know: one tool, four commands.
+/// Converts a call of Anthropic's text editor, which has four commands.
 fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
     let text = |name: &str| arguments.get(name).cloned().unwrap_or(Value::Null);
     match arguments["command"].as_str() {
@@ -194,7 +195,7 @@ fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
             if let Some([start, end]) = arguments["view_range"].as_array().map(Vec::as_slice) {
                 let start = start.as_u64().filter(|start| *start >= 1).ok_or("view_range counts lines from 1")?;
                 read["offset"] = (start - 1).into();
-                // -1 is the end of the file.
+                // -1 means the end of the file.
                 if let Some(end) = end.as_u64() {
                     let lines = end.checked_sub(start - 1).filter(|lines| *lines > 0);
                     read["limit"] = lines.ok_or("view_range ends before it starts")?.into();
@@ -211,7 +212,7 @@ fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
             Ok((ToolName::Edit, json!({"path": text("path"), "old_string": text("old_str"), "new_string": new})))
         }
         Some("insert") => {
-            // Its older form has the text of str_replace.
+            // The older form of this command has its text in `new_str`.
             let given = arguments.get("insert_text").or(arguments.get("new_str")).cloned();
             let (line, given) = (text("insert_line"), given.ok_or("insert needs insert_text")?);
             Ok((ToolName::Edit, json!({"path": text("path"), "insert_line": line, "insert_text": given})))
@@ -220,7 +221,7 @@ fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
     }
 }
 
-/// The words of one command as a line that a shell takes apart into the same words.
+/// Joins the words of a command into a line that a shell splits into the same words.
 fn one_command(words: &Value) -> Result<String, String> {
     let plain = |word: &str| {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./:@%+,".contains(&byte))

@@ -1,4 +1,5 @@
-//! Tool catalogs: which tools a model sees, and how each describes itself. A description grants nothing.
+//! Tool catalogs: the tools that a model sees, and their descriptions. A description grants no
+//! permission.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ pub struct Catalog {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogEntry {
-    /// The descriptor's file.
+    /// The file of the descriptor.
     Path(ContentPath),
     Inline(Box<Descriptor>),
 }
@@ -28,16 +29,16 @@ pub struct Descriptor {
     pub description: String,
     /// A JSON Schema of an object.
     pub parameters: Value,
-    /// Hints for clients and vendors; nothing here gives a right.
+    /// Hints for clients and vendors. They grant no permission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
 }
 
 impl Descriptor {
-    /// The rule for names: what the vendors take, and the dot.
+    /// The pattern for names: the characters that vendors accept, and the dot.
     pub const NAME_PATTERN: &'static str = "^[A-Za-z0-9_.-]{1,64}$";
 
-    /// The name as vendors take it, who know no dot.
+    /// The name in the form that vendors accept, without dots.
     pub fn vendor_name(&self) -> String {
         vendor_name(&self.name)
     }
@@ -76,7 +77,7 @@ impl Read for CatalogEntry {
 }
 
 impl Read for Descriptor {
-    /// Takes the plain form, and the one that wraps it in `{"type": "function", "function": …}`.
+    /// Reads the plain form, and the form that wraps it in `{"type": "function", "function": …}`.
     fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         if fields.has("function") {

@@ -1,7 +1,9 @@
-//! From the files of a content tree to what a session can adopt.
+//! Compiles the files of a content tree into a form that a session can adopt.
 //!
-//! [`compile`] is a function of the texts it is given. When it needs more of them it says which ([`Progress::Needs`]) and is asked again with them, so
-//! that whoever reads files (a server, a command line) makes no choices, and the same tree always compiles to the same bytes or the same faults.
+//! [`compile`] is a pure function of the texts it is given. If it needs more texts, it returns
+//! their paths ([`Progress::Needs`]), and the caller calls it again with them. The code that reads
+//! files thus makes no decisions, and the same tree always compiles to the same bytes or the same
+//! faults.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +16,37 @@ use super::options::{Options, ToolChoice};
 use super::pack::{Context, Pack, Template, TemplateSource};
 use super::path::ContentPath;
 
-/// What is known of a file without reading it.
+/// The properties of a file that are known without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFacts {
     pub digest: String,
     pub size: u64,
 }
 
-/// A tree, and the texts that were read so far.
+/// A tree, and the texts read so far.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
     pub files: BTreeMap<ContentPath, FileFacts>,
     pub texts: BTreeMap<ContentPath, Text>,
 }
 
-/// What reading a file gave.
+/// The content of a file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text {
     Utf8(String),
     Binary,
 }
 
-/// How far compiling got.
+/// The result of one compile pass.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    /// Read these and ask again.
+    /// The caller must read these files and call again.
     Needs(Vec<ContentPath>),
     Done(Box<Compiled>),
     Faulty(Vec<(Stage, Fault)>),
 }
 
-/// What a tree offers, every reference resolved.
+/// The content of a tree with every reference resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compiled {
     pub index_digest: Option<String>,
@@ -52,11 +54,11 @@ pub struct Compiled {
     pub catalogs: BTreeMap<String, CompiledCatalog>,
     pub default_prompt_pack: Option<String>,
     pub default_tool_catalog: Option<String>,
-    /// True things worth telling that are no faults.
+    /// Remarks that are not faults, each with its code.
     pub warnings: Vec<(&'static str, Fault)>,
 }
 
-/// The most of a pack's description that is kept: it is journalled.
+/// Maximum length of a pack's description. It is recorded in the journal.
 const DESCRIPTION_CHARS: usize = 1000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,13 +77,13 @@ pub struct CompiledCatalog {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompiledTool {
     pub descriptor: Descriptor,
-    /// Where it is described: whoever finds more wrong with it says where.
+    /// The position of the description, for faults found by later checks.
     pub place: Fault,
 }
 
 pub const LEGACY_WARNING: &str = "legacy_tools_scan";
 
-/// Compiles as far as the texts reach.
+/// Compiles as far as the available texts allow.
 pub fn compile(source: &Source) -> Progress {
     let mut pass = Pass { source, needs: Vec::new(), faults: Vec::new(), compiled: Compiled::default() };
     match index_path() {
@@ -89,7 +91,7 @@ pub fn compile(source: &Source) -> Progress {
         _ => pass.legacy(),
     }
     let Pass { needs, faults, compiled, .. } = pass;
-    // Faults first: a tree with one is not read further than it takes to tell.
+    // Missing texts come first: faults are reported only when no more texts are needed.
     match (faults.is_empty(), needs.is_empty()) {
         (_, false) => Progress::Needs(needs),
         (false, true) => Progress::Faulty(faults),
@@ -108,7 +110,7 @@ struct Pass<'a> {
     compiled: Compiled,
 }
 
-/// Who refers to a file: where a missing one is to be shown.
+/// The position of a reference to a file. A missing file is reported there.
 struct Referrer<'a> {
     path: &'a ContentPath,
     located: &'a Located,
@@ -122,7 +124,7 @@ impl Referrer<'_> {
 }
 
 impl<'a> Pass<'a> {
-    /// The text of a file that is there; `None` if it must be read first.
+    /// Returns the text of an existing file. `None` if it must be read first.
     fn text(&mut self, path: &ContentPath) -> Option<&'a Text> {
         let found = self.source.texts.get(path);
         if found.is_none() && !self.needs.contains(path) {
@@ -131,7 +133,7 @@ impl<'a> Pass<'a> {
         found
     }
 
-    /// A file somebody refers to, as text.
+    /// Returns the text of a file that another file refers to.
     fn referred(&mut self, path: &ContentPath, by: &Referrer<'_>, field: &str) -> Option<&'a str> {
         if !self.source.files.contains_key(path) {
             self.faults.push(by.fault(field, format!("there is no file '{path}'")));
@@ -146,7 +148,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A text as JSON.
+    /// Parses a text as JSON.
     fn json(&mut self, path: &ContentPath, text: &str, stage: Stage) -> Option<Located> {
         json::parse(path.as_str(), text).map_err(|fault| self.faults.push((stage, fault))).ok()
     }
@@ -219,7 +221,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// All static context as one message: texts under their titles, images as they are.
+    /// Builds one message from all static context: texts below their titles, images unchanged.
     fn context(&mut self, entries: &[Context], index: &Index, by: &Referrer<'_>) -> Option<Message> {
         let mut content = Vec::new();
         for (number, entry) in entries.iter().enumerate() {
@@ -302,7 +304,8 @@ impl<'a> Pass<'a> {
         Some(CompiledTool { descriptor, place: located.fault(path.as_str(), "", "") })
     }
 
-    /// Two tools a vendor could not tell apart are one too many.
+    /// Adds a tool unless the catalog has one with the same vendor name, which a vendor could not
+    /// tell apart.
     fn add_tool(
         &mut self,
         tools: &mut Vec<CompiledTool>,
@@ -319,7 +322,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Trees from before there was an index: every `tools/*.json` is a descriptor, in the order of their names.
+    /// Compiles a tree without an index: every `tools/*.json` is a descriptor, sorted by name.
     fn legacy(&mut self) {
         let is_tool = |path: &&ContentPath| {
             path.as_str().strip_prefix("tools/").is_some_and(|name| !name.contains('/') && name.ends_with(".json"))

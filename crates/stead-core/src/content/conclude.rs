@@ -1,4 +1,4 @@
-//! What follows from facts about content: a sync that was read, a call that ended.
+//! Events that follow from outcomes of content: a finished sync, a finished call.
 
 use super::decide::{adopt, after};
 use super::event::{ApplyPoint, BoundCallFinished, BoundCallInterrupted, SnapshotReady, SyncFailed, SyncUnchanged};
@@ -15,10 +15,10 @@ pub enum ContentOutcome {
     CallFinished { call: CallId, duration_ms: u64, answer: Answer },
 }
 
-/// What resolving and reading gave.
+/// The result of resolving and reading content.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReadContent {
-    /// The version is the one the caller knows; nothing was read.
+    /// The caller already knows this version, so nothing was read.
     Unchanged {
         workspace: Name,
         version: u64,
@@ -33,7 +33,7 @@ pub(crate) fn conclude(session: &Session, outcome: ContentOutcome) -> Vec<Event>
     match outcome {
         ContentOutcome::Read { sync, read } => {
             let open = session.content.sync.as_ref().filter(|open| open.seq == sync);
-            // Closed, or read twice because a restart came between: it has its outcome already.
+            // The session was closed, or a restart caused a second read. The sync has its outcome.
             let Some(open) = open else { return Vec::new() };
             match read.and_then(|read| staged(session, read)) {
                 Ok(events) => events,
@@ -70,12 +70,13 @@ fn staged(session: &Session, read: ReadContent) -> Result<Vec<Event>, SyncFault>
     let mut events: Vec<Event> =
         warnings.into_iter().map(|(code, message)| Event::WarningRaised { code, message }).collect();
     events.push(Event::WorkspaceSnapshotReady(SnapshotReady { snapshot }));
-    // An apply that was asked for while this was read: its point may be now.
+    // An apply may have been requested during the read, and its point may be now.
     events.extend(adopt(&after(&session.content, &events), ApplyPoint::Idle, None));
     Ok(events)
 }
 
-/// The request's choice over the session's, which holds for the content it was made for, over the index's default.
+/// Selects the pack and the catalog. The request overrides the session's binding, which applies
+/// only to the content it names. The binding overrides the index's default.
 pub fn select(
     snapshot: &mut Snapshot,
     prompt_pack: Option<&str>,
@@ -88,7 +89,7 @@ pub fn select(
     snapshot.select(pack, catalog)
 }
 
-/// Calls to other than built-in tools end here, without an outcome.
+/// Interrupts calls that are not calls of built-in tools, without an outcome.
 pub(crate) fn interrupted(session: &Session, reason: &str) -> Vec<Event> {
     let open = session.content.open_calls.keys().filter(|call| !session.open_calls.contains_key(call));
     open.map(|call| Event::BoundCallInterrupted(BoundCallInterrupted { call: *call, reason: reason.to_owned() }))

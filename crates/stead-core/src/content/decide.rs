@@ -1,7 +1,7 @@
-//! What is allowed when, of content, runs, steps and bound calls.
+//! Rules for content, runs, steps and bound calls: which command is allowed in which state.
 //!
-//! A snapshot is adopted at one of a few points and nowhere else; [`adopt`] is all of them. A call passes [`gate`]: visible, bound, its arguments in order,
-//! allowed.
+//! A session adopts a snapshot only at the points that [`adopt`] handles. A bound call must name a
+//! tool that is visible and bound, with valid arguments, and the session must be allowed to use it.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::rejection::Rejection;
 use crate::session::{Session, State, Status};
 use crate::{CallId, RunId};
 
-/// Everything anyone may ask about content and runs.
+/// All commands for content and runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentCommand {
     Sync {
@@ -40,7 +40,7 @@ pub enum ContentCommand {
         tool_catalog: Option<String>,
         known_version: Option<u64>,
     },
-    /// Legal while a sync has no outcome: a server that stopped takes it up again.
+    /// Legal while a sync has no outcome. A restarted server continues the sync with it.
     ResumeSync,
     Apply {
         mode: ApplyMode,
@@ -69,7 +69,7 @@ pub struct StartRun {
     pub tool_catalog: Option<String>,
     pub options: Options,
     pub input: Option<MessagesRef>,
-    /// The version the run asked for, read.
+    /// The snapshot of the version that the run asked for.
     pub pinned: Option<Box<Snapshot>>,
 }
 
@@ -83,25 +83,25 @@ pub struct BoundCall {
     pub verdict: Verdict,
 }
 
-/// What a validator said of the arguments, and of which descriptor's schema.
+/// The result of validating the arguments, with the hash of the descriptor whose schema was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     pub descriptor: Option<String>,
     pub faults: Vec<FieldError>,
 }
 
-/// What a committed decision about content hands out.
+/// The work to carry out after a decision about content is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentEffect {
-    /// Resolve the target among what is allowed, read it, compile it.
+    /// Resolve the target among the allowed content, read it, compile it.
     Read { sync: u64, requested: Box<SyncRequested> },
-    /// Fetch what the step refers to.
+    /// Fetch the blobs that the step refers to.
     Materialize { run: RunId, step: u64, snapshot: Option<SnapshotRef>, params: Box<GenerateParams> },
-    /// Carry out a call that is not a built-in tool's.
+    /// Carry out a call that is not a call of a built-in tool.
     Call { call: CallId, operation: Operation, arguments: Value, root_hash: Option<String> },
 }
 
-/// The largest arguments of a call that goes to no built-in tool.
+/// Maximum size of the arguments of a call that is not a call of a built-in tool.
 const MAX_ARGUMENT_BYTES: u64 = 1 << 20;
 
 pub(crate) fn decide(
@@ -155,7 +155,8 @@ fn active(session: &Session) -> Result<(), Rejection> {
     if session.status == Status::Active { Ok(()) } else { Err(Rejection::NotActive { status: session.status }) }
 }
 
-/// By its root alone anything could be named: what that may be is then for the reader to look up, among the allowed names only.
+/// A root hash without a name could refer to any content. The reader therefore resolves it among
+/// the allowed names only.
 fn sync(state: &State, session: &Session, requested: SyncRequested) -> Result<Step, Rejection> {
     alive(session)?;
     let authority = &session.spec.authority;
@@ -185,7 +186,8 @@ fn apply(session: &Session, mode: ApplyMode, actor: &Actor) -> Result<Step, Reje
     Ok(Step { events, effect: None })
 }
 
-/// What happens to the staged snapshot at a point: adopted, refused because the run could not go on with it, or nothing.
+/// Decides about the staged snapshot at an apply point. Adopts it, refuses it because the run
+/// cannot continue with it, or does nothing.
 pub(super) fn adopt(content: &ContentState, point: ApplyPoint, run: Option<&Run>) -> Option<Event> {
     let (mode, pending) = content.armed.zip(content.pending.as_deref())?;
     let due = match point {
@@ -206,7 +208,7 @@ pub(super) fn adopt(content: &ContentState, point: ApplyPoint, run: Option<&Run>
     Some(Event::WorkspaceApplied(Box::new(Applied { mode, point, snapshot, replaced })))
 }
 
-/// Why a run that is not pinned could not go on with a snapshot.
+/// Returns why a run that is not pinned cannot continue with a snapshot. `None` if it can.
 fn misfit(pending: &Snapshot, run: &Run) -> Option<String> {
     if run.pinned.is_some() {
         return None;
@@ -218,7 +220,7 @@ fn misfit(pending: &Snapshot, run: &Run) -> Option<String> {
     Some(format!("{} uses the {missing}, which version {} has not", run.id, pending.version))
 }
 
-/// The content that the events of a decision lead to.
+/// Returns the content state after the events of a decision.
 pub(super) fn after(content: &Arc<ContentState>, events: &[Event]) -> Arc<ContentState> {
     let mut content = content.clone();
     for event in events {
@@ -247,7 +249,7 @@ fn start_run(session: &Session, start: StartRun, actor: &Actor) -> Result<Step, 
         actor: actor.clone(),
     };
     let mut events: Vec<Event> = adopt(content, ApplyPoint::RunStart, None).into_iter().collect();
-    // What it names must be there, in the version it begins with.
+    // The prompt pack and tool catalog that the run names must exist in its first version.
     let begins = after(content, &events);
     let trial = Run::of(&started);
     let snapshot = trial.pinned.as_deref().or(begins.active.as_deref());
@@ -293,17 +295,17 @@ fn start_step(
     Ok(Step { events, effect: Some(Effect::Content(effect)) })
 }
 
-/// A tool a run may call, with what its name stands for.
+/// A tool that a caller sees, with its catalog and descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visible {
     pub name: String,
-    /// The catalog it is in, and that catalog's descriptors.
+    /// The name of its catalog.
     pub catalog: String,
     pub catalog_ref: String,
     pub descriptor: String,
 }
 
-/// Whether the active catalog shows a tool of this name.
+/// Finds a tool of this name in the catalog that the caller sees.
 pub fn visible(session: &Session, from: &CallFrom, called: &str) -> Result<Visible, Rejection> {
     let shown: String = called.chars().take(128).collect();
     let none = |available: String| Refusal::ToolNotVisible { name: shown.clone(), available };
@@ -316,7 +318,8 @@ pub fn visible(session: &Session, from: &CallFrom, called: &str) -> Result<Visib
             Ok(Visible { name, catalog, catalog_ref: found.digest, descriptor })
         }
         None => {
-            // Only what a call of the agent would pass: the sentence is an invitation to call one of them.
+            // List only tools that the agent may call, because the message invites it to call one
+            // of them.
             let agent = Actor::Session { session: session.id };
             let callable = offered(session, from, &agent)?.unwrap_or_default();
             let names: Vec<String> = callable.into_iter().map(|(visible, _)| visible.name).collect();
@@ -325,7 +328,7 @@ pub fn visible(session: &Session, from: &CallFrom, called: &str) -> Result<Visib
     }
 }
 
-/// The catalog a caller sees, under its name.
+/// Returns the catalog that a caller sees, with its name.
 pub fn shown_catalog(session: &Session, from: &CallFrom) -> Result<Option<(String, CatalogRef)>, Rejection> {
     match from {
         CallFrom::Run(run) => {
@@ -339,7 +342,7 @@ pub fn shown_catalog(session: &Session, from: &CallFrom) -> Result<Option<(Strin
     }
 }
 
-/// A tool a caller could call now, and what it stands for.
+/// Returns the tools that a caller may call now, with the operations behind them.
 pub fn offered(
     session: &Session,
     from: &CallFrom,
@@ -362,7 +365,7 @@ pub fn offered(
     Ok(Some(tools))
 }
 
-/// The content a caller works with.
+/// The content that a caller works with.
 fn content_of<'a>(session: &'a Session, from: &CallFrom) -> Option<&'a Snapshot> {
     match from {
         CallFrom::Run(_) => session.content.in_use(),
@@ -370,7 +373,7 @@ fn content_of<'a>(session: &'a Session, from: &CallFrom) -> Option<&'a Snapshot>
     }
 }
 
-/// What a visible tool's name stands for in this session.
+/// Returns the operation that a visible tool is bound to in this session.
 fn bound(session: &Session, from: &CallFrom, visible: &Visible) -> Option<Operation> {
     if let Some(declared) = session.spec.authority.bindings.get(&visible.name) {
         return declared.clone();
@@ -436,7 +439,7 @@ fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step,
     Ok(Step { events, effect: Some(Effect::Content(effect)) })
 }
 
-/// Whether an operation that is no tool of the workspace may run; the reason if not.
+/// Checks that an operation which is not a workspace tool is allowed. The error is the reason.
 fn allowed(session: &Session, from: &CallFrom, operation: &Operation) -> Result<(), String> {
     let authority = &session.spec.authority;
     match operation {
@@ -454,7 +457,7 @@ fn allowed(session: &Session, from: &CallFrom, operation: &Operation) -> Result<
     }
 }
 
-/// How content begins, for a session that is made with it.
+/// The events that give a new session its initial content.
 pub(crate) fn begin(snapshot: Box<Snapshot>, known: &SyncTarget, actor: &Actor) -> Vec<Event> {
     let requested = SyncRequested {
         workspace_binding: known.clone(),
@@ -472,7 +475,7 @@ pub(crate) fn begin(snapshot: Box<Snapshot>, known: &SyncTarget, actor: &Actor) 
     ]
 }
 
-/// How whatever is under way ends with the session.
+/// The events that end open syncs, calls and runs when the session ends.
 pub(crate) fn end(session: &Session, reason: &str, actor: &Actor) -> Vec<Event> {
     let mut events = Vec::new();
     if let Some(open) = &session.content.sync {
@@ -509,7 +512,7 @@ mod tests {
         })
     }
 
-    /// A decision and the journal must agree about what its events lead to.
+    /// The state that a decision computes must equal the state that the journal folds to.
     #[test]
     fn what_a_decision_sees_after_its_events_is_what_the_journal_folds_to() {
         let actor = Actor::Session { session: SessionId::from_bits(1) };
@@ -529,7 +532,7 @@ mod tests {
                 state::apply(&mut folded, &Recorded { seq, at: Timestamp::from_millis(7), event });
             }
             assert_eq!(seen, folded);
-            // The events change something, so the comparison can fail.
+            // Guard: the events change the state, so the comparison can fail.
             assert_ne!(*seen, ContentState { active: Some(snapshot(1).into()), ..ContentState::default() });
         }
     }

@@ -1,4 +1,4 @@
-//! What the journal tells of content, runs, steps and bound calls. Part of the journal's vocabulary, see [`crate::event`].
+//! Journal events of content, runs, steps and bound calls. Part of the format of [`crate::event`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,22 +14,23 @@ use crate::parse::{Fields, Place, Read, words};
 use crate::{CallId, Name, RunId};
 
 words!(
-    /// When a staged snapshot is adopted.
+    /// The time at which a session adopts a staged snapshot.
     ApplyMode, "apply mode", {
-        /// When the next run starts.
+        /// At the start of the next run.
         NextRun = "next_run",
-        /// At the next step of the active run, or at its end if that comes first; at once if there is no run.
+        /// At the next step of the active run, or at the run's end if that comes first. At once
+        /// without a run.
         NextStepBoundary = "next_step_boundary",
-        /// At once if there is no run, else when it ends.
+        /// At once without an active run, otherwise at its end.
         ImmediateIfIdle = "immediate_if_idle",
     }
 );
 
 words!(
-    /// Where a snapshot was adopted.
+    /// The point at which a snapshot was adopted.
     ApplyPoint, "apply point", {
         SessionStart = "session_start",
-        /// At once: there was no run.
+        /// At once, because no run was active.
         Idle = "idle",
         RunStart = "run_start",
         StepBoundary = "step_boundary",
@@ -37,12 +38,12 @@ words!(
     }
 );
 
-/// Which content to stage: by name, or by what its root is.
+/// The content to stage, by name or by root hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncTarget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Name>,
-    /// The newest, if absent.
+    /// `None` is the newest version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +101,7 @@ pub struct SyncFailed {
     pub workspace: String,
     pub stage: Stage,
     pub detail: String,
-    /// Who asked for what was refused at once.
+    /// The actor whose request was refused at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
@@ -120,7 +121,7 @@ pub struct Applied {
     pub replaced: Option<SnapshotRef>,
 }
 
-/// The point came and the staged snapshot did not fit the run. It stays staged.
+/// The staged snapshot did not fit the run at an apply point. It stays staged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyFailed {
     pub mode: ApplyMode,
@@ -151,7 +152,7 @@ pub struct RunStarted {
     pub options: Options,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<MessagesRef>,
-    /// The version this run keeps, whatever the session adopts.
+    /// The version that this run keeps, even if the session adopts another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Box<Snapshot>>,
     pub actor: Actor,
@@ -165,14 +166,14 @@ pub struct StepStarted {
     pub messages: Option<MessagesRef>,
     #[serde(default, skip_serializing_if = "StepOverrides::is_empty")]
     pub overrides: StepOverrides,
-    /// What the step was made from.
+    /// The snapshot that the step uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotRef>,
-    /// Over every reference and option the model request is a function of.
+    /// Hash over every reference and option that determines the model request.
     pub inputs_hash: String,
 }
 
-/// What one step says over its run.
+/// Values of one step that override those of its run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepOverrides {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,7 +190,7 @@ impl StepOverrides {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnded {
     pub run: RunId,
@@ -200,21 +201,21 @@ pub struct RunEnded {
     pub actor: Actor,
 }
 
-/// A call passed the gate. A built-in tool's own `ToolCallStarted` follows.
+/// A bound call was allowed. A call of a built-in tool also records its own `ToolCallStarted` next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundCallStarted {
     pub call: CallId,
-    /// `None`: an agent outside any run.
+    /// `None` for a call by an agent outside any run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The catalog such an agent asked for.
+    /// The catalog that such an agent asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<String>,
     pub name: String,
-    /// As the model gave them; absent where the event that follows has the same.
+    /// The arguments from the model. Absent if the next event contains the same arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
-    /// The model's own name for the call.
+    /// The model's own id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
     pub operation: Operation,
@@ -236,10 +237,10 @@ pub struct BoundCallInterrupted {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundCallRefused {
-    /// `None`: an agent outside any run.
+    /// `None` for a call by an agent outside any run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The catalog such an agent asked for.
+    /// The catalog that such an agent asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<String>,
     pub name: String,
@@ -253,7 +254,7 @@ pub struct BoundCallRefused {
     pub actor: Actor,
 }
 
-/// What somebody outside may tell a session.
+/// An event that a client may post to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventRequest {
     Sync { target: SyncTarget, prompt_pack: Option<String>, tool_catalog: Option<String>, known_version: Option<u64> },

@@ -1,17 +1,17 @@
-//! What is wrong with content, and where.
+//! Faults in content, with their positions.
 
 use serde::{Deserialize, Serialize};
 
 use crate::parse::words;
 
-/// One thing wrong at one place of one file.
+/// One fault at one position of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     pub path: String,
-    /// From 1; 0 where the file as a whole is meant.
+    /// From 1. 0 if the fault concerns the whole file.
     pub line: u32,
     pub column: u32,
-    /// Where in the JSON, as `a.b[0]`; empty for the whole.
+    /// Path in the JSON, such as `a.b[0]`. Empty for the whole document.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
     pub message: String,
@@ -35,11 +35,11 @@ impl std::fmt::Display for Fault {
 }
 
 words!(
-    /// How far a sync got.
+    /// The stage at which a sync failed.
     Stage, "sync stage", {
-        /// The session may not sync this.
+        /// The session may not sync this content.
         Authorize = "authorize",
-        /// There is no such content or version.
+        /// The content or the version does not exist.
         Resolve = "resolve",
         /// A file could not be read.
         Read = "read",
@@ -51,7 +51,7 @@ words!(
     }
 );
 
-/// Why a sync did not lead to a snapshot.
+/// The reason why a sync did not produce a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncFault {
     pub stage: Stage,
@@ -63,7 +63,7 @@ impl SyncFault {
         Self { stage, detail: detail.into() }
     }
 
-    /// The first few faults as one sentence.
+    /// Joins the first few faults into one message.
     pub fn of_faults(stage: Stage, faults: &[Fault]) -> Self {
         const SHOWN: usize = 10;
         let mut detail = faults.iter().take(SHOWN).map(ToString::to_string).collect::<Vec<_>>().join("; ");

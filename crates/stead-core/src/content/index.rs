@@ -1,4 +1,4 @@
-//! `agent.workspace.json`: what a content tree offers, and where it is.
+//! `agent.workspace.json`, the index of a content tree.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::path::ContentPath;
 use crate::parse::{Fields, Place, Read};
 
-/// The index file's place.
+/// Path of the index file.
 pub const INDEX: &str = "agent.workspace.json";
 
-/// The only schema there is.
+/// The only supported schema version.
 pub const SCHEMA_VERSION: u64 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,10 +69,10 @@ impl Read for Defaults {
     }
 }
 
-/// The longest name of a pack, a catalog or a group.
+/// Maximum length of the name of a pack, a catalog or a group.
 pub const NAME_CHARS: usize = 128;
 
-/// Values under names of packs, catalogs or groups.
+/// Values by the names of packs, catalogs or groups.
 struct Named<T>(BTreeMap<String, T>);
 
 impl<T: Read> Read for Named<T> {

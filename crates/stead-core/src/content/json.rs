@@ -1,4 +1,4 @@
-//! JSON texts of a content tree, with the place of every value, so that what is wrong can be shown where it is.
+//! Parses JSON of a content tree and records the position of every value for fault messages.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 use super::fault::Fault;
 use crate::parse::{Invalid, Read};
 
-/// A parsed text that still knows its lines.
+/// A parsed text with the positions of its values.
 #[derive(Debug, Clone)]
 pub struct Located {
     pub value: Value,
-    /// Line and column of each value, by its path as [`crate::parse`] writes paths.
+    /// Line and column of each value, by its path in the notation of [`crate::parse`].
     places: HashMap<String, (u32, u32)>,
 }
 
-/// The deepest nesting taken.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 64;
 
-/// Parses strictly: one value, no key twice.
+/// Parses exactly one value and refuses duplicate keys.
 pub fn parse(path: &str, text: &str) -> Result<Located, Fault> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (u32::try_from(error.line()).unwrap_or(0), u32::try_from(error.column()).unwrap_or(0));
@@ -41,7 +41,7 @@ pub fn parse(path: &str, text: &str) -> Result<Located, Fault> {
 }
 
 impl Located {
-    /// Where a value is, or the nearest thing that encloses it.
+    /// Returns the position of a value, or of the nearest value that encloses it.
     pub fn place(&self, field: &str) -> (u32, u32) {
         let mut field = field;
         loop {
@@ -60,7 +60,7 @@ impl Located {
         Fault { path: path.to_owned(), line, column, field: field.to_owned(), message: message.into() }
     }
 
-    /// Reads the value, every problem at its line.
+    /// Reads the value. Every error gets the position of its field.
     pub fn read<T: Read>(&self, path: &str) -> Result<T, Vec<Fault>> {
         crate::parse::read(self.value.clone()).map_err(|Invalid { errors }| {
             errors.into_iter().map(|error| self.fault(path, &error.field, error.message)).collect()
@@ -73,7 +73,7 @@ struct Twice {
     place: (u32, u32),
 }
 
-/// Walks a text that is known to be JSON.
+/// Scans a text that is known to be valid JSON.
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
@@ -101,7 +101,7 @@ impl Scanner<'_> {
         self.text.get(self.at).copied().unwrap_or(b'\0')
     }
 
-    /// Past the separator that follows a member; `false` at the closing bracket.
+    /// Skips the separator after a member. Returns false at the closing bracket.
     fn goes_on(&mut self) -> bool {
         self.blank();
         let more = self.peek() == b',';
@@ -145,7 +145,8 @@ impl Scanner<'_> {
             if !seen.insert(key.clone()) {
                 return Err(Twice { key, place });
             }
-            // A member is where its name is: that is the line a person looks for.
+            // The position of a member is that of its key, which is the line that a person looks
+            // for.
             self.places.insert(child.clone(), place);
             self.blank();
             self.at += 1;

@@ -1,8 +1,10 @@
-//! What a step sends to a model: a function of the adopted content, the run and what was said.
+//! Builds the model request of a step from the adopted content, the run and the messages.
 //!
-//! Two halves. First references: which pack, which history, which tools, under which options ([`materialize_workspace_step_inputs`],
-//! [`materialize_llm_generate_params_with_workspace`]); their hash is journalled. Then, with the referenced blobs at hand, the request itself
-//! ([`neutral`]). Every reference is a digest, so equal hashes mean equal requests.
+//! The work has two parts. The first selects references to the pack, history and tools, and
+//! combines the options ([`materialize_workspace_step_inputs`],
+//! [`materialize_llm_generate_params_with_workspace`]). The journal records their hash. The second
+//! builds the request from the referenced blobs ([`neutral`]). Every reference is a hash, so equal
+//! hashes mean equal requests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,19 +17,19 @@ use super::refusal::Refusal;
 use super::run::Run;
 use super::snapshot::{CatalogRef, PackRef, Snapshot, catalog};
 
-/// What a step is made from, by reference.
+/// The inputs of a step, by reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepInputs {
     /// The pack's messages, then the history, oldest first.
     pub message_refs: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_ref: Option<ToolsRef>,
-    /// What pack and catalog would have where nobody says otherwise.
+    /// The options of the pack and the catalog, which every other layer overrides.
     #[serde(default, skip_serializing_if = "Options::is_empty")]
     pub options: Options,
 }
 
-/// A catalog by the name it was chosen under.
+/// A catalog and the name it was chosen by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolsRef {
     pub catalog: String,
@@ -35,7 +37,7 @@ pub struct ToolsRef {
     pub digest: String,
 }
 
-/// Everything a model request is a function of.
+/// Everything that determines a model request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenerateParams {
     pub provider: String,
@@ -58,7 +60,8 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// The pack a step uses: its own choice over the run's over the session's.
+/// Returns the pack of a step. The step's choice overrides the run's, which overrides the
+/// session's.
 fn chosen_pack<'a>(
     snapshot: Option<&'a Snapshot>,
     run: &Run,
@@ -76,7 +79,7 @@ fn chosen_pack<'a>(
     }
 }
 
-/// The catalog a step uses, under its name, by the same precedence.
+/// Returns the catalog of a step with its name, by the same precedence.
 pub fn chosen_catalog(
     snapshot: Option<&Snapshot>,
     run: &Run,
@@ -86,7 +89,7 @@ pub fn chosen_catalog(
     catalog_outside_runs(snapshot, name.map(String::as_str))
 }
 
-/// The catalog of this name; without one, the one the snapshot names.
+/// Returns the catalog of this name, or the snapshot's choice without a name.
 pub fn catalog_outside_runs(
     snapshot: Option<&Snapshot>,
     wanted: Option<&str>,
@@ -104,7 +107,7 @@ pub fn catalog_outside_runs(
     }
 }
 
-/// Puts the prompt pack before the history and selects the tools.
+/// Combines the references of the prompt pack and the history, and selects the tools.
 pub fn materialize_workspace_step_inputs(
     snapshot: Option<&Snapshot>,
     run: &Run,
@@ -128,7 +131,8 @@ pub fn materialize_workspace_step_inputs(
     Ok(StepInputs { message_refs, tool_ref, options })
 }
 
-/// Adds who is asked and how: step over run over session over what the content says.
+/// Adds the provider, the model and the options. The step overrides the run, which overrides the
+/// content.
 pub fn materialize_llm_generate_params_with_workspace(
     inputs: StepInputs,
     run: &Run,
@@ -149,23 +153,24 @@ pub fn materialize_llm_generate_params_with_workspace(
     })
 }
 
-/// The referenced blobs, read: what [`neutral`] and the vendors' forms are made of.
+/// The contents of the referenced blobs, from which [`neutral`] and the vendors' requests are
+/// built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Materials {
     pub params: GenerateParams,
-    /// Images carry their data.
+    /// Images contain their data.
     pub messages: Vec<Message>,
     pub tools: Vec<Descriptor>,
 }
 
-/// How large the request is.
+/// The size of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sizes {
     pub messages: u64,
     pub tools: u64,
     pub text_bytes: u64,
     pub image_bytes: u64,
-    /// A quarter of the text's bytes, rounded up: an estimate, no tokenizer was asked.
+    /// A quarter of the text's bytes, rounded up. It is an estimate without a tokenizer.
     pub estimated_text_tokens: u64,
 }
 
@@ -183,7 +188,7 @@ impl Materials {
     }
 }
 
-/// The request in the form that belongs to no vendor.
+/// Builds the request in the vendor-neutral form.
 pub fn neutral(materials: Materials) -> Value {
     let Materials { params, messages, tools } = materials;
     let mut request = Map::new();
@@ -226,7 +231,7 @@ fn format_value(format: ResponseFormat) -> Value {
     }
 }
 
-/// By hand, so that texts of megabytes are moved and not copied.
+/// Builds the value by hand to move texts of megabytes instead of copying them.
 fn plain_message(message: Message) -> Value {
     let mut value = Map::new();
     value.insert("role".to_owned(), message.role.as_str().into());

@@ -1,4 +1,4 @@
-//! What is said to and by a model, in a form that belongs to no vendor.
+//! Vendor-neutral messages to and from a model.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -20,13 +20,13 @@ words!(
 pub struct Message {
     pub role: Role,
     pub content: Vec<Part>,
-    /// What an assistant asked for.
+    /// The tool calls of an assistant message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolUse>,
-    /// The call a tool's message answers.
+    /// The call that a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// A tool's message that tells of a failure.
+    /// True for a tool message that reports a failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
@@ -37,7 +37,7 @@ pub enum Part {
     Text {
         text: String,
     },
-    /// `data` is base64; content trees give the `digest` of a blob instead.
+    /// `data` is base64. Content trees give the `digest` of a blob instead.
     Image {
         media_type: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub struct ToolUse {
     pub arguments: Value,
 }
 
-/// The images every vendor takes, by the ending of a file's name.
+/// The image types that every vendor accepts, by file extension.
 pub const IMAGES: &[(&str, &str)] = &[
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -69,7 +69,7 @@ impl Message {
         Self { role, content, tool_calls: Vec::new(), tool_call_id: None, is_error: false }
     }
 
-    /// All its text, one part after the other.
+    /// All text parts, separated by an empty line.
     pub fn plain_text(&self) -> String {
         let texts = self.content.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),
@@ -106,7 +106,7 @@ impl Read for Message {
     }
 }
 
-/// Content as vendors write it: a text, or a list of parts.
+/// Message content as vendors write it: a string or a list of parts.
 struct Parts(Vec<Part>);
 
 impl Read for Parts {
@@ -147,7 +147,7 @@ impl Read for Part {
     }
 }
 
-/// A text of a message may hold anything, a NUL too: a tool's output is quoted as it is.
+/// The text of a message. NUL is allowed, because a message may quote the raw output of a tool.
 struct Text(String);
 
 impl Read for Text {
@@ -159,7 +159,7 @@ impl Read for Text {
     }
 }
 
-/// Bytes as base64, padded.
+/// Encodes bytes as padded base64.
 pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -171,7 +171,7 @@ pub fn base64(bytes: &[u8]) -> String {
             text.push(if place <= chunk.len() { digit } else { b'=' });
         }
     }
-    // Only ASCII was pushed.
+    // Only ASCII bytes were pushed.
     String::from_utf8(text).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! A model request as OpenAI's Chat Completions API takes it.
+//! Builds a model request for OpenAI's Chat Completions API.
 
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,7 @@ fn message(message: Message) -> Value {
             json!({"id": call.id, "type": "function", "function": function})
         })
         .collect();
-    // Only a user's message may hold images here; elsewhere its text is what there is.
+    // Only user messages may contain images in this API. Other messages keep their text parts only.
     let shown = |part: &Part| role == Role::User || matches!(part, Part::Text { .. });
     let parts: Vec<Value> = message.content.into_iter().filter(shown).map(part).collect();
     if !parts.is_empty() || calls.is_empty() {

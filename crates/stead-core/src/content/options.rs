@@ -1,4 +1,5 @@
-//! How a model is asked to answer. Every field may be left to a weaker layer: step over run over session over prompt pack.
+//! Options of a model request. A stronger layer overrides a weaker one field by field: step, run,
+//! session, prompt pack.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,13 +7,13 @@ use serde_json::{Value, json};
 use crate::config::Bounded;
 use crate::parse::{Fields, MAX_DEPTH, Place, Read, within_depth, words};
 
-/// A decimal number kept as its text, so that it is the same in every journal and on every machine.
+/// A decimal number stored as text, so that it is identical in every journal and on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Decimal(String);
 
 impl Decimal {
-    /// As a JSON number.
+    /// Converts to a JSON number.
     pub fn number(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or(Value::Null)
     }
@@ -41,14 +42,14 @@ words!(
     }
 );
 
-/// Whether and which tool the model must call.
+/// The rule for the model's use of tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     Auto,
     None,
     Required,
-    /// This one.
+    /// The model must call this tool.
     Tool(String),
 }
 
@@ -70,7 +71,7 @@ impl Read for ToolChoice {
     }
 }
 
-/// The form an answer must have.
+/// The format of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ResponseFormat {
@@ -126,7 +127,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Takes the options out of a body that has others beside them.
+    /// Reads the options from a body that also has other fields.
     pub fn take(fields: &mut Fields<'_, '_>) -> Self {
         let options = Self {
             max_tokens: fields.positive("max_tokens"),
@@ -155,7 +156,7 @@ impl Options {
         *self == Self::default()
     }
 
-    /// These, and where they say nothing, the weaker layer's: field by field.
+    /// Returns these options with absent fields taken from the weaker layer.
     pub fn over(&self, weaker: &Self) -> Self {
         Self {
             max_tokens: self.max_tokens.or(weaker.max_tokens),
@@ -168,7 +169,7 @@ impl Options {
         }
     }
 
-    /// Sets the plain ones on a request, under the names most vendors share.
+    /// Sets the options whose names most vendors share.
     pub(super) fn set_common(&self, request: &mut Value) {
         if let Some(temperature) = &self.temperature {
             request["temperature"] = temperature.number();

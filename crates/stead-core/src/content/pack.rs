@@ -1,4 +1,4 @@
-//! Prompt packs: which texts and which context a model is given, in which order.
+//! Prompt packs: the texts and the context that a model gets, in order.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::parse::{Fields, Place, Read};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pack {
     pub id: Option<String>,
-    /// For people who choose among packs; no model is told.
+    /// For people who choose a pack. No model receives it.
     pub description: Option<String>,
     pub templates: Vec<Template>,
     pub context: Vec<Context>,
@@ -25,7 +25,7 @@ pub struct Template {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateSource {
-    /// A text, or messages if it ends in `.json`.
+    /// A text file, or a file with messages if its name ends in `.json`.
     Path(ContentPath),
     Text(String),
 }

@@ -1,4 +1,4 @@
-//! Names of files in a content tree.
+//! Paths of files in a content tree.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse::read_as_text;
 
-/// A file's place in a content tree: names of ASCII letters, digits, `.`, `_`, `~` and `-`, joined by `/`. It never starts with `/` and no name is `.` or
-/// `..`, so that it is safe in a URL and on any disk as it stands.
+/// The path of a file in a content tree: names of ASCII letters, digits, `.`, `_`, `~` and `-`,
+/// joined by `/`. It never starts with `/`, and no name is `.` or `..`. It is therefore safe in a
+/// URL and on any file system without escaping.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ContentPath(String);
 
 impl ContentPath {
-    /// The rule as a regular expression, for schemas; `.` and `..` are refused besides.
+    /// The rule as a regular expression, for schemas. `.` and `..` are refused in addition.
     pub const PATTERN: &'static str = "^[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+){0,31}$";
     pub const MAX_BYTES: usize = 1024;
     pub const MAX_DEPTH: usize = 32;
@@ -23,19 +24,19 @@ impl ContentPath {
         &self.0
     }
 
-    /// The names from the root down.
+    /// The path components from the root down.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
     }
 
-    /// The ending of the last name, in lower case.
+    /// The extension of the last component, in lower case.
     pub fn extension(&self) -> Option<String> {
         let name = self.0.rsplit('/').next()?;
         name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, ending)| ending.to_ascii_lowercase())
     }
 }
 
-/// Why a text names no file of a content tree.
+/// The error for a text that is not a valid content path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a content path: {reason}")]
 pub struct InvalidPath {

@@ -1,6 +1,8 @@
-//! Presentation profiles: tool catalogs that every server has, each in the shape some family of models was taught.
+//! Presentation profiles: built-in tool catalogs, each in the form that a family of models was
+//! trained on.
 //!
-//! They are ordinary catalogs with bindings: a run that uses one records its hash, so which shape a model saw is known for good.
+//! They are ordinary catalogs with bindings. A run that uses one records its hash, so the journal
+//! shows which form a model saw.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -34,7 +36,8 @@ const TEXTS: &[(&str, &str)] = &[
 ];
 
 static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
-    // Each text is part of this program and read by the tests below: one that cannot be read is not there.
+    // Each text is compiled into the program and parsed by the tests below. One that fails is left
+    // out.
     TEXTS.iter().filter_map(|(name, text)| read(name, text).ok()).collect()
 });
 
@@ -53,7 +56,8 @@ pub fn find(name: &str) -> Option<&'static Profile> {
 }
 
 impl Profile {
-    /// As a snapshot refers to a catalog. The reference is the hash of the descriptors, for there is no blob.
+    /// Returns the profile as a catalog reference. There is no blob: the reference is the hash of
+    /// the descriptors.
     pub fn reference(&self) -> CatalogRef {
         let tools = self.tools.iter().map(|tool| (tool.name.clone(), tool.hash())).collect();
         CatalogRef { digest: crate::canonical::hash(&self.tools), tools, tool_choice: None }

@@ -1,4 +1,4 @@
-//! Why something about content, runs or bound tools is refused.
+//! Refusals about content, runs and bound tools.
 
 use crate::id::RunId;
 use crate::parse::FieldError;
@@ -39,7 +39,7 @@ pub enum Refusal {
     ToolNotAllowed { name: String, reason: String },
     #[error("The arguments of tool '{name}' do not fit its schema: {}", summary(.faults))]
     InvalidArguments { name: String, faults: Vec<FieldError> },
-    /// The catalog changed between the check of the arguments and the decision.
+    /// The catalog changed between the validation of the arguments and the decision.
     #[error("the tool catalog changed meanwhile; try again")]
     Superseded,
 }
@@ -53,7 +53,7 @@ fn summary(faults: &[FieldError]) -> String {
 }
 
 impl Refusal {
-    /// Stable, for machines.
+    /// Stable code for machines.
     pub fn code(&self) -> &'static str {
         match self {
             Self::ContentNotAllowed { .. } => "content_not_allowed",
@@ -77,7 +77,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the refusal is about one call of a tool, and so belongs into the journal with it.
+    /// Returns true if the refusal concerns one tool call, which the journal then records.
     pub fn is_of_call(&self) -> bool {
         matches!(
             self,

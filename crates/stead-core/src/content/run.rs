@@ -1,4 +1,4 @@
-//! Runs and steps: a unit of agent work, and one turn of a model inside it.
+//! Runs and steps. A run is a unit of agent work, and a step is one turn of a model in it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ words!(
     }
 );
 
-/// The run a session is in.
+/// The active run of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub id: RunId,
@@ -37,10 +37,10 @@ pub struct Run {
     pub options: Options,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Arc<Snapshot>>,
-    /// What was said, oldest first.
+    /// The messages of the run, oldest first.
     pub history: Vec<MessagesRef>,
     pub step: u64,
-    /// What the step at hand says over the run.
+    /// Values of the current step that override those of the run.
     #[serde(default, skip_serializing_if = "StepOverrides::is_empty")]
     pub overrides: StepOverrides,
 }
@@ -64,7 +64,7 @@ impl Run {
     }
 }
 
-/// What is kept of every run.
+/// The summary that the state keeps of every run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
     pub status: RunStatus,
@@ -80,7 +80,7 @@ pub struct RunSummary {
     pub detail: Option<String>,
 }
 
-/// A client's wish for a run.
+/// A client's request to start a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRequest {
     pub provider: Option<String>,
@@ -116,7 +116,7 @@ fn name(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
     fields.optional::<Bounded<1, 128>>(key).map(|text| text.0)
 }
 
-/// A text is what the user said.
+/// The input of a run. A plain string is a user message.
 struct Input(Vec<Message>);
 
 impl Read for Input {
@@ -129,7 +129,7 @@ impl Read for Input {
     }
 }
 
-/// A client's wish for a step.
+/// A client's request to start a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepRequest {
     pub messages: Vec<Message>,
@@ -156,7 +156,7 @@ impl Read for StepRequest {
     }
 }
 
-/// The ends that a run can have.
+/// The possible ends of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
     Completed,
@@ -164,7 +164,7 @@ pub enum RunEnd {
     Cancelled,
 }
 
-/// How a client says a run ended.
+/// A client's request to end a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndRequest {
     pub code: Option<String>,
@@ -185,11 +185,12 @@ impl Read for EndRequest {
     }
 }
 
-/// On whose behalf a tool is called by a catalog's name.
+/// The caller of a tool from a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFrom {
     Run(RunId),
-    /// An agent outside any run, with the catalog it asked for; without one, the active snapshot's.
+    /// An agent outside any run, with the catalog it asked for. `None` is the active snapshot's
+    /// catalog.
     Session {
         catalog: Option<String>,
     },
@@ -210,13 +211,13 @@ impl CallFrom {
         }
     }
 
-    /// As the journal tells it.
+    /// Rebuilds the caller from the fields in the journal.
     pub fn recorded(run: Option<RunId>, catalog: Option<String>) -> Self {
         run.map_or(Self::Session { catalog }, Self::Run)
     }
 }
 
-/// A model's wish to call a tool.
+/// A model's request to call a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRequest {
     pub name: String,

@@ -1,11 +1,11 @@
-//! The published JSON Schemas of content files. `docs/spec/schemas` is where they live; this is how programs get at them.
+//! The published JSON Schemas of content files, compiled in from `docs/reference/schemas`.
 
-/// Name and text of each.
+/// The name and text of each schema.
 pub const SCHEMAS: &[(&str, &str)] = &[
-    ("agent.workspace.schema.json", include_str!("../../../../docs/spec/schemas/agent.workspace.schema.json")),
-    ("prompt-pack.schema.json", include_str!("../../../../docs/spec/schemas/prompt-pack.schema.json")),
-    ("tool-catalog.schema.json", include_str!("../../../../docs/spec/schemas/tool-catalog.schema.json")),
-    ("tool-descriptor.schema.json", include_str!("../../../../docs/spec/schemas/tool-descriptor.schema.json")),
+    ("agent.workspace.schema.json", include_str!("../../../../docs/reference/schemas/agent.workspace.schema.json")),
+    ("prompt-pack.schema.json", include_str!("../../../../docs/reference/schemas/prompt-pack.schema.json")),
+    ("tool-catalog.schema.json", include_str!("../../../../docs/reference/schemas/tool-catalog.schema.json")),
+    ("tool-descriptor.schema.json", include_str!("../../../../docs/reference/schemas/tool-descriptor.schema.json")),
 ];
 
 pub fn find(name: &str) -> Option<&'static str> {

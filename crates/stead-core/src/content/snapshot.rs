@@ -1,6 +1,6 @@
-//! One version of content as a session holds it: names and references, no texts.
+//! One version of content as a session holds it: names and references without texts.
 //!
-//! Every reference is the digest of a blob, so a snapshot means the same bytes wherever and whenever it is looked at.
+//! Every reference is the hash of a blob, so a snapshot always refers to the same bytes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::options::{Options, ToolChoice};
 use super::profile;
 use crate::Name;
 
-/// Which version: enough to name it, too little to use it.
+/// The identity of a version, without its contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotRef {
     pub workspace: Name,
@@ -29,14 +29,14 @@ pub struct Snapshot {
     pub index_ref: Option<String>,
     pub prompt_packs: BTreeMap<String, PackRef>,
     pub tool_catalogs: BTreeMap<String, CatalogRef>,
-    /// The ones this session uses unless a run says otherwise.
+    /// The defaults of this session. A run may choose others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_pack: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_catalog: Option<String>,
 }
 
-/// A pack's messages, in the blob store.
+/// A reference to a pack's messages in the blob store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackRef {
     #[serde(rename = "ref")]
@@ -49,19 +49,19 @@ pub struct PackRef {
     pub options: Options,
 }
 
-/// A catalog's descriptors, in the blob store.
+/// A reference to a catalog's descriptors in the blob store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogRef {
     #[serde(rename = "ref")]
     pub digest: String,
-    /// Name → hash of the descriptor.
+    /// From the name of each tool to the hash of its descriptor.
     pub tools: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
 }
 
 impl CatalogRef {
-    /// A tool by its name, or by the name a vendor was given for it.
+    /// Finds a tool by its name or by its vendor name.
     pub fn find(&self, called: &str) -> Option<(&str, &str)> {
         let found = self.tools.get_key_value(called);
         let found = found.or_else(|| self.tools.iter().find(|(name, _)| vendor_name(name) == called));
@@ -75,7 +75,7 @@ impl Snapshot {
         SnapshotRef { workspace: workspace.clone(), version: *version, root_hash: root_hash.clone() }
     }
 
-    /// Chooses the pack and the catalog by name; without a name, what the index calls its default stays.
+    /// Chooses the pack and the catalog by name. Without a name the index's default stays.
     pub fn select(&mut self, prompt_pack: Option<&str>, tool_catalog: Option<&str>) -> Result<(), SyncFault> {
         if let Some(name) = prompt_pack {
             if !self.prompt_packs.contains_key(name) {
@@ -101,7 +101,7 @@ impl Snapshot {
     }
 }
 
-/// A catalog by name: the content's own, then the built-in ones.
+/// Finds a catalog by name, first in the content, then among the built-in ones.
 pub fn catalog(snapshot: Option<&Snapshot>, name: &str) -> Option<CatalogRef> {
     let own = snapshot.and_then(|snapshot| snapshot.tool_catalogs.get(name)).cloned();
     own.or_else(|| profile::find(name).map(profile::Profile::reference))

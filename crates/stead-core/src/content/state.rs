@@ -1,4 +1,4 @@
-//! The content part of a session's state: what the journal's content events fold to.
+//! The content part of a session's state, folded from the content events of the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use crate::{CallId, RunId, Timestamp};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContentState {
-    /// What steps are made from.
+    /// The snapshot that steps use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<Arc<Snapshot>>,
-    /// Read and valid, and not adopted.
+    /// The staged snapshot: read and valid, but not adopted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Arc<Snapshot>>,
-    /// When the staged snapshot is to be adopted.
+    /// The requested time to adopt the staged snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub armed: Option<ApplyMode>,
-    /// A sync without an outcome yet.
+    /// A sync that has no outcome yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<OpenSync>,
-    /// Why the last sync failed; cleared by one that does not.
+    /// The failure of the last sync. A later successful sync clears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_failure: Option<SyncFailure>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Box<Run>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub runs: BTreeMap<RunId, RunSummary>,
-    /// Calls of the run without an outcome yet.
+    /// Bound calls that have no outcome yet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub open_calls: BTreeMap<CallId, OpenBoundCall>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSync {
-    /// The event that asked for it.
+    /// The event that requested it.
     pub seq: u64,
     pub requested: SyncRequested,
 }
@@ -65,7 +65,7 @@ impl ContentState {
         *self == Self::default()
     }
 
-    /// The snapshot the run at hand works with.
+    /// The snapshot that the active run uses.
     pub fn in_use(&self) -> Option<&Snapshot> {
         let pinned = self.run.as_ref().and_then(|run| run.pinned.as_deref());
         pinned.or(self.active.as_deref())
@@ -108,7 +108,7 @@ impl ContentState {
     }
 }
 
-/// Folds one event if it is about content, and returns true if it was. Any other event copies
+/// Folds one event if it is about content, and returns true in that case. Other events copy
 /// nothing.
 pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> bool {
     match &recorded.event {
@@ -118,7 +118,7 @@ pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> boo
         }
         Event::WorkspaceSyncFailed(failed) => {
             let content = Arc::make_mut(content);
-            // A refused request never had a sync of its own: the one under way goes on.
+            // A refused request never started a sync. The one in progress continues.
             if failed.stage != Stage::Authorize {
                 content.sync = None;
             }
@@ -130,7 +130,7 @@ pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> boo
         Event::RunFailed(ended) => Arc::make_mut(content).end_run(ended, RunStatus::Failed, recorded.at),
         Event::RunCancelled(ended) => Arc::make_mut(content).end_run(ended, RunStatus::Cancelled, recorded.at),
         Event::BoundCallRefused(_) => {}
-        // A built-in tool's own events end its call here, too.
+        // The events of a built-in tool also end its bound call.
         Event::ToolCallFinished { call, .. } | Event::ToolCallInterrupted { call, .. } => {
             if content.open_calls.contains_key(call) {
                 Arc::make_mut(content).open_calls.remove(call);
@@ -143,7 +143,7 @@ pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> boo
 }
 
 /// The part of [`apply`] for events whose number and time do not enter the state. A decision folds
-/// its own events with it to see the content they lead to.
+/// its own events with it to see the resulting content.
 pub(super) fn apply_undated(content: &mut Arc<ContentState>, event: &Event) -> bool {
     match event {
         Event::WorkspaceSyncUnchanged(_) => {

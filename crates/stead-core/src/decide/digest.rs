@@ -1,4 +1,4 @@
-//! Who may say what a workspace is like.
+//! Rules for setting and clearing digests.
 
 use super::in_workspace;
 use crate::Name;
@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::rejection::Rejection;
 use crate::session::{Session, Status};
 
-/// A digest that is to be kept.
+/// A digest to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDigest {
     pub section_key: Name,
@@ -19,7 +19,8 @@ pub struct NewDigest {
     pub tree: Option<String>,
 }
 
-/// Whether an actor may set a digest of this scope. A digest for everyone is text in other sessions' prompts: an agent must not write it.
+/// Checks that an actor may set a digest of this scope. A global digest becomes part of the prompts
+/// of other sessions, so an agent must not write one.
 pub fn may_set_digest(session: &Session, scope: DigestScope, actor: &Actor) -> Result<(), Rejection> {
     in_workspace(session)?;
     match (scope, actor) {
@@ -38,7 +39,7 @@ pub(super) fn set(session: &Session, digest: NewDigest, actor: &Actor) -> Result
     Ok(Step { events: vec![set], effect: None })
 }
 
-/// Takes the session's own digest away, so that the one for everyone is seen. Without one there is nothing to do.
+/// Removes the session's own digest, so that the global one applies. No-op if there is none.
 pub(super) fn clear(session: &Session, section_key: Name, actor: &Actor) -> Result<Step, Rejection> {
     may_set_digest(session, DigestScope::Session, actor)?;
     let there = session.digests.contains_key(&section_key);
@@ -46,7 +47,7 @@ pub(super) fn clear(session: &Session, section_key: Name, actor: &Actor) -> Resu
     Ok(Step { events: there.then_some(cleared).into_iter().collect(), effect: None })
 }
 
-/// Somebody asked and there was nothing: said once for each key, and not without end.
+/// Warns that a requested digest does not exist, once per key and for at most [`MAX_KEYS`] keys.
 pub(super) fn miss(session: &Session, section_key: &Name) -> Step {
     let message = format!("there is no digest '{section_key}'; generate one, or set one");
     let said = session.warnings.iter().filter(|warning| warning.code == MISSING);

@@ -1,4 +1,4 @@
-//! When a command may be started in a box, and what follows from its end.
+//! Rules for starting commands in a box, and the events that follow from their end.
 
 use super::in_workspace;
 use crate::ExecId;
@@ -10,10 +10,11 @@ use crate::rejection::Rejection;
 use crate::session::Session;
 use crate::tool::ToolName;
 
-/// The tool that could do the same.
+/// The tool with the same effect.
 const TOOL: ToolName = ToolName::Bash;
 
-/// Passes the same gate as a call of `bash`: whoever may not have the tool may not have this door to it.
+/// Checks the same conditions as a call of `bash`, so that an exec is no way around a disabled
+/// tool.
 pub(super) fn exec(session: &Session, exec: ExecId, order: Box<ExecOrder>, actor: &Actor) -> Result<Step, Rejection> {
     let spec = in_workspace(session)?;
     if !spec.tools.allows(TOOL) {
@@ -28,7 +29,8 @@ pub(super) fn exec(session: &Session, exec: ExecId, order: Box<ExecOrder>, actor
     Ok(Step { events: vec![started], effect: Some(effect) })
 }
 
-/// Whether an actor may look at, feed, signal or end the execs of a session.
+/// Checks that the execs of a session may be read, fed, signalled and ended, and that this one
+/// exists.
 pub fn may_use_exec(session: &Session, exec: ExecId) -> Result<(), Rejection> {
     let spec = in_workspace(session)?;
     if !spec.tools.allows(TOOL) {
@@ -37,7 +39,7 @@ pub fn may_use_exec(session: &Session, exec: ExecId) -> Result<(), Rejection> {
     session.execs.get(exec).map(drop).ok_or(Rejection::NoExec { exec })
 }
 
-/// What was interrupted meanwhile has its outcome already.
+/// Records the end of an exec. Returns no event if the exec was interrupted meanwhile.
 pub(super) fn ended(session: &Session, exec: ExecId, outcome: ExecOutcome) -> Vec<Event> {
     if !session.execs.runs(exec) {
         return Vec::new();
@@ -49,7 +51,7 @@ pub(super) fn ended(session: &Session, exec: ExecId, outcome: ExecOutcome) -> Ve
     }]
 }
 
-/// Every command that runs ends here, without an outcome.
+/// Interrupts every running exec without an outcome.
 pub(super) fn interrupted(session: &Session, reason: &str) -> impl Iterator<Item = Event> {
     session.execs.running().map(|exec| Event::ExecInterrupted { exec, reason: reason.to_owned() })
 }

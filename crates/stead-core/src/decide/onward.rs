@@ -1,4 +1,4 @@
-//! Several steps of the journal as one entry, so that they cost the disk once.
+//! Combines several steps of the journal into one entry, so that they need only one disk write.
 
 use super::{conclude, decide, next};
 use crate::Timestamp;
@@ -8,26 +8,26 @@ use crate::event::{Event, Recorded};
 use crate::rejection::Rejection;
 use crate::session::{State, apply};
 
-/// Returns the events that follow from a fact, and the intent that is due after it. The reconciler
-/// would ask [`next`] for that intent a moment later. The effect is still handed out only with its
-/// intent.
+/// Returns the events that follow from an outcome, and the intent that is due after it. The
+/// reconciler would ask [`next`] for that intent a moment later. The effect is still handed out
+/// only together with its intent.
 pub fn conclude_onward(state: &State, outcome: Outcome, at: Timestamp) -> Step {
     let events = conclude(state, outcome);
-    // What has its outcome already changes nothing, and begins nothing.
+    // An outcome that is already recorded changes nothing and starts nothing.
     if events.is_empty() { Step { events, effect: None } } else { onward(state, events, at) }
 }
 
-/// The same for a command, as far as what is due after it is the system's.
+/// The same for a command. It continues only if the command itself has no effect.
 pub fn decide_onward(state: &State, command: Command, actor: &Actor, at: Timestamp) -> Result<Step, Rejection> {
     let step = decide(state, command, actor)?;
     Ok(if step.effect.is_some() { step } else { onward(state, step.events, at) })
 }
 
-/// A command whose effect is over, and its outcome: the events of both.
+/// Returns the events of a command and of its outcome, for an effect that is already over.
 ///
-/// Only for an effect that changes nothing, such as reading a file. If such an effect is cut off,
-/// there is nothing to recover, so its intent need not be durable first. The command is decided on
-/// the state of the moment it is recorded in, as if it had come then.
+/// Only for an effect that changes nothing, such as reading a file. If such an effect is
+/// interrupted, there is nothing to recover, so its intent need not be durable first. The command
+/// is decided on the state at the time of recording, as if it had arrived then.
 pub fn decide_and_conclude(
     state: &State,
     command: Command,

@@ -1,7 +1,7 @@
-//! The end of provisioning, and the warnings that come with it.
+//! The end of provisioning, and its warnings.
 //!
-//! These warnings describe the workspace that is used. They are raised when it is ready and not earlier, so that a
-//! provider that failed and was replaced leaves no warning behind.
+//! These warnings describe the workspace that the session uses. They are raised only when it is
+//! ready, so that a failed and replaced provider leaves no warning behind.
 
 use super::warning;
 use crate::box_facts::Allowances;
@@ -11,12 +11,13 @@ use crate::rewind::Point;
 use crate::session::{Session, Status, Warning, Workspace};
 use crate::spec::WorkspaceSpec;
 
-/// The code of the warning that the fallback provider made the workspace.
+/// Code of the warning that the fallback provider created the workspace.
 pub const PROVIDER_FALLBACK: &str = "provider_fallback";
-/// The code of the warning that a session started degraded, and of the failure where a workspace is required.
+/// Code of the warning that a session started degraded, and of the failure if a workspace is
+/// required.
 pub const WORKSPACE_UNAVAILABLE: &str = "workspace_unavailable";
 
-/// The session becomes active, unless it was closed meanwhile.
+/// Activates the session, unless it was closed meanwhile.
 pub(super) fn ready(
     session: &Session,
     workspace: &Workspace,
@@ -53,7 +54,7 @@ fn shared_allowances(workspace: &Workspace) -> Option<Event> {
     Some(warning("limit_not_enforced", reason.to_owned()))
 }
 
-/// Warnings about files that the checkout leaves out. A clone has none: its source had them.
+/// Warnings about files that the checkout omits. A clone gets none, because its source had them.
 fn left_out<'a>(workspace: &'a Workspace, spec: &WorkspaceSpec) -> impl Iterator<Item = Event> + use<'a> {
     let own = spec.brought.is_none();
     let checkout = workspace.report.checkout.iter().filter(move |_| own);

@@ -1,4 +1,4 @@
-//! When the files of a session may be put back as they were at one of its events.
+//! Rules for rewinding the files of a session to one of its events.
 
 use super::may_use;
 use crate::actor::Actor;
@@ -9,7 +9,7 @@ use crate::session::{Session, State};
 use crate::tool::ToolName;
 use crate::{CallId, SnapshotId};
 
-/// The files as they were when an event had just happened, for an actor who may change files.
+/// Returns the checkpoint at event `to`, if the actor may change files.
 pub fn may_go_back(state: &State, session: &Session, to: u64, actor: &Actor) -> Result<SnapshotId, Rejection> {
     may_use(session, ToolName::Write, actor)?;
     if to == 0 || to > state.seq {

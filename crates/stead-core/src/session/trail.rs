@@ -1,4 +1,4 @@
-//! Which moments of a session can be gone back to, folded from its journal.
+//! Folds the journal into the checkpoints that a session can be rewound to.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Session;
 use crate::event::{Event, FileEffect, FileOperation, Recorded};
 use crate::rewind::{Point, Points, Unkept};
 
-/// Comes before the event's own fold: what is open is still known.
+/// Runs before the event's own fold, so that the call or operation is still in the open lists.
 pub(super) fn apply(session: &mut Session, recorded: &Recorded) {
     let Some(rewind) = session.workspace_spec().map(|spec| spec.rewind) else { return };
     if rewind.points == Points::Off {
@@ -16,7 +16,7 @@ pub(super) fn apply(session: &mut Session, recorded: &Recorded) {
     if let Event::FileOperationFinished { call, failure: None, .. } = &recorded.event
         && let Some(FileOperation::Rewind { snapshot, before, .. }) = session.open_operations.get(call)
     {
-        // Right before it the files were what it kept first; so it can be undone.
+        // Right before the rewind the files equalled `before`, so a rewind to that event undoes it.
         let (snapshot, before) = (*snapshot, *before);
         let trail = Arc::make_mut(&mut session.trail);
         trail.note(seq - 1, Point::Kept(before), rewind.keep);
@@ -28,7 +28,7 @@ pub(super) fn apply(session: &mut Session, recorded: &Recorded) {
     }
 }
 
-/// What an event says of the files as a whole; `None` if it is not about them.
+/// Returns the checkpoint that an event records. `None` if the event is not about files.
 fn point(session: &Session, event: &Event) -> Option<Point> {
     let told = |files: &FileEffect| files.point.unwrap_or(Point::Unkept(Unkept::Untracked));
     match event {
@@ -44,7 +44,7 @@ fn point(session: &Session, event: &Event) -> Option<Point> {
             }
             _ => Some(told(files)),
         },
-        // From here on somebody else may write, too.
+        // From here on the command may change files at any time.
         Event::ExecStarted { .. } => Some(Point::Unkept(Unkept::AtWork)),
         Event::ExecFinished { files, .. } => Some(told(files)),
         Event::ToolCallInterrupted { call, .. } => {

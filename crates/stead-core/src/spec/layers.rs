@@ -1,4 +1,4 @@
-//! Resolves the policy, the repository and the network of a session from its layers.
+//! Resolves the policy, the repository and the network of a session from its policy layers.
 
 use super::Declared;
 use crate::config::RepoSourceType;
@@ -9,10 +9,11 @@ use crate::repository::RepositoryUrl;
 use crate::request::Task;
 use crate::session::Warning;
 
-/// The policy of a session: task over role over project over platform, and else an empty workspace.
+/// Resolves the policy of a session. The task overrides the role, the project and the platform, in
+/// this order. The default is an empty workspace.
 ///
-/// A layer that names a repository and no policy says `git`: a fixed repository at the role layer, the task's at the
-/// task layer, the project's at the project layer.
+/// A layer that names a repository but no policy implies `git`. A fixed repository counts for the
+/// role layer, the task's for the task layer, and the project's for the project layer.
 pub(super) fn resolve_policy(task: &Task, declared: &Declared<'_>) -> ResolvedPolicy {
     let config = &declared.agent_type.workspace;
     let git = |speaks: bool| speaks.then_some(WorkspacePolicy::Kind(PolicyKind::Git));
@@ -31,9 +32,11 @@ pub(super) fn resolve_policy(task: &Task, declared: &Declared<'_>) -> ResolvedPo
     chain.resolve(PolicyKind::Empty)
 }
 
-/// Warnings about repositories that were named and are not used, and about a `git` policy without one.
+/// Returns warnings about named repositories that are not used, and about a `git` policy without
+/// one.
 ///
-/// No warning names a URL: the agent can read its session, and an empty workspace must not learn of a repository.
+/// No warning contains a URL. The agent can read its session, and an empty workspace must not
+/// reveal a repository.
 pub(super) fn repository_notices(inputs: &PlanInputs<'_>, used: Option<&RepositoryUrl>) -> Vec<Warning> {
     let source = &inputs.config.repo_source;
     let of_task = inputs.task.context.repository_url.as_ref();
@@ -79,10 +82,11 @@ fn warning(code: &str, message: String) -> Warning {
     Warning { code: code.to_owned(), message }
 }
 
-/// Refuses a session for which a layer asks for network access: no provider can enforce network rules.
+/// Refuses a session if a layer asks for network access, because no provider can enforce network
+/// rules.
 pub(super) fn refuse_network(task: &Task, declared: &Declared<'_>) -> Result<(), Rejection> {
     let config = &declared.agent_type.workspace;
-    // Without a workspace there is no box, and only the task itself can have asked for this session.
+    // Without a workspace there is no box. Then only a request of the task itself is refused.
     let boxed = config.enabled;
     let project = declared.project.and_then(|project| project.network.as_ref());
     let layers = [

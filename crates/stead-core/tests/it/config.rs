@@ -1,4 +1,4 @@
-//! Workspace configs: what is accepted, what is refused, and how the refusal reads.
+//! Workspace configs: accepted values, refused values and the error texts.
 
 use serde_json::{Value, json};
 use stead_core::config::WorkspaceConfig;

@@ -1,5 +1,5 @@
-//! Content: any interleaving of pushes, syncs, applies, runs, steps, calls and restarts folds to the same bytes, adopts only at its point, and never
-//! makes anything active that was not staged.
+//! Content: any interleaving of pushes, syncs, applies, runs, steps, calls and restarts folds to
+//! the same bytes. Content is adopted only at its boundary, and only if it was staged.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ struct Live {
     state: State,
     journal: Vec<Recorded>,
     head: u64,
-    /// The effect of a sync that nobody has performed yet.
+    /// The sync whose read effect is still pending.
     reading: Option<u64>,
     runs: u128,
     calls: u128,
@@ -74,7 +74,7 @@ impl Live {
         }
     }
 
-    /// What an adoption may look like, judged on the state before it.
+    /// Checks an adoption against the state before it.
     fn check(&self, event: &Event) {
         let Event::WorkspaceApplied(applied) = event else { return };
         let content = &self.state.session.as_ref().unwrap().content;
@@ -165,7 +165,7 @@ fn happen(live: &mut Live, happening: Happening) {
                 false => Err(SyncFault::new(Stage::Index, "broken")),
             };
             live.outcome(Outcome::Content(ContentOutcome::Read { sync, read: read.clone() }));
-            // Once more, as a restart could do it: it has its outcome already.
+            // A restart may deliver the outcome again; it is ignored.
             let seq = live.state.seq;
             live.outcome(Outcome::Content(ContentOutcome::Read { sync, read }));
             assert_eq!(live.state.seq, seq);
@@ -210,7 +210,7 @@ fn happen(live: &mut Live, happening: Happening) {
         }
         Happening::Restart => {
             live.outcome(Outcome::Restarted);
-            // The reconciler takes an open sync up again.
+            // The reconciler resumes an open sync.
             let due = stead_core::next(live.state.session.as_ref().unwrap());
             live.reading = match due.and_then(|command| live.command(command)) {
                 Some(Effect::Content(ContentEffect::Read { sync, .. })) => Some(sync),
@@ -249,7 +249,7 @@ proptest! {
         for happening in happenings {
             happen(&mut live, happening);
             let content = &live.state.session.as_ref().unwrap().content;
-            // Whatever is active was staged once, whole.
+            // The active content was staged once as a whole.
             if let Some(active) = &content.active {
                 prop_assert_eq!(&**active, &*snapshot(active.version));
             }

@@ -1,4 +1,5 @@
-//! The machine: any sequence of commands and outcomes, folded again, gives the same bytes, and never wedges.
+//! The state machine: any sequence of commands and outcomes folds to the same bytes again and never
+//! gets stuck.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -18,7 +19,7 @@ use stead_core::{
 
 use crate::scenario::Scenario;
 
-/// A live session: its state and everything recorded, kept apart so that they can be compared.
+/// A live session: its state and its journal, kept separately so that they can be compared.
 struct Live {
     state: State,
     journal: Vec<Recorded>,
@@ -57,7 +58,7 @@ impl Live {
         self.state.session.as_ref().unwrap()
     }
 
-    /// Does all the due work, every effect succeeding.
+    /// Does all due work; every effect succeeds.
     fn settle(&mut self) {
         for _ in 0..50 {
             let Some(command) = next(self.session()) else { return };
@@ -142,7 +143,7 @@ fn failure() -> Failure {
     Failure::new("broken", "it broke")
 }
 
-/// One thing that may happen, sensible or not.
+/// A possible step, valid or not.
 #[derive(Debug, Clone)]
 enum Happening {
     Work,
@@ -276,7 +277,7 @@ proptest! {
         for happening in happenings {
             happen(&mut live, happening);
         }
-        // Through the text the journal keeps, and back.
+        // Round trip through the journal's text form.
         let texts: Vec<String> = live.journal.iter().map(|recorded| serde_json::to_string(recorded).unwrap()).collect();
         let read: Vec<Recorded> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
         prop_assert_eq!(&read, &live.journal);
@@ -284,7 +285,7 @@ proptest! {
         prop_assert_eq!(replayed.canonical(), live.state.canonical());
         prop_assert_eq!(replayed.hash(), live.state.hash());
 
-        // Whatever happened, a close after a restart always ends, with nothing held.
+        // After any history, a restart and a close always end with nothing held.
         live.outcome(Outcome::Restarted);
         live.command(Command::Close { reason: CloseReason::Requested });
         live.settle();
@@ -333,7 +334,7 @@ fn the_gate_says_why() {
     assert_eq!(code(&Live::new(json!({"enabled": false}))), "no_workspace");
 }
 
-/// A call that changes nothing may be recorded with its outcome, in one entry.
+/// A read-only call may be recorded together with its outcome in one entry.
 #[test]
 fn a_call_recorded_whole_has_the_same_events_as_one_recorded_in_two_steps() {
     let call = || Command::CallTool { call: CallId::from_bits(5), tool: ToolName::Read, arguments: json!({}) };
@@ -349,7 +350,7 @@ fn a_call_recorded_whole_has_the_same_events_as_one_recorded_in_two_steps() {
     let steps: Vec<Event> = live.journal.drain(before..).map(|recorded| recorded.event).collect();
     assert_eq!(events, steps);
     assert_eq!(events.iter().map(Event::kind).collect::<Vec<_>>(), ["ToolCallStarted", "ToolCallFinished"]);
-    // It is decided when it is recorded: a session that was closed meanwhile refuses it.
+    // The decision is made when the call is recorded: a session closed meanwhile refuses it.
     live.command(Command::Close { reason: CloseReason::Requested });
     assert_eq!(whole(&live).unwrap_err().code(), "session_not_active");
 }

@@ -1,4 +1,4 @@
-//! The rules, from outside the crate.
+//! Tests of the rules through the public interface.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
 mod config;

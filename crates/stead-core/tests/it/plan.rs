@@ -1,4 +1,4 @@
-//! The init plan: which actions, in which order, with which environment.
+//! The init plan: its actions, their order and their environment.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Task over role over project over platform, for every combination of who speaks and what they say.
+//! Precedence of task, role, project and platform, for every combination of layers and policies.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -32,7 +32,7 @@ proptest! {
     }
 }
 
-/// Not a sample: all 5^4 of them.
+/// Tests all 5^4 combinations.
 #[test]
 fn every_combination_of_layers() {
     let words: Vec<Option<WorkspacePolicy>> =

@@ -1,10 +1,11 @@
-//! This crate has no I/O, no async, no clock, no randomness: held by what it may depend on and what it may name.
+//! This crate has no I/O, no async, no clock and no randomness. The tests check its dependencies
+//! and the paths it names.
 
 use std::path::Path;
 
 const ALLOWED: &[&str] = &["blake3", "jiff", "serde", "serde_json", "serde_json_canonicalizer", "thiserror"];
 
-/// What pure code has no use for.
+/// Paths that pure code must not use.
 const FORBIDDEN: &[&str] = &[
     "std::fs",
     "std::net",

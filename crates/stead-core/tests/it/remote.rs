@@ -1,4 +1,4 @@
-//! Which repository URLs the platform's lists let through, told from the text alone.
+//! Repository URLs that the platform's lists allow, judged by their text alone.
 
 use stead_core::remote::{GitGate, RepositoryRefused, is_public};
 
@@ -68,8 +68,8 @@ fn the_platform_opens_hosts_and_roots() {
     }
 }
 
-/// Each network of the IANA special-purpose registries by its first and last address, cloud metadata
-/// services, and every way to write or tunnel to such an address in IPv6.
+/// The first and last address of each network in the IANA special-purpose registries, cloud
+/// metadata services, and IPv6 forms that embed or tunnel such addresses.
 #[test]
 fn special_purpose_addresses_are_not_public() {
     for (name, addresses) in [

@@ -1,4 +1,4 @@
-//! Texts that may become arguments of git.
+//! Strings that may become git arguments.
 
 use stead_core::repository::{GitRef, RepositoryUrl};
 

@@ -1,4 +1,4 @@
-//! Ready-made inputs.
+//! Inputs for the tests.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use stead_core::spec::{Declared, ServerFacts, SessionSpec, specify};
 use stead_core::tool::ToolName;
 use stead_core::{Timestamp, WorkspaceId};
 
-/// The four layers and a request, as JSON, with a server that can do everything unless it is told not to.
+/// The four layers and a request as JSON, with a server that supports everything by default.
 pub(crate) struct Scenario {
     pub(crate) agent_type: Value,
     pub(crate) project: Option<Value>,

@@ -1,4 +1,4 @@
-//! Capabilities, providers and defaults, before anything happens.
+//! Resolution of capabilities, providers and defaults.
 
 use serde_json::json;
 use stead_core::config::ProviderName;
@@ -93,7 +93,7 @@ fn the_platform_can_require_a_workspace_of_every_session() {
     assert!(scenario.specify().unwrap().workspace.unwrap().require_workspace);
 }
 
-/// The policy, the layer it comes from, the URL that is cloned with its reference, and the codes of the warnings.
+/// Returns the policy, its layer, the cloned URL with its reference, and the warning codes.
 fn resolved(scenario: &Scenario) -> (String, String, Option<String>, Vec<String>) {
     let workspace = scenario.specify().unwrap().workspace.unwrap();
     let repository = workspace.repository.map(|repository| {
@@ -115,7 +115,7 @@ fn a_layer_that_names_a_repository_speaks_git() {
     let given = |url: &str| json!({"context": {"repository_url": url}});
     let not_used = || vec!["repository_not_used".to_owned()];
     for (role, task, project, platform, expect) in [
-        // A platform's policy is the weakest.
+        // The platform's policy is the weakest.
         (
             json!({"repo_source": fixed()}),
             json!({}),
@@ -129,7 +129,7 @@ fn a_layer_that_names_a_repository_speaks_git() {
         (empty(), given(TASK), json!({}), json!({}), ("git", "task", Some(TASK.to_owned()), vec![])),
         (json!({}), given(TASK), project(), json!({}), ("git", "task", Some(TASK.to_owned()), vec![])),
         (json!({}), given(PROJECT), project(), json!({}), ("git", "task", Some(format!("{PROJECT} trunk")), vec![])),
-        // A repository that is named and not used is a warning.
+        // A repository that is named but not used gives a warning.
         (
             json!({"repo_source": {"type": "none"}}),
             given(TASK),

@@ -1,6 +1,7 @@
 //! Commands from continuous integration files and development containers.
 //!
-//! Reads YAML line by line, by indentation. That is enough for `run:` and `script:`, and the cost is linear for any input.
+//! Reads YAML line by line, by indentation. That is enough for `run:` and `script:`, and the cost
+//! is linear for any input.
 
 use serde_json::Value;
 
@@ -103,7 +104,7 @@ fn commands(text: &str, key: &str) -> Vec<String> {
     found
 }
 
-/// JSON with `//` and `/* */` comments, which development containers have.
+/// Removes `//` and `/* */` comments, which development container files may contain, from JSON.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! `package.json` scripts, at the root and in the members of a workspace.
+//! `package.json` scripts, at the root and in workspace members.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub(super) fn find(survey: &Survey, found: &mut Vec<Found>) {
     }
 }
 
-/// The package manager whose lock file is there.
+/// The package manager whose lock file exists; npm otherwise.
 fn runner(survey: &Survey) -> &'static str {
     let locks = [("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun")];
     locks.into_iter().find(|(lock, _)| survey.has(lock)).map_or("npm", |(_, runner)| runner)

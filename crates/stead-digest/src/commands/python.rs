@@ -1,9 +1,9 @@
-//! Python's many places: `pyproject.toml`, tox, nox, pytest, and the tools that are configured.
+//! Python commands: `pyproject.toml`, tox, nox, pytest, and configured tools.
 
 use super::{Found, Role};
 use crate::survey::Survey;
 
-/// A table below `tool` in pyproject.toml, what it is for, and how it is run.
+/// A table below `tool` in pyproject.toml, its role, and the command.
 const TOOLS: &[(&str, Role, &str)] = &[
     ("pytest", Role::Test, "pytest"),
     ("ruff", Role::Lint, "ruff check"),
@@ -71,13 +71,13 @@ fn pyproject(survey: &Survey, project: &toml::Table, found: &mut Vec<Found>) {
     }
 }
 
-/// The sections `[testenv:…]` with plain names.
+/// The names of `[testenv:…]` sections that are plain words.
 fn environments(text: &str) -> Vec<String> {
     let sections = text.lines().filter_map(|line| line.trim().strip_prefix("[testenv:")?.strip_suffix(']'));
     sections.filter(|name| plain(name)).take(12).map(str::to_owned).collect()
 }
 
-/// Functions decorated with `@nox.session`.
+/// Names of the functions decorated with `@nox.session`.
 fn sessions(text: &str) -> Vec<String> {
     let mut decorated = false;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Tools whose commands follow from their manifest being there.
+//! Tools whose commands follow from the presence of their manifest.
 
 use super::{Found, Role, inside};
 use crate::survey::Survey;

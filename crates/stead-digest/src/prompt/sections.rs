@@ -1,4 +1,5 @@
-//! Each section, in the order they are shown. The digest comes last: it is what a small budget cuts.
+//! The sections in the order in which they are shown. The digest comes last, because a small budget
+//! cuts it first.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,7 @@ use super::{Flavor, Section, ShownDigest};
 use crate::render::size;
 use crate::text::{code, prose, quote};
 
-/// Entries of a mount that are shown.
+/// Maximum number of mount entries shown.
 pub(super) const MOUNT_ENTRIES: usize = 10;
 
 pub(super) fn all(session: &Session, digest: &ShownDigest, flavor: Flavor, entries: usize) -> Vec<Section> {
@@ -195,7 +196,7 @@ fn limits(session: &Session, spec: &WorkspaceSpec) -> Section {
 }
 
 fn warnings(session: &Session) -> Option<Section> {
-    // That a digest is missing, the digest's own section says.
+    // The digest's own section reports a missing digest.
     let told: Vec<_> = session.warnings.iter().filter(|warning| warning.code != stead_core::digest::MISSING).collect();
     if told.is_empty() {
         return None;

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Symbol;
 use crate::survey::File;
 
-/// The bytes and the grammar they were read with.
+/// The grammar and the content hash.
 pub(super) type Key = (u8, [u8; 32]);
 type Known = HashMap<Key, Arc<Option<Vec<Symbol>>>>;
 
-/// Files that are remembered. A few hundred bytes each.
+/// Maximum number of cached files, at a few hundred bytes each.
 const MOST: usize = 50_000;
 
-/// Shared by all digests of one process.
+/// Symbol cache shared by all digests of one process.
 #[derive(Debug, Default)]
 pub struct Cache(Mutex<Known>);
 
@@ -28,7 +28,7 @@ impl Cache {
         keys.filter_map(|key| Some((key, known.get(&key)?.clone()))).collect()
     }
 
-    /// Remembers these. When there is no more room, everything but them is forgotten.
+    /// Adds these entries. If the cache is full, all others are dropped.
     pub(super) fn keep(&self, found: &Known) {
         let mut known = self.lock();
         if known.len() + found.len() > MOST {
@@ -38,7 +38,7 @@ impl Cache {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
-        // Whole entries only: a panic elsewhere cannot leave the map half changed.
+        // Entries are inserted whole, so a panic elsewhere cannot leave the map inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

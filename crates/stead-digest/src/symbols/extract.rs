@@ -1,6 +1,7 @@
-//! The definitions in one file.
+//! Extracts the definitions of one file.
 //!
-//! Bounded by counts: steps of the parser, nodes of the tree, symbols of a file. The tree is walked with a cursor, never by recursion.
+//! The work is bounded by counts: parser steps, tree nodes and symbols per file. The tree is walked
+//! with a cursor, never by recursion.
 
 use std::ops::ControlFlow;
 
@@ -10,14 +11,16 @@ use super::Symbol;
 use crate::language::Grammar;
 use crate::survey::File;
 
-/// Calls of the parser's progress function, each after a fixed number of its steps.
+/// Maximum number of calls of the parser's progress callback, each after a fixed number of parser
+/// steps.
 const MAX_PROGRESS: u32 = 20_000;
 const MAX_NODES: u32 = 100_000;
 const MAX_SYMBOLS: usize = 300;
 const SIGNATURE_CHARS: usize = 120;
 const NAME_CHARS: usize = 100;
 
-/// A grammar's node kind, our name for it, and whether it can contain further definitions.
+/// A grammar's node kind, its displayed name, and the flag that says if it can contain further
+/// definitions.
 type Definition = (&'static str, &'static str, Inside);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,7 +104,7 @@ pub(super) fn extract_file(file: &File) -> Option<Vec<Symbol>> {
     extract(file.language?.grammar?, file.content.as_deref()?)
 }
 
-/// `None` if the file is too hard to parse, or no text.
+/// Returns `None` if the file is too complex to parse or not UTF-8.
 pub(super) fn extract(grammar: Grammar, source: &[u8]) -> Option<Vec<Symbol>> {
     std::str::from_utf8(source).ok()?;
     let mut parser = Parser::new();
@@ -124,7 +127,7 @@ pub(super) fn extract(grammar: Grammar, source: &[u8]) -> Option<Vec<Symbol>> {
     Some(symbols)
 }
 
-/// The next node in the order of the text; false at the end.
+/// Moves to the next node in text order. Returns false at the end.
 fn onward(cursor: &mut TreeCursor<'_>, inside: Inside) -> bool {
     if inside == Look && cursor.goto_first_child() {
         return true;
@@ -146,7 +149,8 @@ fn visit(grammar: Grammar, node: Node<'_>, source: &[u8], symbols: &mut Vec<Symb
     let Some((_, label, inside)) = definitions(grammar).iter().find(|(node, ..)| *node == kind) else {
         return if is_body(kind) { Skip } else { Look };
     };
-    // In C a mention of a struct looks like its definition but for the body; in JavaScript only functions among the constants tell.
+    // In C, a reference to a struct looks like its definition without the body. In JavaScript, only
+    // constants that hold functions or classes count.
     let mention = kind.ends_with("_specifier") && node.child_by_field_name("body").is_none();
     let value = || node.child_by_field_name("value").map_or("", |value| value.kind());
     let plain = kind == "variable_declarator" && !matches!(value(), "arrow_function" | "function_expression" | "class");
@@ -169,7 +173,7 @@ fn is_body(kind: &str) -> bool {
 
 fn name(node: Node<'_>, source: &[u8]) -> Option<String> {
     let mut at = node.child_by_field_name("name").or_else(|| node.child_by_field_name("declarator"))?;
-    // In C the name is inside as many declarators as its type has parts.
+    // In C, the name is nested in one declarator per part of its type.
     for _ in 0..16 {
         match at.child_by_field_name("declarator") {
             Some(inner) => at = inner,

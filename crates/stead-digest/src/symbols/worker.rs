@@ -1,13 +1,13 @@
 //! Runs the grammars in a separate process.
 //!
-//! A grammar is a generated state machine in C with hand-written scanners, and the repository controls its
-//! input. So the grammars run in a child process with no environment, two pipes as its only file
-//! descriptors, limits on memory, time and descriptors, and a seccomp filter that allows only reading,
-//! computing and writing. A fault costs the symbols of one file.
+//! A grammar is a generated state machine in C with hand-written scanners, and the repository
+//! controls its input. So the grammars run in a child process with no environment, two pipes as its
+//! only file descriptors, limits on memory, time and descriptors, and a seccomp filter that allows
+//! only reading, computing and writing. A fault costs the symbols of one file.
 //!
-//! Protocol: the request is one byte for the grammar, four bytes for the length, and the source. The answer
-//! is four bytes for the length, and the symbols as JSON or `null`. A child that crashes or times out on a
-//! file is replaced.
+//! Protocol: the request is one byte for the grammar, four bytes for the length, and the source.
+//! The answer is four bytes for the length, and the symbols as JSON or `null`. A child that crashes
+//! or times out on a file is replaced.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -33,17 +33,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_SOURCE: u32 = 1 << 20;
 const MOST_ANSWER: u32 = 1 << 20;
 const TRIES: u32 = 2;
-/// Deaths after which the rest is left alone.
+/// After this many dead workers, the remaining files are skipped.
 const MOST_DEATHS: u32 = 32;
 
-/// Extracts from each file; `None` for one that cannot be parsed. An error means that no worker could be started. Blocks.
+/// Extracts the symbols of each file; `None` for a file that cannot be parsed. An error means that
+/// no worker could be started. Blocks.
 pub(super) fn extract(program: &Path, files: &[&File]) -> io::Result<Vec<Option<Vec<Symbol>>>> {
     let mut worker = Worker::start(program)?;
     let mut deaths = 0;
     let mut extracted = Vec::with_capacity(files.len());
     for file in files {
         let mut symbols = None;
-        // A second worker tells a file that kills every worker from one whose worker was killed by something else.
+        // A second attempt distinguishes a file that kills every worker from a worker that died for
+        // another reason.
         for _ in 0..TRIES {
             if deaths == MOST_DEATHS {
                 break;
@@ -79,7 +81,7 @@ impl Worker {
             return Err(io::Error::other("a child without its pipes"));
         };
         let (send, answers) = channel();
-        // Reads until the child's end is closed, which is when the child is gone.
+        // Reads until the pipe closes, which happens when the child has ended.
         std::thread::Builder::new().name("symbols".to_owned()).spawn(move || {
             let mut output = output;
             loop {
@@ -112,7 +114,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It holds nothing that could be lost.
+        // The worker has no state that could be lost.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -134,7 +136,7 @@ fn read_length(from: &mut impl Read) -> io::Result<u32> {
     Ok(u32::from_le_bytes(length))
 }
 
-/// The child's whole life: gives up everything it does not need, then answers until its input ends.
+/// Runs the child process: drops its privileges, then answers requests until its input ends.
 pub fn serve_worker() -> io::Result<()> {
     give_up()?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
@@ -169,11 +171,11 @@ fn give_up() -> io::Result<()> {
     limit(Resource::Fsize, 0)?;
     limit(Resource::Nofile, 3)?;
     let filter: BpfProgram = filter().map_err(io::Error::other)?;
-    // Also sets no-new-privileges, without which an ordinary user may install no filter.
+    // Also sets no-new-privileges, which an unprivileged user needs to install a filter.
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
 }
 
-/// Builds the seccomp filter. Each rule says why computing needs the call.
+/// Builds the seccomp filter. Each rule says why the worker needs the call.
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = [
         libc::SYS_read,           // the pipe
@@ -185,11 +187,11 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
         libc::SYS_madvise,        // memory
         libc::SYS_mprotect,       // memory of a new arena
         libc::SYS_futex,          // locks of the standard library
-        libc::SYS_getrandom,      // seeds of its maps
+        libc::SYS_getrandom,      // seeds of hash maps
         libc::SYS_clock_gettime,  // the parser's clock
-        libc::SYS_sigaltstack,    // the end of a thread
-        libc::SYS_rt_sigprocmask, // an abort
-        libc::SYS_rt_sigreturn,   // a signal's end
+        libc::SYS_sigaltstack,    // thread exit
+        libc::SYS_rt_sigprocmask, // abort
+        libc::SYS_rt_sigreturn,   // return from a signal handler
         libc::SYS_exit,
         libc::SYS_exit_group,
     ];

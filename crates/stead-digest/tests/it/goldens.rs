@@ -1,4 +1,5 @@
-//! Recorded digests of third-party source trees, so that a change of the generator shows as a diff of its output.
+//! Recorded digests of third-party source trees, so that a change of the generator shows as a diff
+//! of its output.
 
 use insta::assert_snapshot;
 
@@ -29,7 +30,7 @@ fn a_tiny_one() {
     assert_snapshot!(digest(&trees::of_crate("cfg-if-1.0.5")).body);
 }
 
-/// Every source of commands and notes, in a tree that is small enough to read.
+/// A small tree with every source of commands and notes.
 #[test]
 fn a_repository_of_everything() {
     let mut fs = stead_fs::MemoryFs::new();

@@ -18,10 +18,11 @@ fn only_what_changed_is_parsed_again() {
     };
     let first = with(&fs, &Parsers::InProcess).unwrap();
     assert!(first.body.contains("`pub fn beta() {}` ×1"), "{}", first.body);
-    // A parser that cannot even start: nothing is asked of it while everything is known.
+    // This parser cannot start, which shows that it is not needed while everything is cached.
     let broken = Parsers::Worker(PathBuf::from("/nonexistent/program"));
     assert_eq!(with(&fs, &broken).unwrap(), first);
-    // Something new must be parsed. That it cannot be is an error, not a poorer digest, and is not remembered.
+    // A new file must be parsed. A parser failure is an error that is not cached; it does not
+    // produce an incomplete digest.
     trees::write(&mut fs, "c.rs", b"pub fn gamma() { beta() }\n");
     assert!(matches!(with(&fs, &broken), Err(DigestError::Parsers(_))));
     let third = with(&fs, &Parsers::InProcess).unwrap();
@@ -29,7 +30,8 @@ fn only_what_changed_is_parsed_again() {
     assert_eq!(digest(&fs), third);
 }
 
-/// With a worker that crashes on every file, each file is tried, none has symbols, and the digest says so.
+/// With a worker that crashes on every file, each file is tried, none has symbols, and the digest
+/// says so.
 #[test]
 fn a_file_that_kills_its_worker_has_no_symbols() {
     let mut fs = MemoryFs::new();

@@ -1,4 +1,4 @@
-//! Digests of real trees, and of any.
+//! Digests of real and of random trees.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
 mod goldens;

@@ -1,4 +1,5 @@
-//! The same tree, the same bytes: in any order of making, from either backend, as a filesystem or as a tar of one.
+//! The same tree gives the same bytes: in any order of creation, from either backend, as a
+//! filesystem or as a tar.
 
 use proptest::prelude::*;
 use stead_digest::{Cache, Parsers, Survey};
@@ -6,7 +7,7 @@ use stead_fs::{DiskFs, Filesystem, MemoryFs, WorkspacePath, WriteMode, archive};
 
 use crate::{digest, trees};
 
-/// Names that mean something to the generator, and some that do not.
+/// Paths that are special to the generator, and some that are not.
 fn path() -> impl Strategy<Value = String> {
     let directory = prop_oneof![
         Just(""),
@@ -80,7 +81,7 @@ proptest! {
         prop_assert_eq!(survey.hash(), Survey::of_filesystem(&sorted).unwrap().hash());
         prop_assert_eq!(&stead_digest::digest(survey, &[], &Parsers::InProcess, &Cache::default()).unwrap(), &first);
 
-        // Whatever the files say, only the digest's own headings begin a section of it.
+        // Files cannot forge sections: only the digest's own headings start one.
         let ours = ["# Workspace digest", "## Languages", "## Layout", "## Entry points", "## Commands", "## Notes", "## Caveats", "## Symbols"];
         for line in first.body.lines().filter(|line| line.starts_with('#') && !line.starts_with("###")) {
             prop_assert!(ours.contains(&line), "forged: {:?}", line);
@@ -88,8 +89,8 @@ proptest! {
         prop_assert!(!first.body.contains('\u{202e}'), "a turned direction");
     }
 
-    /// Any bytes after a whole archive's first file: the survey has that file as it is and nothing
-    /// that the bytes make up, or it is refused. The same bytes always give the same survey.
+    /// Random bytes after the first file of an archive. Either the archive is refused or the survey
+    /// has exactly that file. The same bytes always give the same survey.
     #[test]
     fn bytes_that_are_no_tar_are_refused_or_add_no_file(bytes in proptest::collection::vec(any::<u8>(), 0..2_000)) {
         let mut fs = MemoryFs::new();
@@ -100,7 +101,7 @@ proptest! {
         prop_assert_eq!(&Survey::of_tar(&tar[..]).unwrap().hash(), &whole, "the control: a whole archive is read");
         let empty = Survey::of_filesystem(&MemoryFs::new()).unwrap().hash();
         prop_assert_ne!(&whole, &empty);
-        // An archive ends with two empty blocks; the bytes take their place.
+        // The random bytes replace the two empty blocks at the end of the archive.
         tar.truncate(tar.len() - 1024);
         for (start, right) in [(tar, whole), (Vec::new(), empty)] {
             let damaged: Vec<u8> = start.into_iter().chain(bytes.iter().copied()).collect();

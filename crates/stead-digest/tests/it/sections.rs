@@ -15,7 +15,7 @@ use stead_core::tool::ToolName;
 use stead_core::{Actor, Event, Recorded, Session, SessionId, State, Timestamp, WorkspaceId, parse};
 use stead_digest::prompt::{Flavor, ShownDigest, render};
 
-/// A session with everything a prompt tells of, some of it hostile.
+/// A session with everything that a prompt can mention, some of it hostile.
 fn session() -> Session {
     let declaration: AgentTypeDeclaration = parse::read(json!({"id": "coder", "workspace": {
         "enabled": true, "provider": "native", "tools": ["bash", "read", "write", "edit", "grep"],
@@ -105,7 +105,7 @@ fn for_codex() {
 fn in_a_small_budget() {
     let prompt = render(&session(), &told(Some(&"detail\n".repeat(2_000))), Flavor::Stead, 600);
     assert!(prompt.truncated && prompt.text.len() <= 2_400, "{}", prompt.text.len());
-    // The data is whole.
+    // The structured data is complete.
     let mounts = prompt.sections.iter().find(|section| section.key == "mounts").unwrap();
     assert_eq!(mounts.data["mounts"][0]["entries"].as_array().unwrap().len(), 20);
     assert_snapshot!(prompt.text);

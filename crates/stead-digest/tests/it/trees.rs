@@ -1,4 +1,5 @@
-//! Source trees for the tests: sources that cargo unpacked, and trees that `cargo xtask test` downloads.
+//! Source trees for the tests: sources that cargo unpacked, and trees that `cargo xtask test`
+//! downloads.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +13,7 @@ pub(crate) fn write(fs: &mut MemoryFs, path: &str, content: &[u8]) {
     fs.write_bytes(&path, content.to_vec().into(), WriteMode::Overwrite, 0).unwrap();
 }
 
-/// The sources of a dependency, as they are published.
+/// The published sources of a dependency.
 pub(crate) fn of_crate(name: &str) -> MemoryFs {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cargo"));
@@ -37,7 +38,7 @@ fn copy(from: &DiskFs, directory: &Path, to: &mut MemoryFs) {
     .unwrap();
 }
 
-/// A package that was downloaded packed, without the directory it is packed in.
+/// A downloaded package, without its top-level directory.
 pub(crate) fn of_package(file: &str) -> MemoryFs {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));

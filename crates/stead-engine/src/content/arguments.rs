@@ -1,13 +1,14 @@
-//! JSON Schemas that content brings, and arguments judged by them.
+//! JSON Schemas from content, and the validation of arguments against them.
 //!
-//! A schema is hostile: it refers to nothing outside itself, and its patterns are matched in linear time.
+//! A schema is untrusted: it cannot refer to anything outside itself, and its patterns match in
+//! linear time.
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use stead_core::content::Descriptor;
 use stead_core::parse::FieldError;
 
-/// How many things wrong are told.
+/// Maximum number of reported errors.
 const SHOWN: usize = 10;
 
 fn validator(schema: &Value) -> Result<Validator, String> {
@@ -16,14 +17,14 @@ fn validator(schema: &Value) -> Result<Validator, String> {
     options.build(schema).map_err(|error| format!("is not a usable JSON Schema: {error}"))
 }
 
-/// Why a descriptor's parameters cannot be used, if they cannot.
+/// Checks that the parameters of a descriptor are a usable schema.
 pub fn check_schema(descriptor: &Descriptor) -> Result<(), String> {
     jsonschema::meta::validate(&descriptor.parameters)
         .map_err(|error| format!("is not a valid JSON Schema: {error}"))?;
     validator(&descriptor.parameters).map(|_| ())
 }
 
-/// What is wrong with the arguments of a call.
+/// Returns the errors in the arguments of a call.
 pub fn check(descriptor: &Descriptor, arguments: &Value) -> Vec<FieldError> {
     let validator = match validator(&descriptor.parameters) {
         Ok(validator) => validator,

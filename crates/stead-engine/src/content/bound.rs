@@ -1,4 +1,4 @@
-//! Carries out a call that is bound to something other than a tool of the workspace.
+//! Carries out calls that are bound to an operation other than a workspace tool.
 
 use serde_json::{Value, json};
 use stead_core::SessionId;
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops;
 
-/// The most of a file that one call gives.
+/// Maximum number of bytes of a file that one call returns.
 const MAX_READ_BYTES: usize = 256 * 1024;
 
 pub(crate) fn failed(code: &str, message: impl Into<String>) -> Answer {
@@ -21,7 +21,7 @@ pub(crate) fn failed(code: &str, message: impl Into<String>) -> Answer {
     Answer { result: None, error: Some(error), message }
 }
 
-/// Never fails: what went wrong is the answer.
+/// Carries out the call. Never fails: an error is part of the answer.
 pub(crate) async fn call(
     engine: &Engine,
     session: SessionId,
@@ -37,7 +37,7 @@ pub(crate) async fn call(
             Err(error) => failed("failed", error.to_string()),
         },
         Operation::Mcp { server, tool } => {
-            // How the server is reached is the agent type's affair of today; it is in no journal.
+            // The address of the server comes from the current agent type. No journal records it.
             let declared = match ops::agent_type(engine, agent_type).await {
                 Ok(found) => found.content.and_then(|content| content.mcp_servers.get(server).cloned()),
                 Err(error) => return failed("mcp_unavailable", error.to_string()),
@@ -53,7 +53,7 @@ pub(crate) async fn call(
     }
 }
 
-/// Looks at the tree the run works with, and at no other.
+/// Reads the content tree of the run, and no other.
 async fn content(
     engine: &Engine,
     operation: ContentOperation,

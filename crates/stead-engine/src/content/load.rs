@@ -1,4 +1,4 @@
-//! From a name and a version to a snapshot a session can adopt.
+//! Loads a version of content as a snapshot that a session can adopt.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::{ContentVersion, content_version, content_versions};
 
-/// The largest file that is read as text.
+/// Maximum size of a file that is read as text.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// What a sync finds among the content it may look at.
+/// Resolves and reads the content of a sync, among the allowed content.
 pub(crate) async fn read(
     engine: &Engine,
     requested: &SyncRequested,
@@ -39,7 +39,7 @@ fn unreadable(error: OpError) -> SyncFault {
     SyncFault::new(Stage::Read, error.to_string())
 }
 
-/// The version a target names. Nothing outside `allowed` is looked at, so a root hash finds no other content either.
+/// Resolves a target to a version. Only content in `allowed` is searched, also for a root hash.
 pub(crate) async fn resolve(
     engine: &Engine,
     target: &SyncTarget,
@@ -69,7 +69,7 @@ pub(crate) async fn resolve(
     Err(none(format!("no content this session may sync has the root {root}")))
 }
 
-/// Reads and compiles a version, and keeps what was compiled.
+/// Reads and compiles a version, and stores the result.
 pub(crate) async fn snapshot(engine: &Engine, version: &ContentVersion) -> Result<ReadContent, SyncFault> {
     let files = tree::files(engine, version.root_hash).await.map_err(unreadable)?;
     let facts = |file: &tree::TreeFile| FileFacts { digest: file.hash.to_string(), size: file.size };
@@ -112,7 +112,7 @@ fn as_text(bytes: &Bytes) -> Text {
     }
 }
 
-/// The same verdict without a store: for a push, and for a directory somebody is about to push.
+/// Compiles and checks files without a store, for a push or for a local directory.
 pub fn judge(files: &[NewFile]) -> Result<Compiled, Vec<Fault>> {
     tree::check(files)?;
     let facts =
@@ -135,7 +135,7 @@ pub fn judge(files: &[NewFile]) -> Result<Compiled, Vec<Fault>> {
     }
 }
 
-/// Adds what only a schema validator knows.
+/// Adds faults that only a schema validator finds.
 fn checked(progress: Progress) -> Progress {
     let Progress::Done(compiled) = &progress else { return progress };
     let mut faults = Vec::new();
@@ -148,7 +148,7 @@ fn checked(progress: Progress) -> Progress {
     if faults.is_empty() { progress } else { Progress::Faulty(faults) }
 }
 
-/// Puts packs and catalogs into the blob store, ready for every step.
+/// Stores packs and catalogs in the blob store, ready for every step.
 async fn keep(engine: &Engine, version: &ContentVersion, compiled: Compiled) -> Result<Snapshot, OpError> {
     let Compiled { index_digest, packs, catalogs, default_prompt_pack, default_tool_catalog, .. } = compiled;
     let mut prompt_packs = BTreeMap::new();

@@ -1,7 +1,8 @@
-//! Calls one tool of an MCP server, over its standard streams or over HTTP.
+//! Calls a tool of an MCP server, over its standard streams or over HTTP.
 //!
-//! A connection is one session's, and is kept for its next call ([`Connections`]); it ends with the session. How the server is reached is the operator's
-//! word alone. What it answers is hostile: it is bounded in size and time, and it is only ever data.
+//! A connection belongs to one session, stays open for its next call ([`Connections`]) and closes
+//! with the session. Only the operator decides how a server is reached. Its answers are untrusted:
+//! they are limited in size and time, and they are only used as data.
 
 mod connections;
 mod http;
@@ -17,11 +18,11 @@ use stead_core::{Name, SessionId};
 use super::bound::failed;
 use crate::engine::Engine;
 
-/// The largest message taken from a server.
+/// Maximum size of a message from a server.
 const MAX_BYTES: u64 = 1 << 20;
 const PROTOCOL: &str = "2025-06-18";
 
-/// Why a call came to nothing.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 enum McpError {
     #[error("cannot start it")]
@@ -46,16 +47,16 @@ enum McpError {
 
 pub(crate) use connections::Connections;
 
-/// Whose connection to what.
+/// The key of a connection: its session and its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) session: SessionId,
     pub(crate) server: Name,
-    /// How it is reached: when the operator says otherwise, it is another line.
+    /// The declared address. If the operator changes it, the key differs.
     pub(crate) declared: McpServer,
 }
 
-/// A connection that has been greeted. Dropped, it is closed.
+/// An initialised connection. Dropping it closes it.
 enum Talk {
     Http(Box<http::Talk>),
     Stdio(Box<stdio::Talk>),
@@ -69,7 +70,7 @@ impl Talk {
         }
     }
 
-    /// Whether it can still be used, as far as can be seen from here.
+    /// Returns true if the connection can still be used, as far as this side can tell.
     fn is_open(&mut self) -> bool {
         match self {
             Self::Http(_) => true,
@@ -77,7 +78,7 @@ impl Talk {
         }
     }
 
-    /// Gives itself back if it can be used again. Cancelled on the way, it is closed.
+    /// Calls a tool. Returns the connection if it can be used again. Cancelling the call closes it.
     async fn call(self, tool: &str, arguments: &Value) -> (Result<Value, McpError>, Option<Self>) {
         let (result, back) = match self {
             Self::Http(talk) => {
@@ -91,7 +92,8 @@ impl Talk {
     }
 }
 
-/// One call over the line's connection, made anew if there is none or it was lost before the call could reach the server.
+/// Makes one call over the kept connection. Opens a new one if there is none, or if the old one was
+/// lost before the call reached the server.
 async fn converse(engine: &Engine, line: &Line, tool: &str, arguments: &Value) -> Result<Value, McpError> {
     let connections = engine.connections();
     if let Some(talk) = connections.take(line) {
@@ -132,7 +134,7 @@ fn tools_call(id: u64, tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
 
-/// The result in a message that answers `id`; `None` if it answers something else.
+/// Returns the result in a message that answers `id`. `None` if the message answers something else.
 fn result_of(message: &Value, id: u64) -> Option<Result<Value, McpError>> {
     if message.get("id").and_then(Value::as_u64) != Some(id) || message.get("method").is_some() {
         return None;
@@ -144,7 +146,7 @@ fn result_of(message: &Value, id: u64) -> Option<Result<Value, McpError>> {
     }
 }
 
-/// What the tool said, for the agent: its texts as the message, the whole as the result.
+/// Builds the answer for the agent: the texts as the message, the whole content as the result.
 fn answer(result: Value) -> Answer {
     let parts = result["content"].as_array().cloned().unwrap_or_default();
     let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();

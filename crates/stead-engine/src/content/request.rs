@@ -1,4 +1,4 @@
-//! Fetches what a step refers to, so that the pure core can make the request of it.
+//! Fetches the blobs of a step, from which the pure core builds the model request.
 
 use std::collections::HashMap;
 
@@ -24,14 +24,15 @@ pub(crate) async fn materials(engine: &Engine, params: GenerateParams) -> Result
     Ok(Materials { params, messages, tools })
 }
 
-/// Messages of a blob, images filled in.
+/// Returns the messages of a blob, with image data.
 pub(crate) async fn messages(engine: &Engine, digest: &str) -> Result<Vec<Message>, OpError> {
     let mut messages = blob::<Vec<Message>>(engine, digest).await?;
     fill_images(engine, &mut messages).await?;
     Ok(messages)
 }
 
-/// The descriptors of a catalog: a built-in one if the reference is its hash, else a blob.
+/// Returns the descriptors of a catalog: built-in if the reference is its hash, otherwise from a
+/// blob.
 pub(crate) async fn descriptors(engine: &Engine, catalog: &str, reference: &str) -> Result<Vec<Descriptor>, OpError> {
     match profile::find(catalog).filter(|profile| profile.reference().digest == reference) {
         Some(profile) => Ok(profile.tools.clone()),
@@ -50,7 +51,7 @@ async fn blob<T: DeserializeOwned>(engine: &Engine, digest: &str) -> Result<T, O
     serde_json::from_slice(&bytes).map_err(|_| OpError::MissingBlob { digest: digest.to_owned() })
 }
 
-/// Images of a content tree are blobs; a model gets their bytes.
+/// Replaces references to image blobs by the base64 data that a model needs.
 async fn fill_images(engine: &Engine, messages: &mut [Message]) -> Result<(), OpError> {
     let mut known: HashMap<String, String> = HashMap::new();
     for part in messages.iter_mut().flat_map(|message| &mut message.content) {

@@ -1,7 +1,10 @@
-//! Trees of content in the blob store: a file is its bytes, a directory is the list of what is in it, each under its SHA-256.
+//! Content trees in the blob store. A file is a blob of its bytes, and a directory is a blob that
+//! lists its entries, each with its SHA-256.
 //!
-//! So a root's digest names every byte below it, a file that did not change is stored once for all versions, and whoever has a digest can check what he
-//! was given. A directory's bytes are RFC 8785 JSON: `{"entries": {name: {"kind", "hash", "size", "executable"?}}}`.
+//! The hash of a root thus covers every byte below it, and any reader can verify it. A file that
+//! does not change is stored once for all versions. The bytes of a directory are RFC 8785 JSON:
+//! `{"entries": {name: {"kind", "hash", "size"?, "mode"?}}}`. Only files have `size`, and only
+//! executable files have `mode`.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +16,11 @@ use stead_store::Digest;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-/// How much one version may hold.
+/// Maximum size of one version.
 pub const MAX_FILES: usize = 4096;
 pub const MAX_BYTES: u64 = 256 << 20;
 
-/// A file on its way into a version.
+/// A file of a new version.
 #[derive(Debug, Clone)]
 pub struct NewFile {
     pub path: ContentPath,
@@ -67,13 +70,13 @@ impl FileMode {
     }
 }
 
-/// A tree that is being put together.
+/// A tree under construction.
 enum Node {
     File(NewFile),
     Directory(BTreeMap<String, Node>),
 }
 
-/// Puts the files in their places; what cannot be a tree is told.
+/// Builds the tree. Returns a fault for each path that conflicts with another.
 fn arrange(files: Vec<NewFile>) -> Result<BTreeMap<String, Node>, Vec<Fault>> {
     let (mut root, mut faults) = (BTreeMap::new(), Vec::new());
     for file in files {
@@ -104,7 +107,7 @@ fn place(into: &mut BTreeMap<String, Node>, names: &[&str], file: NewFile) -> Re
     }
 }
 
-/// Checks what a whole version must be, without storing anything.
+/// Checks the limits and paths of a whole version without storing anything.
 pub fn check(files: &[NewFile]) -> Result<(), Vec<Fault>> {
     let total: u64 = files.iter().map(|file| file.bytes.len() as u64).sum();
     if files.len() > MAX_FILES {
@@ -116,7 +119,7 @@ pub fn check(files: &[NewFile]) -> Result<(), Vec<Fault>> {
     arrange(files.to_vec()).map(|_| ())
 }
 
-/// Stores a tree, leaves first; on return all of it is durable.
+/// Stores a tree, leaves first. All of it is durable on return.
 pub(crate) async fn write(engine: &Engine, files: Vec<NewFile>) -> Result<Digest, OpError> {
     let root = arrange(files).map_err(|faults| OpError::InvalidContent { faults })?;
     write_directory(engine, root).await
@@ -144,7 +147,7 @@ fn write_directory<'a>(
     })
 }
 
-/// Every file below a root, sorted by path.
+/// All files below a root, sorted by path.
 pub(crate) async fn files(engine: &Engine, root: Digest) -> Result<BTreeMap<ContentPath, TreeFile>, OpError> {
     let mut found = BTreeMap::new();
     let mut ahead = vec![(String::new(), root)];

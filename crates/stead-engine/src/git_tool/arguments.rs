@@ -1,14 +1,14 @@
-//! The arguments of the `git` tool: hostile until read. Every refusal names what is wrong.
+//! The arguments of the `git` tool. They are untrusted, and every refusal names the problem.
 
 use serde_json::Value;
 use stead_api::tool::git::{GitParameters, LOCAL, REMOTE};
 use stead_core::repository::GitRef;
 
-/// What a call asks for.
+/// A parsed call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) ask: Ask,
-    /// A branch that a checkout names, which may only be at the remote yet.
+    /// A branch that a checkout names and that may exist only at the remote.
     pub(super) wants: Option<GitRef>,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Ask {
     },
 }
 
-/// The history that a fetch brings.
+/// The history that a fetch transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum History {
     /// The commits that the workspace does not have yet.
@@ -49,7 +49,7 @@ pub(super) enum History {
 /// The largest depth that git accepts.
 const MOST_DEPTH: u64 = 0x7fff_ffff;
 
-/// Options that make git start a program or write where it is told.
+/// Options that make git start a program or write to a given path.
 const REFUSED: &[&str] = &[
     "--ext-diff",
     "--textconv",
@@ -121,7 +121,7 @@ fn local(
     let wants = named.filter(|_| switches).and_then(|name| name.parse().ok());
     args.extend(given);
     if let Some(message) = message {
-        // In one word with its option: whatever it begins with, it is the message.
+        // In one argument with its option, so that git never reads the message as an option.
         args.push(format!("--message={message}"));
     }
     if let Some(branch) = branch {
@@ -154,7 +154,7 @@ fn remote(command: &str, args: Vec<String>, branch: Option<String>) -> Result<As
             (_, name) => names.push(name.to_owned()),
         }
     }
-    // A branch by its full name is the same branch.
+    // The full name of a branch means the same branch.
     let parse = |name: &str| {
         let name = name.strip_prefix("refs/heads/").unwrap_or(name);
         name.parse::<GitRef>().map_err(|error| format!("{error}."))

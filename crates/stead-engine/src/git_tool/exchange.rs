@@ -1,4 +1,4 @@
-//! Between a workspace's repository and its remote, by way of the mirror.
+//! Transfers between a workspace's repository and its remote, through the mirror.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -28,10 +28,10 @@ pub(super) struct Exchange<'a> {
     mirrors: &'a Mirrors,
     watcher: Watcher,
     spec: RepositorySpec,
-    /// The commit and the branch the session began with.
+    /// The commit and the branch that the session began with.
     base: Option<String>,
     began_on: Option<String>,
-    /// Branches it has made at the remote.
+    /// Branches that the session has created at the remote.
     branches: BTreeSet<String>,
     session: OpenSession,
 }
@@ -50,7 +50,7 @@ impl<'a> Exchange<'a> {
         };
         let checkout = current.and_then(|session| session.workspace.as_ref()?.report.checkout.clone());
         let (base, began_on) = checkout.map(|checkout| (checkout.commit, checkout.branch)).unzip();
-        // Checked out later, the branch it began on is the one it was to have.
+        // Without a checkout at the start, use the resolved branch, or the requested one.
         let settled = current.and_then(|session| session.workspace.as_ref()?.resolved.clone());
         let began_on = began_on.flatten().or_else(|| settled?.branch);
         let began_on = began_on.or_else(|| spec.reference.as_ref().map(ToString::to_string));
@@ -66,7 +66,7 @@ impl<'a> Exchange<'a> {
         source
     }
 
-    /// The depth to ask the remote for; `None` for the session's usual one.
+    /// The depth to request from the remote. `None` uses the session's setting.
     async fn depth(&self, history: History) -> Result<Option<u64>, Failure> {
         Ok(match history {
             History::New => None,
@@ -89,7 +89,7 @@ impl<'a> Exchange<'a> {
         Ok(found.as_deref() == Some(stead_core::plan::WORKSPACE_ROOT))
     }
 
-    /// Begins the repository in an empty workspace; one that is there stays as it is.
+    /// Initialises the repository in an empty workspace. No-op if there is one.
     async fn begin(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
         if self.has_repository().await? {
             return Ok(());
@@ -103,7 +103,7 @@ impl<'a> Exchange<'a> {
         self.inside.put_text(".git/info/exclude", "/.stead/\n").await
     }
 
-    /// Brings a commit into the repository and names it there as the remote's.
+    /// Copies a commit into the repository and updates its remote-tracking branch.
     async fn bring(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
         self.begin(source, resolved).await?;
         let known = self.inside.ask(&["for-each-ref", "--count=200", "--format=%(objectname)"], "").await?;
@@ -119,13 +119,14 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Puts a pack into the repository under a name, and writes where history now ends.
+    /// Adds a pack to the repository and updates the list of shallow commits.
     async fn put_pack(&self, pack: Pack, name: &str) -> Result<(), Failure> {
         let Some(file) = pack.file else { return Ok(()) };
         let path = format!(".git/objects/pack/pack-{name}.pack");
         self.inside.put(&path, file).await?;
         let known = self.shallow().await?;
-        // Ends are only added before the objects are checked: a commit whose parents are missing is no error then.
+        // Before the check of the objects only add entries, so that a commit without its parents is
+        // valid.
         let all: BTreeSet<String> = known.iter().chain(&pack.shallow).cloned().collect();
         self.write_shallow(&known, &all).await?;
         if let Err(failure) = self.inside.tell(&["index-pack", "--strict", &path], "").await {
@@ -136,18 +137,18 @@ impl<'a> Exchange<'a> {
         self.write_shallow(&all, &ends.cloned().collect()).await
     }
 
-    /// Brings more of the history of a commit that the repository may have already.
+    /// Copies more of the history of a commit that the repository may already have.
     async fn deepen(&self, resolved: &Resolved, history: History) -> Result<(), Failure> {
         if history == History::New {
             return Ok(());
         }
         let pack = self.mirrors.history(resolved).await.map_err(|error| failure(&error))?;
-        // Another name than that of the commit's first pack, and git's own form of one.
+        // A name that differs from the commit's first pack and has git's own form.
         let name = format!("{}{:08x}", &resolved.commit[..32], pack.deepened.len());
         self.put_pack(pack, &name).await
     }
 
-    /// Brings the base branch of the pull request, if the task names one and the remote has it.
+    /// Copies the base branch of the pull request, if the task names one and the remote has it.
     async fn bring_base(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
         let Some(base) = &self.spec.base else { return Ok(()) };
         let resolved = match self.mirrors.with_base(source, resolved.clone(), base, &self.watcher).await {
@@ -167,7 +168,8 @@ impl<'a> Exchange<'a> {
         if self.spec.push.lfs { Lfs::On } else { Lfs::Off }
     }
 
-    /// The contents of a commit's Git LFS files, for the filter to find.
+    /// Copies the contents of a commit's Git LFS files to the place where the filter looks for
+    /// them.
     async fn bring_lfs(&self, source: &Source, resolved: &Resolved) -> Result<(), Failure> {
         if self.lfs() == Lfs::Off {
             return Ok(());
@@ -181,7 +183,8 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Gives the LFS server what the commits name and it lacks. Without Git LFS nobody would, and so they do not go either.
+    /// Uploads missing LFS objects of the commits to the LFS server. With LFS off, a push with new
+    /// pointers is refused, because their contents would be missing.
     async fn push_lfs(&self, source: &Source, accepted: &Accepted, to: &GitRef) -> Result<(), Failure> {
         let files = self.mirrors.new_pointers(accepted).await.map_err(|error| failure(&error))?;
         let Some(first) = files.first() else { return Ok(()) };
@@ -203,7 +206,7 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// The commits whose parents the repository does not have on purpose.
+    /// The commits whose parents the repository lacks on purpose.
     async fn shallow(&self) -> Result<BTreeSet<String>, Failure> {
         let mut known = String::new();
         if let Some(file) = self.inside.take(SHALLOW, MOST_SHALLOW_BYTES).await? {
@@ -225,7 +228,7 @@ impl<'a> Exchange<'a> {
         self.inside.put_text(SHALLOW, &lines).await
     }
 
-    /// Makes a branch that a checkout names known, if the workspace does not know it and the remote does.
+    /// Fetches the branch that a checkout names, if the workspace does not have it.
     pub(super) async fn ensure(&self, name: &GitRef) -> Result<(), Failure> {
         for known in [name.to_string(), format!("refs/remotes/origin/{name}")] {
             if self.inside.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &known], "").await?.is_some() {
@@ -242,7 +245,7 @@ impl<'a> Exchange<'a> {
         self.bring(&source, &resolved).await
     }
 
-    /// The session's repository in a workspace that has none yet.
+    /// Clones the session's repository into a workspace that has none yet.
     pub(super) async fn clone_here(&self) -> Result<Said, Failure> {
         if self.has_repository().await? {
             return Err(Failure::new("conflict", "the workspace has a repository already; fetch, pull or checkout"));
@@ -251,7 +254,8 @@ impl<'a> Exchange<'a> {
         let resolved = self.resolve(&source).await?;
         let Resolved { commit, branch, default_branch, .. } = resolved.clone();
         let settled = Outcome::RepositoryResolved(ResolvedCommit { commit, branch, default_branch });
-        // Which branch it begins on is what it may push to; one it has begun on already stays.
+        // The branch that the session begins on decides what it may push. A branch recorded earlier
+        // stays.
         let recorded = self.session.record(settled).await;
         recorded.map_err(|error| Failure::new("git_failed", format!("the commit could not be recorded: {error}")))?;
         self.bring(&source, &resolved).await?;
@@ -265,7 +269,7 @@ impl<'a> Exchange<'a> {
         Ok(Said { more: json!({"commit": resolved.commit}), ..self.inside.say(checkout).await? })
     }
 
-    /// The branch to speak of: the one named, or the one that is checked out.
+    /// Returns the named branch, or the one that is checked out.
     async fn branch(&self, named: Option<GitRef>) -> Result<GitRef, Failure> {
         if let Some(named) = named {
             return Ok(named);
@@ -277,7 +281,7 @@ impl<'a> Exchange<'a> {
     }
 
     pub(super) async fn fetch(&self, named: Option<GitRef>, history: History) -> Result<Said, Failure> {
-        // A pull request that is checked out has no branch, and is fetched by its number.
+        // A pull request without a branch is fetched by its number.
         let branch = match (self.branch(named).await, self.spec.pull_request) {
             (Ok(branch), _) => Some(branch),
             (Err(_), Some(_)) => None,
@@ -293,7 +297,7 @@ impl<'a> Exchange<'a> {
         Ok(Said { exit_code: 0, output, truncated: false, timed_out: false, more: json!({"commit": resolved.commit}) })
     }
 
-    /// Fetch, and go forward if that is all it takes.
+    /// Fetches, then merges if a fast-forward is possible.
     pub(super) async fn pull(&self, named: Option<GitRef>, history: History) -> Result<Said, Failure> {
         let fetched = self.fetch(named, history).await?;
         let commit = fetched.more["commit"].as_str().unwrap_or_default().to_owned();
@@ -319,7 +323,7 @@ impl<'a> Exchange<'a> {
         let output = pushed.map_err(|error| failure(&error))?;
         self.record(&to, &commit, onto, force).await?;
         let name = format!("refs/remotes/origin/{to}");
-        // Only a note in the workspace: the push has happened.
+        // Only updates the workspace's view. The push itself has happened.
         let _ = self.inside.ask(&["update-ref", "-m", "push", &name, &commit], "").await;
         Ok(Said {
             exit_code: 0,
@@ -330,7 +334,8 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// The remote has it, and so must the journal: it says which branches are the session's own.
+    /// Records a push that has reached the remote. The journal thus shows which branches are the
+    /// session's.
     async fn record(&self, branch: &GitRef, commit: &str, onto: Onto, forced: bool) -> Result<(), Failure> {
         let call = self.inside.call().parse();
         let call = call.map_err(|_| Failure::new("git_failed", "the call has no name"))?;
@@ -362,7 +367,7 @@ impl<'a> Exchange<'a> {
         Ok(Onto::Nothing)
     }
 
-    /// Everything the commit has that the mirror may not have.
+    /// Packs all objects of the commit that the mirror may not have.
     async fn pack(&self, commit: &str) -> Result<std::fs::File, Failure> {
         let mut revisions = format!("{commit}\n");
         if let Some(base) = &self.base {

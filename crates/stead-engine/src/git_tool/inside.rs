@@ -1,4 +1,4 @@
-//! One call's gits in the box, and its few files there.
+//! The git processes of one call in the box, and their files there.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -14,7 +14,7 @@ use stead_providers::{FileOrder, GitOrder, GitRan, ToolOrder, Workspace};
 use super::Said;
 
 const TIMEOUT_MS: u64 = 120_000;
-/// What the server reads of an answer it asked for itself.
+/// Maximum size of the output of a git that the server runs for itself.
 const ANSWER_BYTES: u64 = 1 << 20;
 
 pub(super) struct Inside<'a> {
@@ -23,12 +23,12 @@ pub(super) struct Inside<'a> {
     output_bytes: u64,
     now: Timestamp,
     number: AtomicU64,
-    /// The git that runs in the box now.
+    /// The git that is running in the box.
     running: Mutex<Option<String>>,
     stopped: AtomicBool,
 }
 
-/// What a call answers that is over before its end.
+/// The failure of a cancelled call.
 pub(super) fn stopped() -> Failure {
     Failure::new("cancelled", "the call was cancelled; of a push that was under way only the remote knows")
 }
@@ -44,7 +44,7 @@ impl<'a> Inside<'a> {
         &self.call
     }
 
-    /// No further git begins.
+    /// Prevents further gits from starting.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
     }
@@ -62,7 +62,7 @@ impl<'a> Inside<'a> {
     }
 
     fn current(&self) -> Option<String> {
-        // Set as a whole: a panic elsewhere leaves it whole.
+        // The value is set as a whole, so a panic elsewhere cannot corrupt it.
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -84,7 +84,7 @@ impl<'a> Inside<'a> {
         ran.map_err(|error| error.to_failure())
     }
 
-    /// Runs git with the agent's words; whatever comes of it is the answer.
+    /// Runs git with the agent's arguments. Its output is the answer, also if it fails.
     pub(super) async fn say(&self, args: Vec<String>) -> Result<Said, Failure> {
         let ran = self.git(args, Vec::new(), self.output_bytes).await?;
         let output = [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
@@ -92,14 +92,14 @@ impl<'a> Inside<'a> {
         Ok(Said { exit_code, output, truncated, timed_out, more: Value::Null })
     }
 
-    /// Asks the repository something; `None` if git says no.
+    /// Runs a query. `None` if git exits with an error.
     pub(super) async fn ask(&self, args: &[&str], input: &str) -> Result<Option<String>, Failure> {
         let args = args.iter().map(|word| (*word).to_owned()).collect();
         let ran = self.git(args, input.as_bytes().to_vec(), ANSWER_BYTES).await?;
         Ok((ran.exit_code == 0).then(|| String::from_utf8_lossy(&ran.stdout).trim().to_owned()))
     }
 
-    /// Tells the repository to do something; its own words if it does not.
+    /// Runs a command. If it fails, the error contains git's message.
     pub(super) async fn tell(&self, args: &[&str], input: &str) -> Result<String, Failure> {
         let words = args.iter().map(|word| (*word).to_owned()).collect();
         let ran = self.git(words, input.as_bytes().to_vec(), ANSWER_BYTES).await?;
@@ -125,7 +125,7 @@ impl<'a> Inside<'a> {
         self.put(path, written.map_err(|error| Failure::new("files_failed", error.to_string()))?).await
     }
 
-    /// A copy of a file, of at most so many bytes; `None` if there is none.
+    /// Copies a file. A stream may have at most `most_bytes`. `None` if it cannot be opened.
     pub(super) async fn take(&self, path: &str, most_bytes: u64) -> Result<Option<File>, Failure> {
         let Ok(opened) = self.workspace.open(path).await else { return Ok(None) };
         let copied = tokio::task::spawn_blocking(move || {
@@ -145,7 +145,7 @@ impl<'a> Inside<'a> {
         copied.map(Some).map_err(|error| Failure::new("files_failed", format!("{path}: {error}")))
     }
 
-    /// Whether there is a file of this size.
+    /// Returns true if there is a file of this size.
     pub(super) async fn holds(&self, path: &str, size: u64) -> bool {
         self.workspace.open(path).await.is_ok_and(|opened| match opened.content {
             Content::Bytes(bytes) => bytes.len() as u64 == size,
@@ -155,7 +155,7 @@ impl<'a> Inside<'a> {
 
     pub(super) async fn remove(&self, path: &str) {
         let order = FileOrder::Delete { path: path.to_owned(), if_match: None };
-        // Its own file in its own repository: left behind, it is only space.
+        // Best effort: a file that remains in the repository only takes space.
         let _ = self.workspace.operate(order, self.now).await;
     }
 }

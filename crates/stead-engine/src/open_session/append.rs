@@ -1,8 +1,8 @@
-//! Appends to the journal of an open session: the one place that writes events.
+//! Appends to the journal of an open session. No other code writes events.
 //!
-//! One process owns the store and has one cell per session, so a conflict means that another process
-//! wrote to the journal. The cell and its workspace handle are then stale. The engine drops both and
-//! opens the session from its journal, as after a restart.
+//! One process owns the store and has one cell per session, so a conflict means that another
+//! process wrote to the journal. The cell and its workspace handle are then stale. The engine drops
+//! both and opens the session from its journal, as after a restart.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::error::OpError;
 use crate::pause::Pause;
 use crate::{audit, points, recover};
 
-/// Attempts to append when other processes append to the journal first.
+/// Maximum number of attempts if other processes append to the journal first.
 const RETRIES: usize = 16;
 
 /// Events to append, decided on the current state under the lock.
 pub(super) struct Entry<T> {
-    /// Nothing is written if there are none.
+    /// If empty, nothing is written.
     pub(super) events: Vec<Event>,
     pub(super) at: Timestamp,
     pub(super) with: Attached,
@@ -43,12 +43,12 @@ pub(super) struct Attached {
     pub(super) idempotency: Option<IdempotencyClaim>,
 }
 
-/// The retries of an append that the store does not take.
+/// The retries of an append that the store refuses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retry {
     /// Opens the session again after a conflict, a limited number of times.
     Reopened,
-    /// The same, and waits for a store that fails, until the server stops.
+    /// The same, and waits for a failing store until the server stops.
     Surely,
 }
 
@@ -57,17 +57,17 @@ pub(super) enum Retry {
 pub(super) enum Handle {
     /// The cell of the handle that appends.
     Own,
-    /// The cell that took its place after a conflict.
+    /// The cell that replaced it after a conflict.
     Reopened,
 }
 
-/// An append that was not made.
+/// The reason why an append was not made.
 pub(crate) enum AppendError {
     Commit(CommitError),
     Op(OpError),
-    /// Another process wrote to the journal; the cell is dropped.
+    /// Another process wrote to the journal, and the cell is dropped.
     Stale,
-    /// The store has no such session.
+    /// The store does not have this session.
     Unknown {
         session: stead_core::SessionId,
     },
@@ -92,7 +92,7 @@ impl From<AppendError> for OpError {
 }
 
 impl OpenSession {
-    /// Decides, appends, and decides again if the store did not take it.
+    /// Decides and appends. Decides again if the store refuses the append.
     pub(super) async fn append_with<T>(
         &self,
         retry: Retry,
@@ -120,7 +120,7 @@ impl OpenSession {
         }
     }
 
-    /// Waits before the next attempt, or gives the error back if there is to be none.
+    /// Waits before the next attempt. Returns the error if there is none.
     async fn wait(&self, retry: Retry, pause: &mut Pause, error: OpError) -> Result<(), OpError> {
         if retry != Retry::Surely || !matches!(error, OpError::Store(_) | OpError::Contended) {
             return Err(error);
@@ -129,7 +129,7 @@ impl OpenSession {
         pause.wait(&self.engine).await.map_err(|_| error)
     }
 
-    /// Decides and appends, once. A conflict drops the cell.
+    /// Decides and appends once. A conflict drops the cell.
     pub(super) async fn append_once<T>(
         &self,
         decide: impl FnOnce(&State) -> Result<Entry<T>, AppendError>,
@@ -151,7 +151,8 @@ impl OpenSession {
         }
     }
 
-    /// Drops the cell and its workspace handle, and has the session taken up again. Does nothing if the cell was dropped before.
+    /// Drops the cell and its workspace handle, and starts to recover the session. No-op if the
+    /// cell was dropped before.
     fn drop_stale(&self) {
         self.set_workspace(None);
         if !self.engine.drop_stale_cell(self.id, &self.cell) {
@@ -161,7 +162,7 @@ impl OpenSession {
         recover::take_up_again(&self.engine, self.id);
     }
 
-    /// Appends after the state's sequence number and, once that is durable, moves the state on.
+    /// Appends after the state's sequence number. Once that is durable, replaces the state.
     async fn append(
         &self,
         state: &State,
@@ -186,7 +187,7 @@ impl OpenSession {
         };
         match self.engine.store().commit(commit).await {
             Ok(_) => {}
-            // Only the journal tells whether the events are in it.
+            // Only the journal can show if the events were written.
             Err(CommitError::Store(error @ StoreError::OutcomeUnknown { .. })) => {
                 if !self.is_recorded(state.seq, &rows).await? {
                     return Err(error.into());
@@ -213,7 +214,7 @@ impl OpenSession {
         Folded { after, rows: rows.into(), audit }
     }
 
-    /// Makes a state whose events are durable the session's.
+    /// Makes a state with durable events the current state of the session.
     fn move_on(&self, after: State, at: Timestamp) {
         let (seq, session) = (after.seq, after.session.clone());
         *self.cell.lock_state() = after;
@@ -227,7 +228,7 @@ impl OpenSession {
         }
     }
 
-    /// Returns true if exactly these events follow a place in the journal.
+    /// Returns true if exactly these events follow position `after` in the journal.
     async fn is_recorded(&self, after: u64, expected: &[NewEvent]) -> Result<bool, StoreError> {
         let count = u32::try_from(expected.len()).unwrap_or(u32::MAX);
         let found = self.engine.store().events(self.id, after, count).await?;
@@ -244,8 +245,8 @@ struct Folded {
 }
 
 fn payload(event: &Event) -> String {
-    // Events are Stead's own values with string keys and whole numbers: they always serialise. An empty object would be refused on
-    // reading, which is the loud way to fail were that ever untrue.
+    // Events always serialise, because all their keys are strings. If one did not, the empty object
+    // would be refused on reading, so the failure would not go unnoticed.
     serde_json::to_string(event).unwrap_or_else(|_| "{}".to_owned())
 }
 
@@ -258,7 +259,8 @@ fn head(state: &State) -> Head {
             agent_type: session.spec.agent_type.to_string(),
             project: session.spec.project.as_ref().map(ToString::to_string),
             due_at: session.due_at().map(|(at, _)| at),
-            // While it lives the process has the state; once it has ended only this can be compared with a replay.
+            // For a live session the process has the state. Once it has ended, only this hash can
+            // be compared with a replay.
             final_hash: (!session.live()).then(|| state.hash()),
         },
         None => Head {
@@ -282,7 +284,7 @@ mod tests {
         let session = stead_core::SessionId::from_bits(1);
         let error = OpError::from(AppendError::Unknown { session });
         assert_eq!(error.to_string(), format!("there is no session '{session}'"));
-        // The control: any other refusal of the store is not about a missing session.
+        // Control: any other refusal of the store is not about a missing session.
         assert!(matches!(OpError::from(AppendError::Commit(CommitError::Exists)), OpError::Contended));
     }
 }

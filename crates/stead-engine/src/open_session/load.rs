@@ -8,10 +8,10 @@ use super::Cell;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-/// Number of events read at a time.
+/// Number of events per read.
 const PAGE: u32 = 512;
 
-/// Makes the cell of a session that is not open. The engine keeps it if the session is live.
+/// Creates the cell of a session that is not open. The engine keeps it if the session is live.
 pub(super) async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell>, OpError> {
     if let Some(row) = engine.store().head(id).await?.filter(|row| !row.live)
         && let Some(state) = engine.ended().get(id, row.seq)
@@ -29,7 +29,7 @@ pub(super) async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell
         let fresh = Cell::new(state);
         *fresh.times() = times;
         let cell = engine.keep_cell(id, fresh.clone());
-        // If the session ended while we read, its own cell is gone and ours would stay behind as its ghost.
+        // If the session ended during the load, its own cell is gone. Our stale cell must not stay.
         let ended_meanwhile = engine.store().head(id).await?.is_some_and(|row| !row.live && row.seq > seq);
         if !ended_meanwhile || !Arc::ptr_eq(&cell, &fresh) {
             return Ok(cell);
@@ -52,7 +52,7 @@ pub(crate) async fn load(engine: &Engine, id: SessionId) -> Result<State, OpErro
     Ok(state)
 }
 
-/// Hands over the events of a journal in order, a page in memory at a time.
+/// Passes the events of a journal to `handle` in order, with one page in memory at a time.
 pub(crate) async fn each_event(
     engine: &Engine,
     id: SessionId,

@@ -1,4 +1,4 @@
-//! Agent types: declare, look at, reconfigure, delete.
+//! Declares, reads, reconfigures and deletes agent types.
 
 use stead_core::config::WorkspaceConfig;
 use stead_core::registry::{AgentType, AgentTypeDeclaration};
@@ -13,7 +13,8 @@ use crate::error::OpError;
 
 const SHELF: Shelf = Shelf { kind: DocumentKind::AgentType, what: Resource::AgentType };
 
-/// Declares one. The same request under the same key gives the one it made, as it is now.
+/// Declares an agent type. The same request with the same idempotency key returns the existing one
+/// in its current form.
 pub async fn create_agent_type(
     engine: &Engine,
     actor: &Actor,
@@ -44,7 +45,7 @@ pub async fn agent_types(engine: &Engine, page: &Page) -> Result<Vec<AgentType>,
     SHELF.list(engine, page).await
 }
 
-/// Replaces the workspace config. Sessions that run keep the one they were made with.
+/// Replaces the workspace config. Running sessions keep the config they were created with.
 pub async fn set_workspace_config(
     engine: &Engine,
     actor: &Actor,
@@ -58,7 +59,7 @@ pub async fn set_workspace_config(
     Ok(after)
 }
 
-/// Deletes an agent type nobody is using.
+/// Deletes an agent type that has no live sessions.
 pub async fn delete_agent_type(engine: &Engine, actor: &Actor, id: &Name) -> Result<(), OpError> {
     for status in ["provisioning", "active", "closing"] {
         let query = SessionQuery {

@@ -1,4 +1,4 @@
-//! Read the audit log.
+//! Reads the audit log.
 
 use stead_store::{AuditQuery, AuditRow};
 

@@ -1,6 +1,7 @@
-//! Which call last wrote a file.
+//! Finds the call that last wrote a file.
 //!
-//! Told from the journals alone: each call's record names what it changed. A file that was put back by a restore or a rewind is still its writer's.
+//! The answer comes from the journals alone: the record of each call names the changed files. A
+//! restore or a rewind does not change the writer of a file that it puts back.
 
 use std::collections::HashMap;
 
@@ -18,13 +19,13 @@ use crate::error::OpError;
 use crate::history::{Deed, DeedKind, Entry, entries};
 use crate::open_session::OpenSession;
 
-/// The last that happened to a file.
+/// The last change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
     pub path: String,
-    /// `None`: nobody touched it since the session began.
+    /// `None` if no operation touched it since the session began.
     pub last: Option<Wrote>,
-    /// Calls that touched more files than their record names; each may be the real last.
+    /// Calls that touched more files than their records name. Each may be the real last writer.
     pub uncertain: Vec<u64>,
 }
 
@@ -37,7 +38,7 @@ pub struct Wrote {
     pub what: Deeds,
 }
 
-/// What was done to it.
+/// The kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deeds {
     Wrote,
@@ -62,7 +63,7 @@ pub async fn blame(engine: &Engine, actor: &Actor, id: SessionId, path: &str) ->
     Ok(blame)
 }
 
-/// Whether the session's files live in the journal, which then names every change.
+/// Returns true if the session's files live in the journal, which then names every change.
 async fn in_journal(engine: &Engine, session: &OpenSession) -> bool {
     let state = session.state().await;
     let provider = state.session.and_then(|session| session.workspace.as_ref()?.provider);
@@ -70,7 +71,7 @@ async fn in_journal(engine: &Engine, session: &OpenSession) -> bool {
     offered.is_some_and(|offered| offered.files == FileHome::Journal)
 }
 
-/// The last writer of one path, as the entries tell it.
+/// Finds the last writer of a path in the entries.
 fn fold(path: String, entries: Vec<Entry>) -> Blame {
     let mut now: (Option<Wrote>, Vec<u64>) = (None, Vec::new());
     let mut last = None;
@@ -97,7 +98,7 @@ fn fold(path: String, entries: Vec<Entry>) -> Blame {
     Blame { path, last: now.0, uncertain: now.1 }
 }
 
-/// Whether the entry may have touched more than it names.
+/// Returns true if the operation may have touched more files than its entry names.
 fn unsure(entry: &Entry, before: Option<Point>) -> bool {
     match (&entry.touched, entry.point) {
         (Some(touched), _) => touched.more > 0,

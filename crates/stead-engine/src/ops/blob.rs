@@ -1,4 +1,4 @@
-//! Bytes by their digest: what bundles and uploads are made of.
+//! Stores and reads blobs, which bundles and uploads consist of.
 
 use stead_core::Resource;
 use stead_store::{Digest, OpenBlob};
@@ -7,7 +7,7 @@ use tokio::io::AsyncRead;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-/// Stores a stream of any size in constant memory; gives its digest and length.
+/// Stores a stream of any size in constant memory. Returns its hash and length.
 pub async fn put_blob(engine: &Engine, content: impl AsyncRead + Unpin) -> Result<(Digest, u64), OpError> {
     let upload = engine.store().blobs().put_stream(content).await?;
     Ok((upload.digest, upload.len))

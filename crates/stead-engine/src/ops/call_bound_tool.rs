@@ -1,4 +1,7 @@
-//! Call a tool by a catalog's name, for a run or for an agent outside any: visible, bound, its arguments in order, allowed; else refused, recorded and told.
+//! Calls a tool by its name in a catalog, for a run or for an agent outside any run.
+//!
+//! The tool must be visible, bound and allowed, and its arguments must be valid. Otherwise the call
+//! is refused, and the refusal is recorded.
 
 use std::time::Instant;
 
@@ -25,21 +28,21 @@ use crate::guard::guard_op;
 use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 
-/// Arguments up to this size are kept with a refusal.
+/// Arguments up to this size are recorded with a refusal.
 const KEPT_BYTES: usize = 64 * 1024;
-/// How often a call is judged anew because the catalog changed meanwhile.
+/// Maximum number of repeated checks if the catalog changes meanwhile.
 const RETRIES: usize = 4;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundReply {
     pub call: CallId,
     pub seq: u64,
-    /// The workspace's own tool that ran, if one did.
+    /// The workspace tool that ran, if any.
     pub tool: Option<ToolName>,
     pub answer: Answer,
 }
 
-/// Runs to its record even if the caller goes away.
+/// Calls a tool. The call runs until it is recorded, even if the caller goes away.
 pub async fn call_bound_tool(
     engine: &Engine,
     actor: &Actor,
@@ -99,7 +102,7 @@ async fn attempt(
     session.commit(Command::Content(ContentCommand::Call(Box::new(call))), actor).await
 }
 
-/// What the descriptor's schema says of the arguments.
+/// Validates the arguments against the descriptor's schema.
 pub(crate) async fn judge(
     engine: &Engine,
     session: &Session,
@@ -114,7 +117,7 @@ pub(crate) async fn judge(
     Ok(Verdict { descriptor: Some(descriptor.hash()), faults: arguments::check(&descriptor, given) })
 }
 
-/// Keeps a refusal that is about the call itself; gives it back as the error.
+/// Records a refusal that concerns the call itself, and returns it as an error.
 async fn refuse(
     session: &OpenSession,
     actor: &Actor,
@@ -169,8 +172,8 @@ async fn perform_bound(
     }
 }
 
-/// The name that the metrics have for calls of other than the workspace's own tools. A catalog's
-/// names are of the user's choice and are not counted one by one.
+/// The name of an operation in the metrics. Users choose the names of catalog tools, so these are
+/// not counted separately.
 fn kind(operation: &Operation) -> &'static str {
     match operation {
         Operation::Tool { tool, .. } => tool.as_str(),

@@ -1,4 +1,4 @@
-//! Call a tool of a session.
+//! Calls a tool of a session.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::{clock, files, git_tool, points};
 
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
-/// What a tool answered, and where in the journal that stands.
+/// The answer of a tool, with its position in the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolReply {
     pub call: CallId,
@@ -29,7 +29,7 @@ pub struct ToolReply {
     pub answer: Answer,
 }
 
-/// Runs to its record even if the caller goes away.
+/// Calls a tool. The call runs until it is recorded, even if the caller goes away.
 pub async fn call_tool(
     engine: &Engine,
     actor: &Actor,
@@ -40,7 +40,8 @@ pub async fn call_tool(
     call_tool_until(engine, actor, id, tool, arguments, CancellationToken::new()).await
 }
 
-/// As [`call_tool`]; when `cancelled` fires, what the call started is ended, and what it came to is recorded.
+/// Like [`call_tool`]. When `cancelled` fires, the processes of the call are ended and the outcome
+/// is recorded.
 pub async fn call_tool_until(
     engine: &Engine,
     actor: &Actor,
@@ -77,8 +78,8 @@ async fn decide_and_perform(
     }
 }
 
-/// Performs a call that changes nothing. If it is cut off, there is nothing to recover. So its
-/// events need not be durable before it runs, and both are recorded in one commit after it.
+/// Performs a call that changes nothing. If it is interrupted, there is nothing to recover. Its
+/// events therefore need not be durable before it runs, and one commit records both after it.
 async fn read(
     engine: &Engine,
     session: &OpenSession,
@@ -104,7 +105,7 @@ async fn read(
     }
 }
 
-/// A call whose outcome could not be recorded has none; that, too, must come into the journal, as soon as it can be written.
+/// Records that the outcome of a call could not be recorded, as soon as the store accepts writes.
 pub(super) fn abandon(engine: &Engine, session: OpenSession, call: CallId, error: OpError) -> OpError {
     let reason = format!("its outcome could not be recorded: {error}");
     engine.spawn(async move { session.record_surely(Outcome::Abandoned { call, reason }).await });
@@ -125,7 +126,7 @@ pub(super) async fn perform(
     pause("tool.record").await;
     let (files, staged) = files::to_effect(engine, done).await?;
     let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), files };
-    // A change that was not recorded is not published: `staged` is dropped.
+    // If the change is not recorded, `staged` is dropped and the change is not published.
     match session.record(outcome).await? {
         Some(seq) => {
             staged.publish();
@@ -172,7 +173,7 @@ async fn call_workspace(
     Ok(Called { call, tool, answer, done, duration_ms: millis(started) })
 }
 
-/// Counts a call that is recorded, whichever way it came.
+/// Counts a recorded call.
 fn answered(reply: ToolReply) -> ToolReply {
     count(reply.tool.as_str(), &reply.answer);
     reply
@@ -184,7 +185,8 @@ pub(super) fn count(tool: &'static str, answer: &Answer) {
     metrics::counter!("stead_tool_calls_total", "tool" => tool, "ok" => ok).increment(1);
 }
 
-/// The call's own end, or the one that cancelling gives it. A call may be cancelled before its command runs, so it is said until it is heard.
+/// Waits for the call, or cancels it. The cancel is repeated until it has an effect, because it may
+/// arrive before the command runs.
 async fn call_or_cancel(workspace: &dyn Workspace, order: ToolOrder, cancelled: CancellationToken) -> ToolDone {
     let call = order.call;
     let mut called = workspace.call(order);
@@ -200,7 +202,7 @@ async fn call_or_cancel(workspace: &dyn Workspace, order: ToolOrder, cancelled: 
     }
 }
 
-/// The session ended while the call was under way, and the call with it.
+/// The error for a call whose session ended meanwhile.
 pub(super) async fn ended(session: &OpenSession) -> OpError {
     let status = session.state().await.session.map_or(Status::Closed, |session| session.status);
     Rejection::NotActive { status }.into()
@@ -214,7 +216,7 @@ fn crashed() -> ToolDone {
     ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
 }
 
-/// The session was closed between the decision and the call.
+/// The answer if the session was closed between the decision and the call.
 fn vanished() -> ToolDone {
     let message = "The session was closed before the tool could run.".to_owned();
     let error = ToolFailure { code: "workspace_gone".to_owned(), message: message.clone(), hint: None };

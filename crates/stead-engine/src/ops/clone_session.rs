@@ -1,4 +1,4 @@
-//! More sessions from one: in the same workspace, or each in a copy of it.
+//! Clones of a session, in the same workspace or each in a copy of it.
 
 use std::collections::BTreeMap;
 
@@ -18,25 +18,25 @@ use crate::error::OpError;
 use crate::open_session::{AppendError, Birth, OpenSession};
 use crate::{clock, reconcile};
 
-/// What a clone shares with its source.
+/// The isolation of a clone from its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
-    /// The workspace itself, counted: it goes with the last session that uses it.
+    /// The clone uses the source's workspace. It is removed when its last session ends.
     None,
-    /// Nothing: the clone begins with the files as they are now.
+    /// The clone gets its own workspace with a copy of the files.
     Full,
 }
 
-/// Which clones.
+/// The clones to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloneOrder {
     pub isolation: Isolation,
     pub count: u32,
-    /// The event whose files they begin with, for full isolation; `None` for now.
+    /// The event whose files they begin with, for full isolation. `None` uses the current files.
     pub at: Option<u64>,
 }
 
-/// Makes `count` clones, or none. Each is a session of its own, with its own journal and token.
+/// Creates `count` clones, or none. Each is an independent session with its own journal and token.
 pub async fn clone_session(
     engine: &Engine,
     actor: &Actor,
@@ -62,7 +62,7 @@ async fn make(
         (Some(at), Some(session)) => Some(may_go_back(&now, session, at, actor)?),
         _ => None,
     };
-    // What it was told and what it worked with are of that moment, too.
+    // The digests and the content also come from that event.
     let then = match at {
         Some(at) => state_at(engine, source, at).await?,
         None => now,
@@ -87,12 +87,12 @@ async fn make(
         match snapshot {
             None => {
                 share(&mut spec, source);
-                // Whoever rebuilds the files must find every journal that tells of them.
+                // A rebuild of the files must find every journal that records changes to them.
                 open.commit(Command::Share { with: id }, actor).await?;
             }
             Some(snapshot) => fork(&mut spec, source, snapshot),
         }
-        // There must be room for those to come, too: clones are asked for together.
+        // Reserve room for the remaining clones too, because all of them are created or none.
         let max_live = engine.settings().max_sessions.saturating_sub(count - 1 - number);
         let birth = Birth { admission: Some(Admission { max_live }), idempotency: claims.on(&part, id) };
         let state = create(engine, actor, id, spec, content.clone(), birth).await?;
@@ -114,20 +114,21 @@ async fn make(
     Ok(clones)
 }
 
-/// A clone begins with what its source has adopted, not with what is newest.
+/// A clone begins with the content version that its source has adopted, not with the newest.
 fn begin_with(snapshot: Box<Snapshot>) -> Box<InitialContent> {
     let SnapshotRef { workspace, version, root_hash } = snapshot.reference();
     let target = SyncTarget { workspace: Some(workspace), version: Some(version), root_hash: Some(root_hash) };
     Box::new(InitialContent { target, snapshot, warnings: Vec::new() })
 }
 
-/// What every clone of a session begins with: what its source was told of the workspace, what brought the files, and the image of its box.
+/// Returns the spec that every clone begins with: the source's digests, init report and image
+/// digest.
 fn inherited(source: &Session) -> Box<SessionSpec> {
     let mut spec = Box::new(SessionSpec::clone(&source.spec));
     spec.digests = BTreeMap::clone(&source.digests);
     let (report, made) = source.workspace.as_ref().map(|workspace| (&*workspace.report, &*workspace.made)).unzip();
     if let Some(workspace) = &mut spec.workspace {
-        // Its source was warned of these.
+        // The source already had these warnings.
         workspace.notices.clear();
         workspace.brought = report.filter(|report| !report.is_empty()).cloned().map(Box::new);
         workspace.image_digest = made.and_then(|made| made.image_digest.clone()).or(workspace.image_digest.take());

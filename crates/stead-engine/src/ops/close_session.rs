@@ -1,4 +1,4 @@
-//! End a session and remove everything it held.
+//! Closes a session and removes its workspace.
 
 use stead_core::event::CloseReason;
 use stead_core::{Actor, Command, SessionId, State};
@@ -9,7 +9,8 @@ use crate::error::OpError;
 use crate::open_session::OpenSession;
 use crate::reconcile;
 
-/// Returns when the session is closed, or after a bounded wait while the removal goes on. Closing again is the same.
+/// Returns when the session is closed, or after a limited wait while the removal continues.
+/// Idempotent.
 pub async fn close_session(engine: &Engine, actor: &Actor, id: SessionId) -> Result<State, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     let closing = async move {

@@ -1,4 +1,4 @@
-//! Look at content: names, versions, trees, files, differences.
+//! Reads content: names, versions, trees, files, differences.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ pub struct ContentVersion {
     pub root_hash: Digest,
     pub files: u64,
     pub bytes: u64,
-    /// What is wrong with it, if it was kept all the same.
+    /// The faults of a version that was stored nevertheless.
     pub faults: Vec<Fault>,
     pub warnings: Vec<Fault>,
     pub pushed_by: String,
     pub created_at: Timestamp,
 }
 
-/// A version as the database keeps it.
+/// A version as stored in the database.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct VersionRecord {
     pub(super) root_hash: Digest,
@@ -50,7 +50,7 @@ impl ContentVersion {
     }
 }
 
-/// The newest version of each content, in order of names.
+/// The newest version of each content, sorted by name.
 pub async fn contents(engine: &Engine, page: &Page) -> Result<Vec<ContentVersion>, OpError> {
     let found = engine.store().documents(DocumentKind::Content, page.after.as_deref(), page.limit).await?;
     let readable =
@@ -63,7 +63,7 @@ fn missing(name: &Name) -> OpError {
     OpError::NotFound { what: Resource::Content, id: name.to_string() }
 }
 
-/// One version, or the newest.
+/// Returns a version, or the newest one.
 pub async fn content_version(engine: &Engine, name: &Name, version: Option<u64>) -> Result<ContentVersion, OpError> {
     let head = engine.store().document(DocumentKind::Content, name.as_str()).await?.ok_or_else(|| missing(name))?;
     let number = version.unwrap_or_else(|| u64::try_from(head.revision).unwrap_or(0));
@@ -73,7 +73,7 @@ pub async fn content_version(engine: &Engine, name: &Name, version: Option<u64>)
     ContentVersion::of(name, number, &found.ok_or_else(none)?)
 }
 
-/// Every version, oldest first.
+/// All versions, oldest first.
 pub async fn content_versions(engine: &Engine, name: &Name) -> Result<Vec<ContentVersion>, OpError> {
     const PAGE: u32 = 500;
     let (prefix, mut found) = (format!("{name}@"), Vec::new());
@@ -98,7 +98,7 @@ pub async fn content_files(engine: &Engine, version: &ContentVersion) -> Result<
     Ok(tree::files(engine, version.root_hash).await?.into_values().collect())
 }
 
-/// One file of a version, opened.
+/// Opens one file of a version.
 pub async fn open_content_file(
     engine: &Engine,
     version: &ContentVersion,
@@ -111,7 +111,7 @@ pub async fn open_content_file(
     Ok((file, blob))
 }
 
-/// What became of one file between two versions.
+/// The change of one file between two versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentChange {
     pub path: ContentPath,

@@ -1,4 +1,4 @@
-//! Start a session: resolve, record, and let the provisioning begin.
+//! Creates a session: resolves the request, records it and starts provisioning.
 
 use stead_core::command::InitialContent;
 use stead_core::content::SyncTarget;
@@ -16,15 +16,15 @@ use crate::error::OpError;
 use crate::open_session::{AppendError, Birth, OpenSession};
 use crate::{audit, clock, pool, reconcile};
 
-/// A key under which a client may ask again without getting a second session.
+/// An idempotency key: a repeated request with it does not create a second session.
 #[derive(Debug, Clone)]
 pub struct Idempotency {
     pub key: String,
-    /// Over the canonical body: another body under the same key is another request.
+    /// Hash of the canonical body. A different body with the same key is refused.
     pub body_hash: [u8; 32],
 }
 
-/// Returns as soon as the session is recorded; its workspace is made in the background.
+/// Returns as soon as the session is recorded. Its workspace is created in the background.
 pub async fn create_session(
     engine: &Engine,
     actor: &Actor,
@@ -90,7 +90,8 @@ async fn create(
     Ok(session.state().await)
 }
 
-/// The content a session begins with, read before anything is made: without it there is no session.
+/// Reads the session's initial content before anything is created. If that fails, no session is
+/// created.
 async fn initial_content(engine: &Engine, spec: &SessionSpec) -> Result<Option<Box<InitialContent>>, OpError> {
     let Some(binding) = &spec.content else { return Ok(None) };
     let target = SyncTarget { workspace: Some(binding.workspace.clone()), version: binding.version, root_hash: None };
@@ -102,7 +103,7 @@ async fn initial_content(engine: &Engine, spec: &SessionSpec) -> Result<Option<B
     Ok(Some(Box::new(InitialContent { target, snapshot, warnings })))
 }
 
-/// The key was used: the same request gets the session it made, another one is refused.
+/// Handles a used key. The same request gets the existing session, and a different one is refused.
 async fn made_before(engine: &Engine, claim: &IdempotencyClaim, row: IdempotencyRow) -> Result<State, OpError> {
     if row.body_hash != claim.body_hash {
         return Err(OpError::IdempotencyMismatch { key: claim.key.key.clone() });

@@ -1,4 +1,4 @@
-//! What a session is told of its workspace: its own digest, else the one for everyone, else that there is none.
+//! The digest of a session: its own, else the global one, else a placeholder.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use crate::open_session::OpenSession;
 
 const SHELF: Shelf = Shelf { kind: DocumentKind::Digest, what: Resource::Digest };
 
-/// What is shown where nobody has said anything.
+/// The summary if there is no digest.
 const PLACEHOLDER: &str = "No digest of this workspace is available yet. Explore the files, or have one generated.";
 
-/// Which digest is meant.
+/// The key and tag of a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestName {
     pub section_key: Name,
-    /// Of the override store; a session's own digests have none.
+    /// The tag of a global digest. A session's own digests have none.
     pub tag: Name,
 }
 
 impl DigestName {
-    /// The one that is meant where nothing is said.
+    /// The default key and tag.
     pub fn usual() -> Self {
         let section_key = default_key();
-        // A constant that is a name; were it not, it would be the key's.
+        // The constant is a valid name. If it were not, the key's name would serve.
         let tag = DEFAULT_TAG.parse().unwrap_or_else(|_| section_key.clone());
         Self { section_key, tag }
     }
@@ -55,7 +55,7 @@ impl DigestSource {
         }
     }
 
-    /// For whom it is, in a sentence.
+    /// The audience of the digest, for a message.
     pub const fn audience(self) -> &'static str {
         match self {
             Self::Session => "this session",
@@ -65,7 +65,7 @@ impl DigestSource {
     }
 }
 
-/// A digest as somebody finds it.
+/// A digest in an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundDigest {
     pub section_key: Name,
@@ -77,7 +77,8 @@ pub struct FoundDigest {
     pub set_at: Option<Timestamp>,
 }
 
-/// The session's own, else the override, else the placeholder, which leaves a warning in the journal.
+/// Returns the session's own digest, else the global one, else the placeholder. The placeholder
+/// records a warning in the journal.
 pub async fn digest(engine: &Engine, id: SessionId, name: DigestName) -> Result<FoundDigest, OpError> {
     let open = OpenSession::open(engine, id).await?;
     let session = born(&open).await?;
@@ -99,7 +100,7 @@ pub async fn digest(engine: &Engine, id: SessionId, name: DigestName) -> Result<
     Ok(FoundDigest { section_key, summary, body, source, origin: None, tree: None, set_at: None })
 }
 
-/// Sets a digest for the session, or for everyone.
+/// Sets a digest for the session, or globally.
 pub async fn set_digest(
     engine: &Engine,
     actor: &Actor,
@@ -118,7 +119,7 @@ pub async fn set_digest(
         .await
 }
 
-/// Makes a digest from the files as they are, and sets it. Whoever asks must be allowed to read them.
+/// Generates a digest from the current files and sets it. The actor must be allowed to read them.
 pub async fn generate_digest(
     engine: &Engine,
     actor: &Actor,
@@ -143,7 +144,7 @@ pub async fn generate_digest(
         .await
 }
 
-/// What the files do not tell.
+/// Facts about the workspace that its files do not show.
 fn notices(session: &Session) -> Vec<String> {
     let failed = session.warnings.iter().filter(|warning| warning.code == "setup_failed");
     failed.map(|warning| format!("The workspace's setup failed: {}", warning.message)).collect()
@@ -154,7 +155,7 @@ async fn born(open: &OpenSession) -> Result<Arc<Session>, OpError> {
     open.state().await.session.ok_or_else(missing)
 }
 
-/// Opens the session, for who may set this digest; a refusal is recorded.
+/// Opens the session if the actor may set this digest. A refusal is recorded.
 async fn permitted(
     engine: &Engine,
     actor: &Actor,
@@ -185,7 +186,7 @@ struct Text {
     tree: Option<String>,
 }
 
-/// The body is durable before anything names it.
+/// Stores a digest. The body is durable before anything refers to it.
 async fn keep(
     engine: &Engine,
     actor: &Actor,
@@ -212,7 +213,7 @@ async fn keep(
             let kept = KeptDigest { summary: summary.clone(), body, origin, tree: tree.clone(), set_at };
             let id = document(&*born(open).await?, &name);
             SHELF.put(engine, actor, &id, &kept, WriteMode::CreateOrReplace).await?;
-            // Its own would hide the one that was just set.
+            // The session's own digest would hide the global one that was just set.
             open.commit(Command::ClearDigest { section_key: section_key.clone() }, actor).await?;
             (DigestSource::Global, set_at)
         }
@@ -220,7 +221,7 @@ async fn keep(
     Ok(FoundDigest { section_key, summary, body: content, source, origin: Some(origin), tree, set_at: Some(set_at) })
 }
 
-/// No key and no tag holds a blank, so no two places read alike.
+/// The id of the document. Neither key nor tag contains a space, so ids are unique.
 fn document(session: &Session, name: &DigestName) -> String {
     format!("{} {} {}", namespace(session), name.section_key, name.tag)
 }

@@ -1,4 +1,5 @@
-//! What agent types, projects and the platform have in common: a JSON document under a name, written with its audit entry.
+//! The storage of agent types, projects and the platform: a JSON document under a name, written
+//! together with its audit record.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::{audit, clock};
 
-/// A part of a list, in order of names.
+/// A page of a list, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     pub after: Option<String>,
@@ -47,7 +48,8 @@ impl Shelf {
         self.put_claimed(engine, actor, id, value, mode, None).await.map(|_| ())
     }
 
-    /// The same with an idempotency claim; gives the target of an earlier, equal request instead of writing again.
+    /// The same with an idempotency claim. Returns the target of an earlier equal request instead
+    /// of writing again.
     pub(super) async fn put_claimed<T: Serialize>(
         &self,
         engine: &Engine,

@@ -1,4 +1,4 @@
-//! Read a session's journal.
+//! Reads a session's journal.
 
 use stead_core::{Resource, SessionId};
 use stead_store::StoredEvent;
@@ -6,19 +6,20 @@ use stead_store::StoredEvent;
 use crate::engine::Engine;
 use crate::error::OpError;
 
-/// The most bytes of events read at once; one event is always given, however large.
+/// Maximum number of bytes of events per page. A page always has at least one event.
 const PAGE_BYTES: usize = 4 << 20;
-/// How many rows are asked for at a time while the bytes add up.
+/// Number of rows per query.
 const ROWS: u32 = 32;
 
-/// Some events, and whether there are more.
+/// A page of events. `more` is true if further events follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
     pub events: Vec<StoredEvent>,
     pub more: bool,
 }
 
-/// The events after a sequence number, in order: at most `limit`, and not more bytes than a reader should have to hold.
+/// Returns the events after a sequence number, in order. A page has at most `limit` events and a
+/// limited number of bytes.
 pub async fn events(engine: &Engine, id: SessionId, after: u64, limit: u32) -> Result<EventPage, OpError> {
     let head = engine.store().head(id).await?;
     let head = head.ok_or_else(|| OpError::NotFound { what: Resource::Session, id: id.to_string() })?;

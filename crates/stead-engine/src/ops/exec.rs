@@ -1,4 +1,4 @@
-//! Run commands in a session's box: start, look, feed, signal, resize, kill.
+//! Runs commands in a session's box: start, read, feed, signal, resize, kill.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::guard::guard_op;
 use crate::open_session::{Intent, OpenSession};
 use crate::{clock, execs};
 
-/// An exec with, once it has finished, the ends of its output.
+/// An exec. Once it has finished, it has the head and tail of each output stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecView {
     pub id: ExecId,
@@ -26,7 +26,8 @@ pub struct ExecView {
     pub output: Option<ExecOutput>,
 }
 
-/// Starts a command; one that is not in the background is waited for. It goes on if the caller goes away.
+/// Starts a command. Waits for it, unless it runs in the background. It continues if the caller
+/// goes away.
 pub async fn start_exec(
     engine: &Engine,
     actor: &Actor,
@@ -58,7 +59,7 @@ async fn start(
     let exec = ExecId::from_bits(clock::id_bits());
     let command = Command::Exec { exec, order: Box::new(order) };
     if session.workspace().is_some_and(|workspace| workspace.execs().is_none()) {
-        // Were it allowed at all, it could not be done: the refusal that comes first is the one to tell.
+        // Report a policy refusal before "unsupported".
         stead_core::decide(&session.state().await, command, actor).map_err(OpError::from)?;
         return Err(unsupported(&session, actor).await);
     }
@@ -98,7 +99,7 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
     if !order.spec.background {
         let ended = tokio::select! {
             ended = execs.run(exec, *order, output_bytes) => ended,
-            // It goes on without this server, and the next one records its end.
+            // The command continues without this server, and the next one records its end.
             () = engine.stopping().cancelled() => return Err(OpError::ShuttingDown),
         };
         return execs::settle(engine, session, exec, Some(ended)).await;
@@ -110,7 +111,7 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
     Ok(())
 }
 
-/// Returns when a command has ended, or the time is up.
+/// Returns when a command has ended, or after the timeout.
 async fn ended(
     engine: &Engine,
     session: &OpenSession,
@@ -132,7 +133,7 @@ async fn ended(
     }
 }
 
-/// What is known of an exec. With `patience`, once it has ended or the time is up.
+/// Returns an exec. With `patience`, waits until it has ended or the time is over.
 pub async fn exec(
     engine: &Engine,
     id: SessionId,
@@ -148,7 +149,7 @@ pub async fn exec(
 
 pub(super) async fn view(engine: &Engine, session: &OpenSession, id: ExecId) -> Result<ExecView, OpError> {
     let exec = session.exec(id).await.ok_or(Rejection::NoExec { exec: id })?;
-    // The output is in the journal alone: the state would grow with it.
+    // The output is only in the journal, because the state would grow with it.
     let output = match exec.ended_seq {
         Some(seq) => match engine.store().events(session.id(), seq - 1, 1).await?.pop() {
             Some(stored) => match serde_json::from_str(&stored.payload) {
@@ -162,14 +163,14 @@ pub(super) async fn view(engine: &Engine, session: &OpenSession, id: ExecId) -> 
     Ok(ExecView { id, session: session.id(), exec, output })
 }
 
-/// All that run and the latest that ended, oldest first, without their output.
+/// All running execs and the latest ended ones, oldest first, without their output.
 pub async fn execs(engine: &Engine, id: SessionId) -> Result<Vec<ExecView>, OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     let found = state.session.iter().flat_map(|session| session.execs.iter());
     Ok(found.map(|(exec, it)| ExecView { id: exec, session: id, exec: it.clone(), output: None }).collect())
 }
 
-/// Gives bytes to a command's standard input.
+/// Writes bytes to a command's standard input.
 pub async fn feed_exec(
     engine: &Engine,
     actor: &Actor,
@@ -194,7 +195,7 @@ pub async fn signal_exec(
     Ok(boxed(&*workspace)?.signal(exec, signal).await?)
 }
 
-/// Gives a command's terminal another size.
+/// Resizes a command's terminal.
 pub async fn resize_exec(
     engine: &Engine,
     actor: &Actor,
@@ -206,18 +207,18 @@ pub async fn resize_exec(
     Ok(boxed(&*workspace)?.resize(exec, size).await?)
 }
 
-/// Ends every process of a command, also those it left behind. Asked again it changes nothing.
+/// Kills every process of a command, including processes it left behind. Idempotent.
 pub async fn kill_exec(engine: &Engine, actor: &Actor, id: SessionId, exec: ExecId) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
     let known = session.exec(exec).await.ok_or(Rejection::NoExec { exec })?;
     let workspace = match allowed(engine, actor, id, exec).await {
-        // The session is closing or closed: its processes go with the box, or have gone.
+        // The session is closing or closed, and its processes end with the box.
         Err(OpError::Rejected(Rejection::NotActive { .. })) if !known.running() => return Ok(()),
         workspace => workspace?,
     };
     match boxed(&*workspace)?.kill(exec).await {
         Ok(()) => ended(engine, &session, exec, Some(Duration::from_secs(10))).await,
-        // Long over, and forgotten by the box.
+        // The command ended long ago, and the box no longer knows it.
         Err(ExecError::Unknown { .. }) if !known.running() => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -227,7 +228,7 @@ fn boxed(workspace: &dyn Workspace) -> Result<&dyn stead_providers::Execs, ExecE
     workspace.execs().ok_or(ExecError::Unsupported)
 }
 
-/// The workspace, for an actor who may touch this exec.
+/// Returns the workspace if the actor may use this exec.
 async fn allowed(
     engine: &Engine,
     actor: &Actor,

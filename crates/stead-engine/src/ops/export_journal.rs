@@ -1,4 +1,5 @@
-//! A whole journal as lines of JSON, to be folded and proved anywhere. It is read a page at a time, as the client takes it.
+//! Exports a whole journal as lines of JSON, to be folded and verified elsewhere. It is read page
+//! by page, as fast as the client reads.
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,7 @@ use crate::error::OpError;
 
 const PAGE: u32 = 512;
 
-/// The stream of a journal: a line per event, and a last line with the state they fold to.
+/// The stream of a journal: one line per event, and a last line with the hash of the state.
 pub struct JournalLines {
     engine: Engine,
     id: SessionId,
@@ -38,7 +39,7 @@ pub async fn export_journal(engine: &Engine, id: SessionId) -> Result<JournalLin
 }
 
 impl JournalLines {
-    /// Returns the next lines; `None` at the end.
+    /// Returns the next lines, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, OpError> {
         match (self.first.take(), self.rest) {
             (Some(first), _) => Ok(Some(first)),
@@ -54,7 +55,7 @@ impl JournalLines {
         }
         let mut lines = String::new();
         let mut line = |value: serde_json::Value| {
-            // Writing into a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(lines, "{value}");
         };
         for stored in page {
@@ -73,7 +74,7 @@ impl JournalLines {
     }
 }
 
-/// The state as it was when an event had just happened.
+/// Returns the state right after an event.
 pub async fn state_at(engine: &Engine, id: SessionId, seq: u64) -> Result<State, OpError> {
     let mut state = State::default();
     crate::open_session::each_event(engine, id, |recorded| {

@@ -1,8 +1,8 @@
-//! A tree as tar, written while the client reads it.
+//! Exports a tree as a tar stream.
 //!
-//! Nothing is spooled: the provider writes into a pipe, and a provider that is faster than the client
-//! waits. When the client leaves, the pipe's reader is dropped and the next write fails, which ends the
-//! export.
+//! Nothing is spooled: the provider writes into a pipe and blocks if it is faster than the client.
+//! When the client disconnects, the pipe's reader is dropped and the next write fails, which ends
+//! the export.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ use crate::open_session::OpenSession;
 
 const PIECE: usize = 256 << 10;
 
-/// The stream of a tar. Dropping it ends the export.
+/// A tar stream. Dropping it ends the export.
 pub struct TarStream {
     first: Option<Bytes>,
     pipe: Receiver,
@@ -31,15 +31,15 @@ pub struct TarStream {
 
 enum Export {
     Running(JoinHandle<Result<(), ArchiveError>>),
-    /// The provider has said how it ended; bytes may still be in the pipe.
+    /// The provider has reported its result. The pipe may still contain bytes.
     Ended(Result<(), ArchiveError>),
     Told,
 }
 
-/// Begins to export the tree below a path. An export that fails before its first bytes are there is an
-/// error here; a later failure is an error of [`TarStream::next`].
+/// Starts to export the tree below a path. Returns an error if the export fails before its first
+/// bytes. A later failure is an error of [`TarStream::next`].
 pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<TarStream, OpError> {
-    // Held until the first bytes are there. After that only the export's own permits count, because a
+    // Held until the first bytes arrive. After that only the export's own permits count, because a
     // slow client may hold them for long.
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
@@ -62,7 +62,7 @@ pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &st
 }
 
 impl TarStream {
-    /// The next bytes; `None` at the end of a complete tar.
+    /// Returns the next bytes, or `None` at the end of a complete tar.
     pub async fn next(&mut self) -> Result<Option<Bytes>, OpError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
@@ -82,7 +82,8 @@ impl TarStream {
                         continue;
                     }
                 },
-                // Asked of the kernel: tokio says that nothing is there until its reactor has seen the bytes.
+                // Reads with a system call, because tokio reports no data until its reactor has
+                // seen the bytes.
                 Export::Ended(_) | Export::Told => rustix::io::read(&self.pipe, &mut piece).map_err(io::Error::from),
             };
             match read {
@@ -92,7 +93,7 @@ impl TarStream {
                     return Ok(Some(piece.into()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // A box may have kept the pipe open; it has said that it is done.
+                    // A box may still hold the pipe open, although it has reported its end.
                     if matches!(self.export, Export::Ended(_) | Export::Told) {
                         return self.end().await.map(|()| None);
                     }

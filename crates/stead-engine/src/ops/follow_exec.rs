@@ -1,6 +1,7 @@
-//! Follow a command's output, from any chunk on, as often as one likes.
+//! Follows the output of a command, from any chunk on and any number of times.
 //!
-//! The reader's place is the only state. The box keeps the latest output; what it no longer keeps is told as missed, never left out silently.
+//! The reader's position is the only state. The box keeps the latest output. Output that it no
+//! longer has is reported as missed and never skipped silently.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 
-/// Between two looks for a box that does not answer.
+/// Delay between two attempts to reach a box that does not answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What there is to tell.
+/// An item of the output stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecNews {
     Output {
@@ -23,12 +24,12 @@ pub enum ExecNews {
         stream: OutputStream,
         bytes: Vec<u8>,
     },
-    /// These chunks are no longer kept.
+    /// The box no longer has these chunks.
     Missed {
         from: u64,
         to: u64,
     },
-    /// The last.
+    /// The last item.
     Ended(Box<ExecView>),
 }
 
@@ -39,12 +40,12 @@ pub struct ExecReader {
     exec: ExecId,
     after: u64,
     source: Option<Box<dyn Following>>,
-    /// Comes after what is told of the gap before it.
+    /// A chunk to return after the report of the gap before it.
     held: Option<(u64, OutputStream, Vec<u8>)>,
     drained: bool,
 }
 
-/// Begins to read after chunk `after`.
+/// Starts to read after chunk `after`.
 pub async fn follow_exec(engine: &Engine, id: SessionId, exec: ExecId, after: u64) -> Result<ExecReader, OpError> {
     let session = OpenSession::open(engine, id).await?;
     session.exec(exec).await.ok_or(Rejection::NoExec { exec })?;
@@ -52,7 +53,7 @@ pub async fn follow_exec(engine: &Engine, id: SessionId, exec: ExecId, after: u6
 }
 
 impl ExecReader {
-    /// The next there is to tell; `None` when the server stops.
+    /// Returns the next item, or `None` when the server stops.
     pub async fn next(&mut self) -> Result<Option<ExecNews>, OpError> {
         let engine = self.engine.clone();
         tokio::select! {
@@ -80,7 +81,7 @@ impl ExecReader {
                     return Ok(ExecNews::Output { seq, stream, bytes });
                 }
                 Some(Followed::Ended) => self.drained = true,
-                // Nothing to read from: over, or the box is away.
+                // There is nothing to read from: the command is over, or the box is unreachable.
                 None if !self.runs().await => self.drained = true,
                 None => tokio::time::sleep(LOOK_AGAIN).await,
             }
@@ -104,7 +105,8 @@ impl ExecReader {
         followed
     }
 
-    /// The end, once it is in the journal; before it, what nobody can give any more.
+    /// Returns the end once it is in the journal. Reports chunks that are no longer available
+    /// first.
     async fn end(&mut self) -> Result<ExecNews, OpError> {
         let mut watch = self.session.watch();
         while self.runs().await && watch.changed().await.is_ok() {}

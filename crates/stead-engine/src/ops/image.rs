@@ -1,6 +1,7 @@
-//! Images from local files: import them, look at them, remove them.
+//! Imports, reads and removes images from local files.
 //!
-//! Their bytes are this host's, in the layer store, and their names are files beside it; a crash leaves a name as it was or as it is to be.
+//! Their bytes are in the layer store of this host, and their names are files beside it. After a
+//! crash a name refers either to the old or to the new image.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ async fn off_thread<T: Send + 'static>(
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| OpError::ShuttingDown)??)
 }
 
-/// Makes the name mean what is in the archive (a tar of a root directory, or an OCI archive): all of it, or nothing happened.
+/// Imports an archive under a name: a tar of a root directory, or an OCI archive. All of it is
+/// imported, or nothing changes.
 pub async fn import_image(
     engine: &Engine,
     actor: &Actor,
@@ -47,7 +49,7 @@ async fn import(
     let after = json!({"digest": record.digest, "bytes": record.bytes}).to_string();
     let entry = audit::admin_change(actor, "image", record.name.as_str(), &after, at);
     engine.store().record_audit(vec![entry]).await?;
-    // Boxes of what the name meant before are of no use any more.
+    // Warm boxes of the previous image are no longer useful.
     engine.pool().look();
     Ok((record, naming))
 }
@@ -58,13 +60,13 @@ pub async fn image(engine: &Engine, name: ImageName) -> Result<ImageRecord, OpEr
     Ok(found)
 }
 
-/// All of them, by name.
+/// All images, sorted by name.
 pub async fn images(engine: &Engine) -> Result<Vec<ImageRecord>, OpError> {
     let images = kept(engine)?;
     off_thread(move || images.list()).await
 }
 
-/// Takes a name away that no box uses.
+/// Removes a name that no box uses.
 pub async fn remove_image(engine: &Engine, actor: &Actor, name: ImageName) -> Result<(), OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine.to_its_end(async move { remove(&work, &actor, name).await }).await
@@ -83,7 +85,7 @@ async fn remove(engine: &Engine, actor: &Actor, name: ImageName) -> Result<(), O
     for provider in engine.providers().iter().filter(|_| !still_named) {
         let Some(images) = provider.image_cache() else { continue };
         if let Err(error) = images.forget_image(&record.digest).await {
-            // It is of no more use there, and of no harm.
+            // The remaining copy is unused and harmless.
             tracing::warn!(provider = %provider.name(), image = %record.digest, error = %error.to_failure().message, "keeps a copy of a removed image");
         }
     }

@@ -1,4 +1,4 @@
-//! What an agent outside any run is offered: the tools of the active catalog, and the prompt packs.
+//! The tools of the active catalog and the prompt packs for an agent outside any run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,14 +28,15 @@ async fn session(engine: &Engine, id: SessionId) -> Result<Arc<Session>, OpError
     OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)
 }
 
-/// The tools of a catalog, in the order it gives them; `None` if no catalog is asked for and none is active.
+/// Returns the tools of a catalog in its order. `None` if the caller names no catalog and none is
+/// active.
 pub async fn offered_tools(
     engine: &Engine,
     id: SessionId,
     catalog: Option<String>,
 ) -> Result<Option<Vec<OfferedTool>>, OpError> {
     let session = session(engine, id).await?;
-    // Whoever asks: what is listed is what the session's agent may call.
+    // The list always shows what the session's agent may call, for every caller.
     let agent = Actor::Session { session: id };
     let Some(found) = offered(&session, &CallFrom::Session { catalog }, &agent)? else { return Ok(None) };
     let Some((first, _)) = found.first() else { return Ok(Some(Vec::new())) };
@@ -55,7 +56,7 @@ pub async fn prompt_packs(engine: &Engine, id: SessionId) -> Result<BTreeMap<Str
     Ok(session.content.active.as_ref().map(|snapshot| snapshot.prompt_packs.clone()).unwrap_or_default())
 }
 
-/// The messages of one of them, images filled in.
+/// Returns the messages of a prompt pack, with image data.
 pub async fn prompt_pack(engine: &Engine, id: SessionId, name: &str) -> Result<Vec<Message>, OpError> {
     let packs = prompt_packs(engine, id).await?;
     match packs.get(name) {

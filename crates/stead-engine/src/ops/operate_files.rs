@@ -1,4 +1,4 @@
-//! Change files as bytes, keep them all, put them back.
+//! Changes files as bytes, takes snapshots and restores them.
 
 use std::time::Instant;
 
@@ -18,11 +18,11 @@ use crate::open_session::{Intent, OpenSession};
 use crate::reconcile::millis;
 use crate::{clock, files, points};
 
-/// What an operation came to, and where in the journal that stands.
+/// The result of an operation, with its position in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operated {
     pub seq: u64,
-    /// Of the whole tree afterwards.
+    /// Hash of the whole tree after the operation.
     pub tree_hash: Option<String>,
     pub placement: Option<Placement>,
 }
@@ -37,7 +37,7 @@ pub async fn operate_files(
     operate_claimed(engine, actor, id, operation, None).await
 }
 
-/// The same, with a claim that is as durable as the intent.
+/// The same, with an idempotency claim that becomes durable together with the intent.
 pub(super) async fn operate_claimed(
     engine: &Engine,
     actor: &Actor,
@@ -60,7 +60,7 @@ async fn decide_and_perform(
     carry_out(engine, actor, id, tool, call, Command::OperateFiles { call, operation }, claim).await
 }
 
-/// Decides and performs a command whose effect is a file operation.
+/// Decides on and performs a command whose effect is a file operation.
 pub(super) async fn carry_out(
     engine: &Engine,
     actor: &Actor,
@@ -83,7 +83,8 @@ pub(super) async fn carry_out(
     }
 }
 
-/// Records that something was refused, as a refused call of the tool that does the same; gives the refusal back as the error.
+/// Records a refusal as a refused call of the tool with the same effect. Returns the refusal as an
+/// error.
 pub(super) async fn refuse(session: &OpenSession, tool: ToolName, rejection: Rejection, actor: &Actor) -> OpError {
     let (code, message) = (rejection.code().to_owned(), rejection.to_string());
     let refused = Event::ToolCallRefused { tool, code, message, actor: actor.clone() };
@@ -96,7 +97,7 @@ pub(super) async fn refuse(session: &OpenSession, tool: ToolName, rejection: Rej
 async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Operated, OpError> {
     let Some(Effect::OperateFiles { call, operation }) = intent.effect else { return Err(OpError::Contended) };
     let started = Instant::now();
-    // Those keep the tree themselves, or put one back that is kept.
+    // These operations take a snapshot themselves or restore one, so they need no checkpoint.
     let keeps = matches!(
         operation,
         FileOperation::Snapshot { .. } | FileOperation::Restore { .. } | FileOperation::Rewind { .. }
@@ -133,13 +134,13 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
             let files = FileEffect::default();
             session.record(Outcome::OperationFinished { call, duration_ms, failure, files }).await?;
             let closed = session.state().await.session.is_none_or(|session| session.status != Status::Active);
-            // A session that was closed meanwhile has no files, whatever the operation met.
+            // If the session was closed meanwhile, report that instead of the operation's error.
             Err(if closed { ended(session).await } else { error })
         }
     }
 }
 
-/// The complete order: bytes come from the blob store.
+/// Builds the complete order, with bytes from the blob store.
 async fn order(engine: &Engine, operation: FileOperation) -> Result<FileOrder, OpError> {
     Ok(match operation {
         FileOperation::Put { path, blob, bytes, if_match, existing, parents } => {
@@ -162,7 +163,7 @@ async fn stored(engine: &Engine, blob: String) -> Result<std::fs::File, OpError>
 }
 
 impl OpError {
-    /// The code of a failed operation, as the journal keeps it.
+    /// The code of a failed operation in the journal.
     fn operate_code(&self) -> &'static str {
         match self {
             Self::Operate(error) => OperateError::code(error),

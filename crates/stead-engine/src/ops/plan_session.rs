@@ -1,4 +1,4 @@
-//! What a session would be, without making it.
+//! Plans a session without creating it.
 
 use stead_core::WorkspaceId;
 use stead_core::capability::{LimitKind, ProviderCapabilities};
@@ -24,22 +24,22 @@ pub struct SessionPlan {
     pub outlook: Option<Outlook>,
 }
 
-/// The workspace that the providers of this server would make now.
+/// The workspace that the providers of this server would create now.
 #[derive(Debug, Clone)]
 pub struct Outlook {
-    /// The provider that would make it; `None` if none can.
+    /// The provider that would create it. `None` if none can.
     pub provider: Option<ProviderName>,
-    /// Providers that were asked for and would not be used, with the reason.
+    /// Requested providers that would not be used, with the reason.
     pub passed_over: Vec<PassedOver>,
-    /// The limits that were asked for and would hold.
+    /// The requested limits that would be enforced.
     pub enforced: Vec<LimitKind>,
-    /// The enabled tools that the provider has.
+    /// The enabled tools that the provider offers.
     pub tools: Vec<ToolName>,
     pub mounts: Vec<AllowedMount>,
     pub warnings: Vec<Warning>,
 }
 
-/// Resolves a request and asks the providers for their health. Changes nothing.
+/// Resolves a request and checks the health of the providers. Changes nothing.
 pub async fn plan_session(engine: &Engine, request: SessionRequest) -> Result<SessionPlan, OpError> {
     let (spec, mounts) = resolve(engine, request).await?;
     let outlook = match &spec.workspace {
@@ -49,7 +49,7 @@ pub async fn plan_session(engine: &Engine, request: SessionRequest) -> Result<Se
     Ok(SessionPlan { spec, outlook })
 }
 
-/// Resolves a request against what is declared now, and judges what it takes from the host. Changes nothing.
+/// Resolves a request with the current declarations, and checks its host paths. Changes nothing.
 pub(super) async fn resolve(
     engine: &Engine,
     request: SessionRequest,

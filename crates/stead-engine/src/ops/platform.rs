@@ -1,4 +1,4 @@
-//! The platform: what every session shares.
+//! Reads and sets the platform.
 
 use stead_core::registry::Platform;
 use stead_core::{Actor, Resource};
@@ -11,7 +11,7 @@ use crate::error::OpError;
 const SHELF: Shelf = Shelf { kind: DocumentKind::Platform, what: Resource::Platform };
 const ID: &str = "platform";
 
-/// As it was set, or the one that allows nothing.
+/// Returns the platform as set, or the default, which allows nothing.
 pub async fn platform(engine: &Engine) -> Result<Platform, OpError> {
     Ok(SHELF.find(engine, ID).await?.unwrap_or_default())
 }

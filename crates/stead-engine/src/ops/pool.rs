@@ -1,4 +1,4 @@
-//! What is kept ready.
+//! Reports the state of the warm pool.
 
 use crate::engine::Engine;
 use crate::pool::PoolReport;

@@ -1,4 +1,4 @@
-//! Projects: what their sessions share.
+//! Reads and sets projects.
 
 use stead_core::registry::Project;
 use stead_core::{Actor, Name, Resource};

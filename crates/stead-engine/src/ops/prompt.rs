@@ -1,4 +1,4 @@
-//! The sections that tell an agent of its workspace.
+//! Renders the prompt sections about a session's workspace.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 
-/// How much of the digest a prompt shows.
+/// The part of the digest that a prompt shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestPart {
     Summary,
     Whole,
 }
 
-/// Renders a session's sections as they are now.
+/// Renders the sections from the session's current state.
 pub async fn prompt(
     engine: &Engine,
     id: SessionId,
@@ -39,7 +39,7 @@ pub async fn prompt(
     Ok(prompt::render(&session, &shown, flavor, budget))
 }
 
-/// Of the tools the agent type enables, those that the session's provider has: the others answer with a refusal.
+/// Removes tools that the session's provider does not offer, because calls of them are refused.
 fn leave_what_is_there(engine: &Engine, session: &mut Session) {
     let provider = session.workspace.as_ref().and_then(|workspace| workspace.provider);
     let offered = provider.and_then(|provider| engine.providers().get(provider).ok()).map(|found| found.capabilities());

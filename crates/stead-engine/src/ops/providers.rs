@@ -1,4 +1,4 @@
-//! Which providers there are, how they feel, what they can do.
+//! Lists the providers with their health and capabilities.
 
 use stead_core::capability::ProviderCapabilities;
 use stead_core::config::ProviderName;

@@ -1,4 +1,4 @@
-//! Push a version of content: all of it is valid and kept, or nothing happened.
+//! Pushes a version of content. All of it is valid and stored, or nothing changes.
 
 use std::io::{Read as _, Seek as _};
 use std::ops::ControlFlow;
@@ -19,11 +19,11 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::{audit, clock};
 
-/// What happens to content that is not valid.
+/// The treatment of invalid content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Faulty {
     Refuse,
-    /// It is kept with its faults; a sync of it fails.
+    /// It is stored with its faults, and a sync of it fails.
     Keep,
 }
 
@@ -64,7 +64,7 @@ async fn push(
     }
     tree::check(&files).map_err(|faults| OpError::InvalidContent { faults })?;
     let (count, bytes) = (files.len() as u64, files.iter().map(|file| file.bytes.len() as u64).sum());
-    // Thousands of files are judged off the async threads.
+    // A version may have thousands of files, so it is checked on a blocking thread.
     let judged = tokio::task::spawn_blocking(move || (judge(&files), files)).await;
     let (judged, files) = judged.map_err(|_| OpError::ShuttingDown)?;
     let (faults, warnings) = match judged {
@@ -98,7 +98,7 @@ async fn push(
     content_version(engine, &name, Some(version)).await
 }
 
-/// The files of an archive (tar, tar.gz, tar.zst, zip), judged as names of content.
+/// Returns the files of an archive (tar, tar.gz, tar.zst, zip) with checked content paths.
 pub async fn content_of_archive(archive: std::fs::File) -> Result<Vec<NewFile>, OpError> {
     let read = tokio::task::spawn_blocking(move || unpack(archive)).await;
     read.map_err(|_| OpError::ShuttingDown)?
@@ -116,7 +116,7 @@ fn unpack(mut archive: std::fs::File) -> Result<Vec<NewFile>, OpError> {
     collect(&fs)
 }
 
-/// Plain files with safe names; anything else is a fault of its own.
+/// Collects plain files with valid paths. Everything else is a fault.
 fn collect(fs: &MemoryFs) -> Result<Vec<NewFile>, OpError> {
     let (mut found, mut faults) = (Vec::new(), Vec::new());
     let walked = fs.walk(&WorkspacePath::root(), &mut |entry| {

@@ -1,6 +1,8 @@
-//! Put bytes of any size into a workspace: first into the blob store, then, as one change, where they belong.
+//! Writes bytes of any size to a workspace. They go to the blob store first, then into place as one
+//! change.
 //!
-//! Whether the caller may is asked before the first byte is taken, and again when the change is decided: the answer may be another by then.
+//! The permission is checked before the first byte is read, and again when the change is decided,
+//! because it may have changed.
 
 use stead_core::event::{Existing, FileOperation, Parents};
 use stead_core::tool::ToolName;
@@ -15,17 +17,17 @@ use crate::error::OpError;
 use crate::open_session::{OpenSession, Slack};
 use crate::uploads::Charge;
 
-/// Where bytes are to go, and under which conditions.
+/// The target of an upload and its conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub path: String,
-    /// Only if the file there has this hash; `*` for any file.
+    /// Requires that the existing file has this hash. `*` matches any file.
     pub if_match: Option<String>,
     pub existing: Existing,
     pub parents: Parents,
 }
 
-/// A file that was put.
+/// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutFile {
     pub hash: Digest,
@@ -65,8 +67,8 @@ pub async fn unpack_archive(
     operate_with(engine, actor, id, operation, upload, charge).await
 }
 
-/// Carries out an operation with uploaded bytes. Afterwards the bytes stay only if the journal needs
-/// them, however the operation ended and whether or not the client still waits for it.
+/// Carries out an operation with uploaded bytes. Afterwards the bytes stay only if the journal
+/// needs them. This holds for every outcome, and also if the client no longer waits.
 async fn operate_with(
     engine: &Engine,
     actor: &Actor,
@@ -79,7 +81,7 @@ async fn operate_with(
     let operated = async move {
         let operated = operate_files(&work, &actor, id, operation).await;
         if let Err(error) = work.store().discard(&upload).await {
-            // The collector finds it.
+            // The blob collector removes it later.
             tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot remove an upload");
         }
         drop(charge);

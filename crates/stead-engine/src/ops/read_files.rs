@@ -1,4 +1,4 @@
-//! Look at files as bytes, as a listing, as a patch. Reading changes nothing and leaves no event; a refusal leaves one.
+//! Reads files as bytes, as a listing or as a patch. A read records no event, but a refusal does.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 
-/// What a path led to.
+/// The file or directory at a path.
 pub enum Opened {
     File(OpenFile),
     Directory(Listing),
 }
 
-/// Opens a file, for whoever has `read`; lists a directory, for whoever has `ls`.
+/// Opens a file for an actor with `read`, or lists a directory for an actor with `ls`.
 pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
@@ -41,7 +41,8 @@ pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str
     }
 }
 
-/// Why a reading failed. A session that was closed meanwhile has no files, whatever the reader met.
+/// Returns the error of a failed read. If the session was closed meanwhile, that is the reported
+/// reason.
 pub(crate) async fn unread(engine: &Engine, id: SessionId, error: FsError) -> OpError {
     match ended_meanwhile(engine, id).await {
         Some(ended) => ended,
@@ -55,7 +56,7 @@ async fn ended_meanwhile(engine: &Engine, id: SessionId) -> Option<OpError> {
     (status != Status::Active).then(|| Rejection::NotActive { status }.into())
 }
 
-/// What changed since the session began.
+/// Returns the changes since the session began.
 pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
@@ -65,7 +66,7 @@ pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch
     }
 }
 
-/// The workspace, for an actor who may use one of these tools on it. A refusal is of the first.
+/// Returns the workspace if the actor may use one of these tools. A refusal names the first tool.
 pub(super) async fn allowed(
     engine: &Engine,
     actor: &Actor,

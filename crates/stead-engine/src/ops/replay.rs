@@ -1,7 +1,8 @@
-//! Prove that a session is what its journal says.
+//! Proves that a session's state matches its journal.
 //!
-//! The journal is folded from its first event, with nothing else at hand: no provider, no clock. The result must have the very bytes of
-//! the live state, or the hash recorded when the session ended; the files rebuilt from the recorded changes must have the recorded tree hashes; the hash chain must hold.
+//! The journal is folded from its first event, without a provider or a clock. The result must equal
+//! the live state byte for byte, or the hash recorded when the session ended. The files rebuilt
+//! from the recorded changes must have the recorded tree hashes, and the hash chain must be intact.
 
 use stead_core::{SessionId, State};
 use stead_providers::rebuild;
@@ -12,10 +13,10 @@ use crate::error::OpError;
 use crate::history::history;
 use crate::open_session::{OpenSession, load};
 
-/// How often the journal and the live state are read until they meet.
+/// Maximum number of reads until the journal and the live state have the same position.
 const LOOKS: u32 = 20;
 
-/// The first place where replay and record disagree.
+/// The first difference between replay and record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     pub seq: u64,
@@ -27,7 +28,7 @@ pub struct ReplayReport {
     pub session: SessionId,
     pub seq: u64,
     pub state_hash: String,
-    /// `None`: byte-identical.
+    /// `None` if both are byte-identical.
     pub difference: Option<Difference>,
 }
 
@@ -56,8 +57,9 @@ async fn compare(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpError
     Ok(ReplayReport { session: id, seq: replayed.seq, state_hash: replayed.hash(), difference })
 }
 
-/// The fold of the whole journal and the live state, at the same place. A session that is at work goes on while we read, so this may
-/// take more than one look; a live state that stays behind its journal is given as it is.
+/// Returns the fold of the whole journal and the live state at the same position. A working session
+/// continues meanwhile, so this may take several reads. A live state that stays behind its journal
+/// is returned unchanged.
 async fn fold_beside(engine: &Engine, id: SessionId) -> Result<(State, State), OpError> {
     let mut looks = 0;
     loop {
@@ -70,7 +72,7 @@ async fn fold_beside(engine: &Engine, id: SessionId) -> Result<(State, State), O
     }
 }
 
-/// Compares with the hash that was taken from the running state when the session ended.
+/// Compares with the hash of the live state that was recorded when the session ended.
 async fn ended_difference(engine: &Engine, replayed: &State) -> Result<Option<Difference>, OpError> {
     let Some(session) = &replayed.session else { return Ok(None) };
     let recorded = engine.store().head(session.id).await?.and_then(|row| row.final_hash);
@@ -88,7 +90,7 @@ async fn chain_difference(engine: &Engine, id: SessionId) -> Result<Option<Diffe
     }
 }
 
-/// Rebuilds the files from what all journals of the workspace recorded, checking every tree hash on the way.
+/// Rebuilds the files from all journals of the workspace and checks every tree hash.
 async fn files_difference(engine: &Engine, live: &State) -> Result<Option<Difference>, OpError> {
     let Some(session) = live.session.as_ref().filter(|session| session.workspace.is_some()) else { return Ok(None) };
     let history = history(engine, session.id).await?;

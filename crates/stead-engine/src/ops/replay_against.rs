@@ -1,4 +1,4 @@
-//! Decide again everything a journal recorded, as if other content or another agent type had been there. Touches nothing.
+//! Repeats all decisions of a journal with other content or another agent type. Changes nothing.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::each_event;
 
-/// What to decide with instead.
+/// The content or agent type to decide with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Other {
     Content { name: Name, version: u64 },
     AgentType(Name),
 }
 
-/// A decision that would be another.
+/// A decision that differs from the recorded one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     pub seq: u64,
@@ -42,13 +42,13 @@ pub struct Changed {
 pub struct AgainstReport {
     pub session: SessionId,
     pub seq: u64,
-    /// How many decisions were made again.
+    /// Number of repeated decisions.
     pub compared: u64,
-    /// In the order of the journal; the first is the first divergence.
+    /// In the order of the journal. The first one is the first divergence.
     pub changed: Vec<Changed>,
 }
 
-/// The other world, read before the journal is.
+/// The loaded content or agent type.
 enum Variant {
     Content(Box<Snapshot>),
     AgentType(Box<AgentType>),
@@ -92,7 +92,8 @@ pub async fn replay_against(engine: &Engine, id: SessionId, other: Other) -> Res
 
 type Compared = Option<(&'static str, String, String)>;
 
-/// One recorded decision beside the one that would be made now; `None` for what was no decision, or cannot be another.
+/// Returns a recorded decision and the one that would be made now. `None` if the event was not a
+/// decision, or its decision cannot differ.
 async fn again(
     engine: &Engine,
     state: &State,
@@ -119,7 +120,7 @@ async fn again(
             let now = bound(engine, &imagined, from, name, arguments.clone().unwrap_or_default()).await?;
             Some(("tool_call", format!("'{name}' is refused: {code}"), now))
         }
-        // A plain call has nothing to do with content; one that a run made was looked at just before.
+        // A plain call does not depend on content. The call of a run was compared just before.
         Event::ToolCallStarted { call, tool, arguments, actor } if !session.content.open_calls.contains_key(call) => {
             let command = Command::CallTool { call: *call, tool: *tool, arguments: arguments.clone() };
             Some(("tool_call", format!("'{tool}' runs"), plain(&imagined, tool.as_str(), command, actor)))
@@ -128,8 +129,9 @@ async fn again(
             let call = CallId::from_bits(0);
             let command = Command::CallTool { call, tool: *tool, arguments: serde_json::json!({}) };
             let was = format!("'{tool}' is refused: {code}");
-            // A rewind or an exec is refused under the name of the tool that does the same, and what was asked is not
-            // recorded. A refusal that a plain call would not have met cannot be decided again.
+            // A rewind or an exec is refused under the name of the tool with the same effect, and
+            // the request is not recorded. If a plain call would not get this refusal, it cannot be
+            // decided again.
             if plain(state, tool.as_str(), command.clone(), actor) != was {
                 return Ok(None);
             }
@@ -139,14 +141,14 @@ async fn again(
     })
 }
 
-/// The session as it was, with the other content or the other agent type in place.
+/// Returns the session with the other content or the other agent type in place.
 fn imagine(session: &Session, variant: &Variant) -> Session {
     let mut imagined = session.clone();
     match variant {
         Variant::Content(other) => {
             let mut other = other.clone();
             if let Some(was) = session.content.in_use() {
-                // The session's own choices, where the other version has them.
+                // Keep the session's own choices if the other version has them.
                 other.select(was.prompt_pack.as_deref(), None).unwrap_or(());
                 other.select(None, was.tool_catalog.as_deref()).unwrap_or(());
             }

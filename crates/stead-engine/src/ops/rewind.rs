@@ -1,4 +1,4 @@
-//! Go back to a moment of a session, and see which there are.
+//! Rewinds a session, and lists its checkpoints.
 
 use stead_core::rewind::{Moment, Rewind};
 use stead_core::tool::ToolName;
@@ -11,7 +11,8 @@ use crate::error::OpError;
 use crate::history::{Deed, entries};
 use crate::open_session::OpenSession;
 
-/// Puts the files back as they were when event `to` had just happened. What they are until then is kept, so going back can be undone.
+/// Restores the files as they were right after event `to`. The current files are kept first, so
+/// that a rewind can be undone.
 pub async fn rewind(engine: &Engine, actor: &Actor, id: SessionId, to: u64) -> Result<Operated, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine
@@ -23,14 +24,14 @@ pub async fn rewind(engine: &Engine, actor: &Actor, id: SessionId, to: u64) -> R
         .await
 }
 
-/// A moment, and what led to it.
+/// An entry of the trail, and the operation that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MomentView {
     pub moment: Moment,
     pub deed: Option<Deed>,
 }
 
-/// What a session keeps on its way, and every moment it tells of, oldest first.
+/// Returns the checkpoint policy of a session, and all entries of its trail, oldest first.
 pub async fn moments(engine: &Engine, id: SessionId) -> Result<(Rewind, Vec<MomentView>), OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };

@@ -23,12 +23,12 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::{OpenSession, each_event};
 
-/// A run as it stands.
+/// The current state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunView {
     pub id: RunId,
     pub summary: RunSummary,
-    /// What it works with while it is active.
+    /// The snapshot that it uses while it is active.
     pub snapshot: Option<SnapshotRef>,
 }
 
@@ -98,7 +98,7 @@ async fn start(
     view(&*born(&session).await?, run_id)
 }
 
-/// The version a run asks for, of the content its session works with.
+/// Loads the version that a run asks for, of the content its session works with.
 async fn pin(engine: &Engine, session: &Session, version: u64) -> Result<Box<Snapshot>, OpError> {
     let active = session.content.active.as_deref();
     let name = active.map(|snapshot| snapshot.workspace.clone());
@@ -109,7 +109,7 @@ async fn pin(engine: &Engine, session: &Session, version: u64) -> Result<Box<Sna
     let ReadContent::Snapshot { mut snapshot, .. } = load::snapshot(engine, &found).await? else {
         return Err(SyncFault::new(Stage::Read, "nothing was read").into());
     };
-    // The session's choices hold where the pinned version has them.
+    // Keep the session's choices if the pinned version has them.
     if let Some(pack) = active.and_then(|active| active.prompt_pack.clone()) {
         snapshot.select(Some(&pack), None).unwrap_or(());
     }
@@ -119,7 +119,7 @@ async fn pin(engine: &Engine, session: &Session, version: u64) -> Result<Box<Sna
     Ok(snapshot)
 }
 
-/// Puts messages where the journal can refer to them.
+/// Stores messages in the blob store, for references in the journal.
 async fn keep(engine: &Engine, messages: &[Message]) -> Result<Option<MessagesRef>, OpError> {
     if messages.is_empty() {
         return Ok(None);
@@ -130,7 +130,7 @@ async fn keep(engine: &Engine, messages: &[Message]) -> Result<Option<MessagesRe
     Ok(Some(MessagesRef { digest, messages: messages.len() as u64, bytes }))
 }
 
-/// A step, with everything its model request is made of.
+/// A step, with the inputs of its model request.
 #[derive(Debug, Clone)]
 pub struct StepReply {
     pub run: RunId,
@@ -194,7 +194,7 @@ fn reply(run: RunId, step: u64, snapshot: Option<SnapshotRef>, materials: Materi
     Ok(StepReply { run, step, snapshot, inputs_hash, sizes, materials })
 }
 
-/// A step that was taken, made again from what the journal says.
+/// Rebuilds a past step from the journal.
 pub async fn step(engine: &Engine, id: SessionId, run: RunId, step: u64) -> Result<StepReply, OpError> {
     let mut state = State::default();
     let mut found = None;

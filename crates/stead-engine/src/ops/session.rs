@@ -1,4 +1,4 @@
-//! Look at sessions.
+//! Reads sessions.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 
-/// A part of the list of sessions, newest first.
+/// A page of the list of sessions, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct SessionPage {
     pub after: Option<SessionId>,
@@ -23,7 +23,7 @@ pub async fn session(engine: &Engine, id: SessionId) -> Result<State, OpError> {
     Ok(OpenSession::open(engine, id).await?.state().await)
 }
 
-/// Some sessions, and where the next ones begin if there are more.
+/// A page of sessions, and the position of the next page if there is one.
 #[derive(Debug, Clone)]
 pub struct SessionList {
     pub states: Vec<State>,
@@ -47,7 +47,8 @@ pub async fn sessions(engine: &Engine, page: SessionPage) -> Result<SessionList,
     for row in rows {
         match session(engine, row.id).await {
             Ok(state) => states.push(state),
-            // One that cannot be read must not hide the others; asked for by its id, it says what is wrong.
+            // A session that cannot be read must not hide the others. A request by its id returns
+            // the error.
             Err(error @ OpError::Corrupt { .. }) => {
                 tracing::error!(session = %row.id, error = &error as &dyn std::error::Error, "a session cannot be listed");
             }
@@ -57,7 +58,7 @@ pub async fn sessions(engine: &Engine, page: SessionPage) -> Result<SessionList,
     Ok(SessionList { states, next })
 }
 
-/// How many sessions there are in each status, also in those that none has.
+/// Returns the number of sessions in each status, including statuses without sessions.
 pub async fn session_counts(engine: &Engine) -> Result<Vec<(Status, u64)>, OpError> {
     let counted = engine.store().session_counts().await?;
     let count =
@@ -65,7 +66,8 @@ pub async fn session_counts(engine: &Engine) -> Result<Vec<(Status, u64)>, OpErr
     Ok(Status::ALL.iter().map(|status| (*status, count(status))).collect())
 }
 
-/// The session once it is neither provisioning nor closing, or as it is when the time is up.
+/// Waits until the session is neither provisioning nor closing. Returns its current state after the
+/// timeout.
 pub async fn wait_settled(engine: &Engine, id: SessionId, patience: Duration) -> Result<State, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let mut watch = session.watch();

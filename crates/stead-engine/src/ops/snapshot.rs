@@ -1,4 +1,4 @@
-//! Keep a workspace's files, and put them back.
+//! Takes and restores snapshots of a workspace's files.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub async fn create_snapshot(
     found.ok_or_else(|| OpError::NotFound { what: Resource::Snapshot, id: snapshot.to_string() })
 }
 
-/// Oldest first.
+/// All snapshots, oldest first.
 pub async fn snapshots(engine: &Engine, id: SessionId) -> Result<Vec<(SnapshotId, Snapshot)>, OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     Ok(state.session.map(|session| BTreeMap::clone(&session.snapshots).into_iter().collect()).unwrap_or_default())
@@ -42,7 +42,8 @@ pub async fn restore_snapshot(
     operate_files(engine, actor, id, FileOperation::Restore { snapshot }).await
 }
 
-/// Keeps the files, once per claim. A snapshot that was claimed and never came to be, because the server stopped in between, is made now.
+/// Takes a snapshot, once per claim. If the server stopped before a claimed snapshot was taken,
+/// takes it now.
 pub(super) async fn keep(
     engine: &Engine,
     actor: &Actor,

@@ -1,4 +1,4 @@
-//! Stage a version of content for a session, and adopt what is staged.
+//! Stages a version of content for a session, and applies staged content.
 
 use stead_core::content::conclude::ContentOutcome;
 use stead_core::content::decide::{ContentCommand, ContentEffect};
@@ -14,7 +14,7 @@ use crate::failpoint::pause;
 use crate::open_session::OpenSession;
 use crate::reconcile;
 
-/// What to stage.
+/// The content to stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncRequest {
     pub target: SyncTarget,
@@ -23,7 +23,8 @@ pub struct SyncRequest {
     pub known_version: Option<u64>,
 }
 
-/// Records the request, reads, records what came of it. Gives the request's sequence number; how it went is in the events after it.
+/// Records the request, reads the content and records the outcome. Returns the sequence number of
+/// the request. Later events show the outcome.
 pub async fn sync_content(engine: &Engine, actor: &Actor, id: SessionId, request: SyncRequest) -> Result<u64, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine.to_its_end(async move { sync(&work, &actor, id, request).await }).await
@@ -48,14 +49,14 @@ async fn sync(engine: &Engine, actor: &Actor, id: SessionId, request: SyncReques
     };
     pause("sync.read").await;
     if let Err(error) = read(engine, &session, sync, &requested).await {
-        // The intent is durable: whoever does the session's work goes on with it.
+        // The intent is durable, so the reconciler continues the sync.
         tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "a sync goes on later");
         reconcile::begin(engine, id);
     }
     Ok(sync)
 }
 
-/// Reads what a sync asked for and records it.
+/// Reads the content of a sync and records the outcome.
 pub(crate) async fn read(
     engine: &Engine,
     session: &OpenSession,
@@ -67,7 +68,7 @@ pub(crate) async fn read(
     session.record(Outcome::Content(ContentOutcome::Read { sync, read })).await.map(|_| ())
 }
 
-/// Asks for what is staged to be adopted. Gives the request's sequence number.
+/// Requests to apply the staged content. Returns the sequence number of the request.
 pub async fn apply_content(engine: &Engine, actor: &Actor, id: SessionId, mode: ApplyMode) -> Result<u64, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine

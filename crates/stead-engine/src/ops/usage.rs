@@ -1,4 +1,4 @@
-//! What everything takes on the disk.
+//! Disk usage of the server.
 
 use stead_core::config::ProviderName;
 use stead_core::{SessionId, WorkspaceId};
@@ -10,7 +10,7 @@ use crate::error::OpError;
 use crate::open_session::OpenSession;
 use crate::{collect, repository};
 
-/// The disk, by who takes it. What workspaces share is counted once.
+/// Disk usage by owner. Data that workspaces share is counted once.
 #[derive(Debug, Clone)]
 pub struct Usage {
     pub workspaces: Vec<SessionUsage>,
@@ -20,7 +20,7 @@ pub struct Usage {
     pub blob_bytes: u64,
 }
 
-/// A session's workspace, where somebody can tell.
+/// The disk usage of a session's workspace, if its provider can measure it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionUsage {
     pub session: SessionId,
@@ -34,7 +34,7 @@ pub async fn usage(engine: &Engine) -> Result<Usage, OpError> {
     for row in engine.store().live_sessions().await? {
         match session_usage(engine, row.id).await {
             Ok(usage) => workspaces.extend(usage),
-            // One that cannot be read must not hide the others.
+            // A session that cannot be read must not hide the others.
             Err(OpError::Corrupt { .. } | OpError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -54,7 +54,7 @@ pub async fn usage(engine: &Engine) -> Result<Usage, OpError> {
     Ok(Usage { workspaces, layers, mirrors, blobs: blobs.len() as u64, blob_bytes })
 }
 
-/// What one session's workspace takes; `None` if it holds none.
+/// Returns the disk usage of a session's workspace. `None` if it has none.
 pub async fn session_usage(engine: &Engine, id: SessionId) -> Result<Option<SessionUsage>, OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     let Some(session) = &state.session else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The published schemas say what the parsers take; recorded journals still fold.
+//! The published schemas match the parsers, and recorded journals still fold.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Files as bytes, snapshots and clones, and what is left of them after a restart.
+//! Raw files, snapshots and clones, and their state after a restart.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn full_clones_share_nothing_and_rebuild_alone() {
     put(&fixture, clones[0], "a", b"mine").await;
     put(&fixture, id, "a", b"two").await;
     assert_eq!(read(&fixture, clones[1], "a").await.unwrap(), b"one");
-    // The source goes first; the clones are still what they were, also after a restart.
+    // The source is closed first; the clones keep their files, also after a restart.
     ops::close_session(&fixture.engine, &admin(), id).await.unwrap();
     fixture.restart().await;
     assert_eq!(read(&fixture, clones[0], "a").await.unwrap(), b"mine");

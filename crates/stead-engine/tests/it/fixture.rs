@@ -29,7 +29,7 @@ async fn start(home: &Path, settings: Settings) -> Engine {
     Engine::start(store, ownership, providers, settings).await.unwrap()
 }
 
-/// A provider that is configured and cannot work: its boxes have no first program.
+/// A provider that is configured but cannot work: its `stead-init` does not exist.
 fn broken(home: &Path) -> NativeProvider {
     let config = NativeConfig {
         home: home.to_owned(),
@@ -53,7 +53,7 @@ impl Fixture {
         Self { home, engine }
     }
 
-    /// Stops the engine and starts another on the same store, as after a crash: nothing in memory survives.
+    /// Stops the engine and starts another one on the same store; nothing in memory survives.
     pub(crate) async fn restart(&mut self) {
         self.engine.stop().await;
         self.engine =
@@ -69,7 +69,7 @@ impl Fixture {
         ops::create_session(&self.engine, &admin(), parse::read(body).unwrap(), None).await
     }
 
-    /// A session of an agent type, settled.
+    /// Creates a session of an agent type and waits until it is settled.
     pub(crate) async fn session(&self, agent_type: &str) -> SessionId {
         let id = self.try_create(json!({"agent_type": agent_type})).await.unwrap().session.unwrap().id;
         ops::wait_settled(&self.engine, id, Duration::from_secs(5)).await.unwrap();

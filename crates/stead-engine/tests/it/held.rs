@@ -1,4 +1,4 @@
-//! Calls that are held while they run, by fail points.
+//! Calls that a failpoint blocks while they run.
 
 use std::process::Command;
 use std::sync::{Mutex, mpsc};
@@ -13,13 +13,14 @@ use stead_engine::ops::{self, ToolReply};
 use crate::fixture::{Fixture, admin};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longer than a busy machine takes from a session's start to its first call.
+/// Longer than a busy machine needs from a session's start to its first call.
 const IDLE_SECONDS: u64 = 6;
 
-/// Set in the process that runs one of these tests alone.
+/// Set in the child process that runs one of these tests alone.
 const ALONE: &str = "STEAD_TEST_ALONE";
 
-/// Runs a test of this file in a process of its own: a fail point holds every call of its process.
+/// Runs a test of this file in its own process, because a failpoint blocks every call of its
+/// process.
 fn alone(name: &str, test: impl Future<Output = ()>) {
     if std::env::var_os(ALONE).is_some() {
         return tokio::runtime::Runtime::new().unwrap().block_on(test);
@@ -30,7 +31,7 @@ fn alone(name: &str, test: impl Future<Output = ()>) {
     assert!(child.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&child.stderr));
 }
 
-/// A call that has passed the gate and waits for its release.
+/// A call that passed its checks and waits for its release.
 struct Held {
     release: mpsc::Sender<()>,
     reply: tokio::task::JoinHandle<Result<ToolReply, OpError>>,
@@ -107,7 +108,7 @@ fn a_session_that_reads_is_not_idle() {
         fixture.agent_type("i", json!({"enabled": true, "idle_seconds": IDLE_SECONDS})).await;
         let id = fixture.session("i").await;
         let held = Held::call(&fixture, id, ToolName::Ls, json!({})).await;
-        // The control: a session that began later and does nothing is closed for it.
+        // The control: an idle session that started later is closed.
         until_closed(&fixture, fixture.session("i").await).await;
         assert_eq!(status(&fixture, id).await, Status::Active);
         held.release().await.unwrap();

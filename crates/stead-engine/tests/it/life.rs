@@ -67,7 +67,7 @@ async fn a_broken_provider_falls_back_then_degrades_then_fails() {
     assert_eq!(session.status, Status::Failed);
     assert_eq!(session.failure.as_ref().unwrap().code, "workspace_unavailable");
 
-    // One that is not configured is refused instead.
+    // A provider that is not configured is refused.
     fixture.agent_type("absent", json!({"enabled": true, "provider": "podman", "fallback_provider": "memory"})).await;
     let refused = fixture.try_create(json!({"agent_type": "absent"})).await.unwrap_err();
     assert!(matches!(refused, OpError::Rejected(Rejection::ProviderNotConfigured { .. })), "{refused}");

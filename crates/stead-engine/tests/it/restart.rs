@@ -1,4 +1,4 @@
-//! What survives a stop.
+//! State that survives a stop.
 
 use serde_json::json;
 use stead_core::tool::ToolName;

@@ -1,4 +1,4 @@
-//! Steps of a run, asked for by several clients at once.
+//! Steps of a run, requested by several clients at once.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -20,7 +20,8 @@ async fn a_key_names_the_step_that_its_request_started() {
     let id = fixture.session("thinker").await;
     let request = parse::read(json!({"provider": "p", "model": "m", "input": "hello"})).unwrap();
     let run = ops::start_run(&fixture.engine, &admin(), id, request, None).await.unwrap().id;
-    // Each waits for the session behind another one, so each is decided on a state it has not seen before.
+    // The requests queue up on the session, so each is decided on a state that it has not seen
+    // before.
     let started = join_all((0..8).map(|key| start_step(&fixture, id, run, key))).await;
     let mut numbers = started.clone();
     numbers.sort_unstable();

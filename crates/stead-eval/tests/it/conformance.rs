@@ -1,4 +1,5 @@
-//! The same snippets here and in CPython, live: value, output, error and the lines of the traceback must be equal.
+//! Runs the same snippets in Stead and in CPython: value, output, error and traceback lines must be
+//! equal.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -20,7 +21,8 @@ const EXACT: &[(&str, &str)] = &[
     ("mathematics", include_str!("../snippets/mathematics.py")),
     ("statistics", include_str!("../snippets/statistics.py")),
 ];
-/// Snippets whose error message differs between Python versions; only the exception type is compared.
+/// Snippets whose error message differs between Python versions; only the exception type is
+/// compared.
 const KINDS: &str = include_str!("../snippets/error_kinds.py");
 const FEWEST: usize = 400;
 
@@ -41,7 +43,7 @@ fn cpython(snippets: &[&str]) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// In the form of `cpython.py`.
+/// Evaluates code and returns the result in the form of `cpython.py`.
 fn here(code: &str) -> Value {
     let evaluation = evaluator_result(code);
     let stderr = &evaluation.stderr;
@@ -105,7 +107,7 @@ fn errors_are_of_the_same_kind_as_in_cpython() {
     }
 }
 
-/// The names of the language that the seed promises, each used for something that CPython agrees on.
+/// Checks that every promised function is used in a snippet that CPython agrees on.
 #[test]
 fn every_promised_name_is_in_the_snippets() {
     let all: String = EXACT.iter().map(|(_, text)| *text).collect();

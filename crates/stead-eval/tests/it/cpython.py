@@ -1,4 +1,4 @@
-# Runs every snippet of a JSON list on standard input, each in a fresh namespace, and prints what each came to.
+# Runs every snippet of a JSON list from standard input in a fresh namespace, and prints the results.
 import ast, contextlib, io, json, math, statistics, sys, traceback
 
 

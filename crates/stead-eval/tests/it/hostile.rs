@@ -1,4 +1,5 @@
-//! Code that means harm: each piece is stopped within six seconds and 256 MiB, its worker is gone, and the next evaluation works.
+//! Hostile code: each snippet is stopped within six seconds and 256 MiB, its worker ends, and the
+//! next evaluation works.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,7 +9,7 @@ use stead_eval::{EvalError, EvalParams, Evaluator, NoFiles};
 
 use crate::evaluator;
 
-/// Each must fail; none may take longer than its six seconds.
+/// Each must fail within six seconds.
 const BOMBS: &[&str] = &[
     "while True: pass",
     "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass",
@@ -80,7 +81,7 @@ const BOMBS: &[&str] = &[
     "x = 'a' * 10**6\nx.count('') and [x + str(i) for i in range(10**6)]",
 ];
 
-/// Code that is too deep to be read, of which it is only asked that nothing breaks.
+/// Deeply nested code, which may fail but must not break anything.
 fn deep() -> Vec<String> {
     let nested = |open: &str, close: &str, times: usize| format!("{}1{}", open.repeat(times), close.repeat(times));
     vec![
@@ -115,7 +116,7 @@ fn run(evaluator: &Evaluator, code: &str) -> (String, Duration) {
             );
             format!("{:?}", evaluation.ending)
         }
-        // The worker's own limits ended it; that, too, is contained, but nothing else is.
+        // The worker was ended by its own limits, which is acceptable; any other error is not.
         Err(EvalError::Worker { reason }) => format!("WORKER: {reason}"),
         Err(error) => panic!("{code}: {error}"),
     };
@@ -128,7 +129,7 @@ fn in_parallel(codes: Vec<String>) -> Vec<(String, String, Duration)> {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                // One evaluator per thread, so that none waits for another.
+                // One evaluator per thread, so that threads do not wait for each other.
                 let evaluator = evaluator();
                 loop {
                     let Some(code) = queue.lock().unwrap().pop_front() else { return };
@@ -189,7 +190,7 @@ fn a_worker_is_confined_before_it_is_used() {
     drop(evaluator);
 }
 
-/// Workers are copies of one process: what one did is in no other.
+/// Workers are forked from one process, but do not share state.
 #[test]
 fn nothing_is_left_for_the_next() {
     let evaluator = evaluator();
@@ -210,7 +211,7 @@ fn confined(process: &std::path::Path) -> bool {
     status.contains("Seccomp:\t2") && status.contains("NoNewPrivs:\t1")
 }
 
-/// The directories under /proc of the workers below this process.
+/// The /proc directories of the workers below this process.
 fn workers() -> Vec<std::path::PathBuf> {
     let ours = std::process::id().to_string();
     let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
@@ -222,9 +223,9 @@ fn workers() -> Vec<std::path::PathBuf> {
     .collect()
 }
 
-/// Workers below this process that are still there a moment after the last evaluator has gone.
+/// Number of workers that remain below this process after the evaluators were dropped.
 fn workers_of_this_process() -> usize {
-    // Other tests of this process evaluate at the same time: only what stays counts.
+    // Other tests of this process evaluate at the same time, so wait until their workers are gone.
     let deadline = Instant::now() + Duration::from_secs(30);
     while !workers().is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Evaluation from the outside: a real worker, and the machine's own `python3` beside it.
+//! Evaluation through the public interface: a real worker, compared with the machine's `python3`.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod conformance;
@@ -8,7 +8,7 @@ mod hostile;
 
 use stead_eval::{EvalParams, Evaluation, Evaluator, NoFiles};
 
-/// With the worker that `cargo xtask eval-worker` puts beside the tests.
+/// An evaluator with the worker that `cargo xtask eval-worker` puts beside the tests.
 pub(crate) fn evaluator() -> Evaluator {
     Evaluator::beside_this_program()
 }

@@ -1,4 +1,4 @@
-//! Why an archive was refused.
+//! Errors of reading and unpacking archives.
 
 use std::io;
 
@@ -13,7 +13,7 @@ pub enum ArchiveError {
     Digest { expected: Digest, actual: Digest },
     #[error("the archive is damaged: {reason}")]
     Damaged { reason: String },
-    /// Other readers may find other files in it.
+    /// Another reader may find other files in it.
     #[error("the archive can be read in two ways: {reason}")]
     Ambiguous { reason: String },
     #[error("the archive ends before its end marker")]
@@ -76,7 +76,7 @@ impl ArchiveError {
     }
 }
 
-/// A refusal that had to travel through a reader comes out as what it was.
+/// Recovers a refusal that passed through a reader as an I/O error.
 impl From<io::Error> for ArchiveError {
     fn from(error: io::Error) -> Self {
         match error.downcast::<Self>() {

@@ -1,4 +1,4 @@
-//! A filesystem as a tar: every file, directory and link, in the order of their paths, in constant memory.
+//! Exports a filesystem as a tar: every file, directory and link in path order, in constant memory.
 
 use std::io::{self, Read, Seek as _, Write};
 use std::mem::ManuallyDrop;
@@ -15,15 +15,16 @@ use crate::filesystem::{Content, Filesystem, ReadSeek, Walk, Walked};
 use crate::path::WorkspacePath;
 use crate::sparse;
 
-/// Bytes of a link's target that a header has room for.
+/// Size of a header's field for link targets, in bytes.
 const LINK_NAME: usize = 100;
 const BLOCK: usize = 512;
 
-/// Writes the entries below `from`, with paths relative to it. Owner ids are 0, and a mode depends only
-/// on the kind and the executable bit, so that equal trees with equal times give equal tars. Special
-/// files are left out. Files with holes become sparse entries.
+/// Writes the entries below `from`, with paths relative to it. Owner ids are 0, and a mode depends
+/// only on the kind and the executable bit, so that equal trees with equal times give equal tars.
+/// Special files are left out. Files with holes become sparse entries.
 ///
-/// A tree that cannot be read whole is refused before its first byte is written, unless it changes meanwhile.
+/// A tree that cannot be read completely is refused before the first byte is written, unless it
+/// changes meanwhile.
 pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write) -> Result<(), ArchiveError> {
     each(fs, from, &mut |walked| readable(fs, walked))?;
     let mut tape = Tape { builder: ManuallyDrop::new(Builder::new(out)), sparse_files: 0 };
@@ -32,7 +33,7 @@ pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write
     Ok(())
 }
 
-/// Calls `visit` for each entry until it fails. Entries that vanish meanwhile are passed over.
+/// Calls `visit` for each entry until it fails. Skips entries that vanish meanwhile.
 fn each(
     fs: &dyn Filesystem,
     from: &WorkspacePath,
@@ -58,9 +59,11 @@ fn readable(fs: &dyn Filesystem, walked: &Walked) -> Result<(), ArchiveError> {
 }
 
 struct Tape<'a> {
-    /// Never dropped on a failure: dropping it writes the end of the archive, and a broken export would look complete.
+    /// Never dropped on a failure: dropping it writes the end marker, and a broken export would
+    /// look complete.
     builder: ManuallyDrop<Builder<&'a mut dyn Write>>,
-    /// Sparse files so far: each needs a name of its own for readers that do not know the format.
+    /// Number of sparse files so far. Each needs a unique name for readers that do not know the
+    /// format.
     sparse_files: u64,
 }
 
@@ -93,7 +96,7 @@ fn append(fs: &dyn Filesystem, tape: &mut Tape<'_>, from: &WorkspacePath, walked
         }
     };
     written.map_err(|error| match error.kind() {
-        // Its header is written, so the archive cannot be continued.
+        // The header is already written, so the archive cannot be continued.
         io::ErrorKind::UnexpectedEof => FsError::Changed { path: walked.path.clone() }.into(),
         _ => ArchiveError::Io(error),
     })
@@ -117,8 +120,9 @@ fn append_file(tape: &mut Tape<'_>, header: &mut Header, name: &Path, content: C
     tape.builder.append_data(header, name, Exactly { reader, left: size })
 }
 
-/// A file with holes as GNU tar 1.15.92 and later write and read one (PAX format, sparse version 1.0):
-/// the true name and size are in an extended header, and the list of ranges precedes their bytes.
+/// Appends a file with holes in the form that GNU tar 1.15.92 and later use (PAX format, sparse
+/// version 1.0). The true name and size are in an extended header, and the list of ranges precedes
+/// their bytes.
 fn append_sparse(
     tape: &mut Tape<'_>,
     header: &Header,
@@ -136,7 +140,8 @@ fn append_sparse(
     ])?;
     let map = sparse_map(size, extents);
     let data: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
-    // GNU tar takes the kind of header for the kind of sparse file: in its own it looks for the old one.
+    // GNU tar derives the sparse format from the header format, and expects its old format in a GNU
+    // header.
     let mut posix = Header::new_ustar();
     posix.set_entry_type(EntryType::Regular);
     posix.set_path(format!("GNUSparseFile.0/{}", tape.sparse_files))?;
@@ -151,8 +156,8 @@ fn append_sparse(
     tape.builder.append(&posix, map.as_slice().chain(data))
 }
 
-/// The number of ranges and each range's offset and length, in decimal, padded to whole blocks. An
-/// empty last range says where the file ends, if that is in a hole.
+/// The number of ranges and each range's offset and length, in decimal, padded to whole blocks. If
+/// the file ends with a hole, an empty last range marks its end.
 fn sparse_map(size: u64, extents: &[Range<u64>]) -> Vec<u8> {
     let end = extents.last().is_none_or(|last| last.end < size).then_some(size..size);
     let mut map = format!("{}\n", extents.len() + usize::from(end.is_some()));
@@ -164,7 +169,7 @@ fn sparse_map(size: u64, extents: &[Range<u64>]) -> Vec<u8> {
     map
 }
 
-/// The bytes of some ranges of a file, one after the other. A file that has become shorter is an error.
+/// Reads some ranges of a file one after the other. A file that has become shorter is an error.
 struct Ranges<'a, I> {
     reader: &'a mut dyn ReadSeek,
     ranges: I,
@@ -192,7 +197,8 @@ fn shortened() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "a file became shorter while it was exported")
 }
 
-/// A link with its target as it is written: `Builder::append_link` would tidy `a//b` up, and the tree would be another one.
+/// Appends a link with its exact target. `Builder::append_link` would normalise `a//b`, and the
+/// tree would differ.
 fn append_link(
     builder: &mut Builder<&mut dyn Write>,
     header: &mut Header,
@@ -200,7 +206,7 @@ fn append_link(
     target: &[u8],
 ) -> io::Result<()> {
     if header.set_link_name_literal(target).is_err() {
-        // Too long for its field: an entry of its own comes first and holds it, as GNU tar does it.
+        // Too long for its field: a preceding entry holds it, as in GNU tar.
         let mut long = Header::new_gnu();
         long.set_entry_type(EntryType::GNULongLink);
         long.set_path("././@LongLink")?;
@@ -216,7 +222,8 @@ fn append_link(
     builder.append_data(header, name, io::empty())
 }
 
-/// As many bytes as the header promised: a file that grows is cut, one that shrinks is an error and not a shifted archive.
+/// Reads exactly as many bytes as the header promised. A file that grows is cut. One that shrinks
+/// is an error, so that the archive is never misaligned.
 struct Exactly {
     reader: Box<dyn ReadSeek>,
     left: u64,

@@ -49,14 +49,15 @@ impl Extensions {
         once(&mut self.records, parse(content)?, "PAX headers")
     }
 
-    /// The member's name.
+    /// Returns the member's name.
     pub(super) fn name(&self, header: &Header) -> Result<Vec<u8>, ArchiveError> {
-        // The name of a sparse file is in a record of its own; `path` is then a name for readers that know no sparse files.
+        // A sparse file has its name in a record of its own. `path` is then a name for readers that
+        // do not support sparse files.
         let record = self.record(b"GNU.sparse.name").or_else(|| self.record(PATH));
         one(self.long_name.as_ref(), record, &header.path_bytes())
     }
 
-    /// The target of a link; empty if the member has none.
+    /// Returns the target of a link; empty if the member is no link.
     pub(super) fn link(&self, header: &Header) -> Result<Vec<u8>, ArchiveError> {
         one(self.long_link.as_ref(), self.record(LINK_PATH), &header.link_name_bytes().unwrap_or_default())
     }
@@ -65,7 +66,7 @@ impl Extensions {
     pub(super) fn size(&self, in_header: u64) -> Result<u64, ArchiveError> {
         let Some(record) = self.record(SIZE) else { return Ok(in_header) };
         let size = number(record)?;
-        // Other readers skip by the header's size, and would find other members than this one does.
+        // Other readers skip by the header's size, and would find other members.
         if size != in_header && size <= OCTAL_SIZE {
             return Err(ambiguous(format!("a member has the sizes {in_header} and {size}")));
         }
@@ -93,7 +94,8 @@ impl Extensions {
     }
 }
 
-/// Checks a global header. It may comment on the archive, as git's does, but not say what members are.
+/// Checks a global header. It may comment on the archive, as git's does, but must not describe
+/// members.
 pub(super) fn check_global(content: &[u8]) -> Result<(), ArchiveError> {
     match parse(content)?.keys().next() {
         None => Ok(()),
@@ -101,7 +103,7 @@ pub(super) fn check_global(content: &[u8]) -> Result<(), ArchiveError> {
     }
 }
 
-/// Reads `LENGTH KEY=VALUE\n` by its length: a value may hold anything, newlines too.
+/// Parses `LENGTH KEY=VALUE\n` by its length, because a value may contain newlines.
 fn parse(mut content: &[u8]) -> Result<Records, ArchiveError> {
     let malformed = || ArchiveError::Damaged { reason: "a PAX record is malformed".to_owned() };
     let mut records = Records::new();
@@ -126,7 +128,7 @@ fn parse(mut content: &[u8]) -> Result<Records, ArchiveError> {
     Ok(records)
 }
 
-/// The content of a long name: text with a NUL at its end.
+/// Reads the content of a long name: text with a final NUL.
 fn text(content: &[u8]) -> Result<Vec<u8>, ArchiveError> {
     let text = content.strip_suffix(&[0]).unwrap_or(content);
     if text.is_empty() || text.contains(&0) {
@@ -141,7 +143,7 @@ fn number(digits: &[u8]) -> Result<u64, ArchiveError> {
     parsed.ok_or_else(|| ArchiveError::Damaged { reason: format!("{:?} is no size", shown(digits)) })
 }
 
-/// A long name and a record that differ are two names; the header's own may be shortened.
+/// Selects the name. A long name and a record must agree; the header's own name may be shortened.
 fn one(long: Option<&Vec<u8>>, record: Option<&Vec<u8>>, header: &[u8]) -> Result<Vec<u8>, ArchiveError> {
     match (long, record) {
         (Some(long), Some(record)) if long != record => {

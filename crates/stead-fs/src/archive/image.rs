@@ -1,9 +1,11 @@
-//! Images: a whole root directory out of a tar, or out of an OCI archive whose layers lie one over the other.
+//! Images: a whole root directory from a tar, or from an OCI archive with layers.
 //!
-//! An image is not a bundle: its links may lead anywhere, since who runs in the root has no other, and its devices are left out, since every box has
-//! its own. So nothing here follows a link of the archive on a disk. The layers are laid over each other as names alone ([`merge`]), links followed as
-//! inside the root, whiteouts applied; only what that leaves is written, and no name that is written leads through a link. Every blob that an OCI
-//! archive names is compared with its digest before anything of it is believed ([`oci`]).
+//! An image differs from a bundle. Its links may lead anywhere, because processes in that root see
+//! no other. Its devices are left out, because every box has its own. So this module follows no
+//! link of the archive on disk. It merges the layers by name only ([`merge`]), resolves links
+//! inside the root and applies whiteouts. Only the result is written, and no written path leads
+//! through a link. Every blob of an OCI archive is checked against its digest before it is used
+//! ([`oci`]).
 
 mod merge;
 mod oci;
@@ -20,18 +22,18 @@ use crate::disk::DiskFs;
 use merge::{Listed, Tree, What};
 use section::Section;
 
-/// How large an image may get, by default.
+/// Default size limits of an image.
 pub const LIMITS: ArchiveLimits =
     ArchiveLimits { entries: 1_000_000, total_bytes: 32 << 30, ratio: 200, link_targets: LinkTargets::Inside };
 
-/// An archive that is an image, as far as its names and its digests tell.
+/// An opened image, checked as far as its names and digests allow.
 pub struct Image {
-    /// Of an OCI image its manifest's, of any other archive that of its bytes.
+    /// For an OCI image the digest of its manifest, for other archives the digest of their bytes.
     pub digest: Digest,
-    /// What the image wants every process to find in its environment.
+    /// Environment that the image sets for every process.
     pub env: Vec<(String, String)>,
     layers: Vec<Layer>,
-    /// The archive, plain.
+    /// The uncompressed archive.
     archive: File,
 }
 
@@ -43,25 +45,27 @@ struct Layer {
     format: ArchiveFormat,
 }
 
-/// What was written.
+/// The result of writing an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     pub files: u64,
     pub directories: u64,
     pub links: u64,
     pub bytes: u64,
-    /// Devices and FIFOs that the image has and the tree does not.
+    /// Number of devices and FIFOs in the image, which the tree omits.
     pub left_out: u64,
 }
 
-/// Something to read anywhere in.
+/// A seekable reader.
 trait ReadSeek: Read + Seek {}
 impl<T: Read + Seek + ?Sized> ReadSeek for T {}
 
 impl Image {
-    /// Reads what an archive says of itself: a tar of a root directory, or an OCI archive; plain, or packed with gzip or zstd.
+    /// Opens an archive: a tar of a root directory or an OCI archive, plain or compressed with gzip
+    /// or zstd.
     ///
-    /// A packed archive is unpacked into `spool` first, an empty file without a name, and is read there from then on.
+    /// A compressed archive is first decompressed into `spool`, an empty unlinked file, and then
+    /// read from there.
     pub fn open(mut archive: File, mut spool: File, limits: &ArchiveLimits) -> Result<Self, ArchiveError> {
         archive.seek(SeekFrom::Start(0))?;
         let given = Digest::of_reader(&mut archive)?;
@@ -84,7 +88,8 @@ impl Image {
         })
     }
 
-    /// Writes the image's root into an empty directory. On an error what was written stays: write into something that can be thrown away.
+    /// Writes the image's root into an empty directory. After an error the files written so far
+    /// stay, so write into a directory that can be discarded.
     pub fn write(&self, limits: &ArchiveLimits, into: &mut DiskFs) -> Result<Written, ArchiveError> {
         let mut archive = &self.archive;
         let packed = archive.seek(SeekFrom::End(0))?;
@@ -100,9 +105,10 @@ impl Image {
         Ok(Written { left_out, ..written })
     }
 
-    /// Every name of a layer, in its order, and how many devices it has. All of it is decompressed and measured.
+    /// Lists all names of a layer in order, and counts its devices. Decompresses and measures the
+    /// whole layer.
     fn list(&self, number: usize, layer: &Layer, meter: &Meter) -> Result<(Vec<Listed>, u64), ArchiveError> {
-        // Only an OCI layer takes anything away: in a tar of a root such a name is a name.
+        // Only OCI layers have whiteouts: in a tar of a root such a name is an ordinary name.
         let whiteouts = self.layers.len() > 1 || layer.start > 0;
         let (mut listed, mut specials, mut entry_number) = (Vec::new(), 0, 0);
         self.each(layer, meter, &mut |mut entry| {
@@ -139,7 +145,7 @@ impl Image {
     }
 }
 
-/// By what it begins with.
+/// Detects the format by the first bytes.
 fn format<R: Read + Seek + ?Sized>(archive: &mut R) -> Result<ArchiveFormat, ArchiveError> {
     archive.seek(SeekFrom::Start(0))?;
     let mut start = Vec::new();

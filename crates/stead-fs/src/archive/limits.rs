@@ -1,12 +1,12 @@
-//! How large an archive may get.
+//! Limits for archives.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveLimits {
-    /// Entries of every kind.
+    /// Maximum number of entries of all kinds.
     pub entries: usize,
-    /// Bytes of all files together, a hard link counted as a copy.
+    /// Maximum total bytes of all files; a hard link counts as a copy.
     pub total_bytes: u64,
-    /// How many times the archive's own size its files may have, once they are [`Self::RATIO_FREE`].
+    /// Maximum ratio of unpacked to packed size, beyond [`Self::RATIO_FREE`].
     pub ratio: u64,
     pub link_targets: LinkTargets,
 }
@@ -14,16 +14,16 @@ pub struct ArchiveLimits {
 /// The rule for targets of an archive's symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkTargets {
-    /// A target leads to a place in the archive's own tree.
+    /// A target must lead to a place in the archive's own tree.
     #[default]
     Inside,
-    /// The target also has no `..` after a name. Such a target leads elsewhere once the name becomes a
-    /// link, which a second archive unpacked into the same directory could bring.
+    /// In addition a target must have no `..` after a name. Such a target leads elsewhere once the
+    /// name becomes a link, which a second archive unpacked into the same directory could cause.
     AlwaysInside,
 }
 
 impl ArchiveLimits {
-    /// Small archives may be packed as well as they like.
+    /// Number of unpacked bytes that is allowed at any ratio.
     pub const RATIO_FREE: u64 = 16 << 20;
 }
 

@@ -1,4 +1,4 @@
-//! What an archive has said so far, so that it cannot contradict itself.
+//! Records the entries of an archive, to refuse contradictions.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::resolve::{LastLink, Step, resolve};
 pub(super) enum Seen {
     File,
     Directory,
-    /// Nobody has named it, but something is in it.
+    /// Not an entry of its own, but the parent of one.
     Implied,
     Link,
 }
@@ -33,7 +33,7 @@ impl Manifest {
         Self { known: HashMap::new(), targets }
     }
 
-    /// Takes note of an entry; one that repeats or contradicts an earlier one is refused.
+    /// Records an entry, and refuses one that repeats or contradicts an earlier one.
     pub(super) fn add(&mut self, entry: &ArchiveEntry<'_>, size: u64) -> Result<(), ArchiveError> {
         self.imply_parents(&entry.path)?;
         let (seen, target) = match &entry.body {
@@ -65,7 +65,7 @@ impl Manifest {
         while let Some(parent) = at.filter(|parent| !parent.is_root()) {
             match self.known.get(&parent).map(|known| known.seen) {
                 Some(Seen::Directory | Seen::Implied) => return Ok(()),
-                // Something in a file, or through a link: the oldest trick.
+                // An entry below a file or through a link: a classic attack.
                 Some(Seen::File | Seen::Link) => return Err(ArchiveError::Conflict { path: path.clone() }),
                 None => {
                     at = parent.parent();
@@ -76,7 +76,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The size of a file that came before.
+    /// The size of an earlier file.
     pub(super) fn size_of(&self, path: &WorkspacePath) -> Option<u64> {
         self.known.get(path).filter(|known| known.seen == Seen::File).map(|known| known.size)
     }
@@ -85,11 +85,11 @@ impl Manifest {
         self.known.values().filter(|known| known.seen == seen).count()
     }
 
-    /// That every link stays inside when it is really followed, through all other links.
+    /// Checks that every link stays inside when it is followed through all other links.
     pub(super) fn check_links(&self) -> Result<(), ArchiveError> {
         for (path, known) in self.known.iter().filter(|(_, known)| known.seen == Seen::Link) {
             let followed = resolve(path, LastLink::Followed, |path| Ok(self.step(path)));
-            // A link to nothing is a link all the same.
+            // A dangling link is allowed.
             if let Err(FsError::Escapes { .. } | FsError::LinkLoop { .. }) = followed {
                 return Err(ArchiveError::link(path, &known.target));
             }
@@ -109,7 +109,8 @@ impl Manifest {
     }
 }
 
-/// That a target read as it is written does not climb above the root, whatever other entries there are or will be.
+/// Checks that a target does not climb above the root by its text alone, whatever other entries
+/// exist.
 fn check_target(path: &WorkspacePath, target: &[u8]) -> Result<(), ArchiveError> {
     let refused = || ArchiveError::link(path, target);
     if target.is_empty() || target.len() > 4_000 || target.first() == Some(&b'/') || target.contains(&0) {

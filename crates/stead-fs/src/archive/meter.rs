@@ -1,4 +1,4 @@
-//! The limits at work: what has come out of an archive so far.
+//! Applies the limits to the output of an archive.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -7,7 +7,7 @@ use super::{ArchiveError, ArchiveLimits, LinkTargets};
 
 pub(super) struct Meter {
     limits: ArchiveLimits,
-    /// The most bytes that may come out, of the two limits the tighter one.
+    /// Maximum number of output bytes: the smaller of the two limits.
     most: u64,
     bytes: Cell<u64>,
     entries: Cell<usize>,
@@ -47,7 +47,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Reads an entry to its end for its size alone.
+    /// Reads an entry to its end and returns its size.
     pub(super) fn drain(&self, reader: &mut dyn Read) -> Result<u64, ArchiveError> {
         let mut buffer = vec![0; 64 * 1024];
         let mut size = 0;

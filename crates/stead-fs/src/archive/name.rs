@@ -1,13 +1,14 @@
-//! Names as archives write them.
+//! Parses entry names of archives.
 
 use super::ArchiveError;
 use crate::path::{NAME_MAX, WorkspacePath};
 
-/// Within what every backend and every kernel takes.
+/// Maximum length of a path, within the limits of every backend and kernel.
 const MAX_BYTES: usize = 4_000;
 const MAX_DEPTH: usize = 100;
 
-/// The path of an entry; `None` is the archive's own root (`./`). Absolute names and `..` are refused, not repaired.
+/// Returns the path of an entry; `None` for the archive's own root (`./`). Absolute names and `..`
+/// are refused, not repaired.
 pub(super) fn entry_path(name: &[u8]) -> Result<Option<WorkspacePath>, ArchiveError> {
     let refused = || ArchiveError::Name { name: shown(name) };
     if name.is_empty() || name.first() == Some(&b'/') {

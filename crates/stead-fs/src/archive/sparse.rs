@@ -1,8 +1,8 @@
 //! Sparse files in tars: the map of the stored parts, and a reader that fills in the holes.
 //!
-//! Two forms are read, both written by GNU tar: PAX sparse 1.0, where the map precedes the content, and the old GNU form,
-//! where the map is in the header. PAX sparse 0.0 and 0.1 are refused: they keep the map in records whose meaning depends on
-//! their order, and readers disagree about them.
+//! It reads two forms, both written by GNU tar. In PAX sparse 1.0 the map precedes the content, and
+//! in the old GNU form it is in the header. It refuses PAX sparse 0.0 and 0.1: they keep the map in
+//! records whose meaning depends on their order, and readers disagree about them.
 
 use std::io::Read;
 
@@ -11,20 +11,20 @@ use tar::{GnuExtSparseHeader, GnuSparseHeader, Header};
 use super::ArchiveError;
 
 const BLOCK: usize = 512;
-/// Segments of one file. The map is held in memory.
+/// Maximum number of segments of one file. The map is held in memory.
 const MAX_SEGMENTS: usize = 1 << 18;
-/// Digits of the largest `u64`.
+/// Number of digits of the largest `u64`.
 const MAX_DIGITS: usize = 20;
 
-/// A part of a file that the archive stores. Everything between two segments is a hole.
+/// A part of a file that the archive stores. The gaps between segments are holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     pub offset: u64,
     pub length: u64,
 }
 
-/// The map of a sparse file: segments in ascending order that do not overlap. The last one ends at `size`; it is empty if the
-/// file ends with a hole.
+/// The map of a sparse file: segments in ascending order that do not overlap. The last one ends at
+/// `size`; it is empty if the file ends with a hole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SparseMap {
     /// Size of the file with its holes.
@@ -41,20 +41,21 @@ impl SparseMap {
             }
             end = segment.offset.checked_add(segment.length).ok_or_else(|| damaged("a sparse segment has no end"))?;
         }
-        // GNU tar ends a file where its map ends, whatever size the header says, and names a hole at the end by an empty segment.
+        // GNU tar ends a file where its map ends, whatever size the header says. It marks a final
+        // hole with an empty segment.
         if end != size {
             return Err(damaged("the map of a sparse file does not end where the file ends"));
         }
         Ok(Self { size, segments })
     }
 
-    /// Number of bytes that the archive stores of the file.
+    /// Number of bytes of the file that the archive stores.
     pub fn stored(&self) -> u64 {
         self.segments.iter().map(|segment| segment.length).sum()
     }
 
-    /// Reads the map of PAX sparse 1.0: decimal numbers, one per line, padded to a whole block. The reader stands at the file's
-    /// content afterwards.
+    /// Reads the map of PAX sparse 1.0: decimal numbers, one per line, padded to a whole block.
+    /// Leaves the reader at the file's content.
     pub(super) fn read_pax(size: u64, content: &mut dyn Read) -> Result<Self, ArchiveError> {
         let mut lines = Lines { content, block: [0; BLOCK], at: BLOCK };
         let count = usize::try_from(lines.number()?).ok().filter(|count| *count <= MAX_SEGMENTS);
@@ -66,7 +67,8 @@ impl SparseMap {
         Self::new(size, segments)
     }
 
-    /// Reads the map of the old GNU form: four segments in the header, the others in blocks that follow it.
+    /// Reads the map of the old GNU form: four segments in the header, the others in the blocks
+    /// after it.
     pub(super) fn read_gnu(header: &Header, blocks: &mut dyn Read) -> Result<Self, ArchiveError> {
         let gnu = header.as_gnu().ok_or_else(|| damaged("a sparse file needs a GNU header"))?;
         let size = gnu.real_size()?;

@@ -20,7 +20,8 @@ pub(super) fn read<R: Read + Seek>(
     match format {
         ArchiveFormat::TarGz => {
             let rest = read_tar(flate2::bufread::GzDecoder::new(buffered), meter, visit)?;
-            // One stream is one archive: data after it is hidden from tools that read the first stream only.
+            // One stream is one archive: data after it would be hidden from tools that read only
+            // the first stream.
             if rest.into_inner().fill_buf()?.is_empty() { Ok(()) } else { Err(ArchiveError::Trailing) }
         }
         ArchiveFormat::TarZst => {
@@ -35,7 +36,7 @@ fn read_tar<R: Read>(stream: R, meter: &Meter, visit: &mut Visit<'_>) -> Result<
     let mut tar = TarReader::new(stream);
     while let Some(member) = tar.next_member()? {
         read_member(&mut tar, member, meter, visit)?;
-        // Content that the visitor did not read counts too.
+        // Count content that the visitor did not read.
         meter.drain(&mut tar)?;
     }
     tar.finish()

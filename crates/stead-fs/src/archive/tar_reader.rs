@@ -1,8 +1,9 @@
-//! Reads a tar member by member, as GNU tar would, or refuses it.
+//! Reads a tar member by member like GNU tar, or refuses it.
 //!
-//! The `tar` crate's own reader takes the first of two equal records, splits records at newlines and knows no PAX sparse files,
-//! so another reader could see other files. Here headers come from the crate, and what they mean is decided in
-//! [`super::extensions`] and [`super::sparse`].
+//! The `tar` crate's own reader takes the first of two equal records, splits records at newlines
+//! and does not support PAX sparse files. So another reader could see other files. This reader
+//! takes headers from the crate, but [`super::extensions`] and [`super::sparse`] decide what they
+//! mean.
 
 use std::io::{self, Read};
 
@@ -14,26 +15,26 @@ use super::sparse::{Expansion, Part, SparseMap, zeros};
 use crate::filesystem::Parts;
 
 const BLOCK: u64 = 512;
-/// Bytes of one extended header: it is held in memory.
+/// Maximum size of one extended header, which is held in memory.
 const EXTENSION_BYTES: u64 = 1 << 20;
-/// Extended headers before one member. A member needs three at most.
+/// Maximum number of extended headers before one member, which needs three at most.
 const MAX_EXTENSIONS: usize = 16;
-/// Zeros after the end marker: tars are padded to whole records.
+/// Maximum number of zero bytes after the end marker: tars are padded to whole records.
 const PADDING: u64 = 1 << 20;
 
-/// A reader of the members of a tar. As a [`Read`] it gives the content of the member that [`Self::next_member`] returned last,
-/// the holes of a sparse file as zeros.
+/// A reader of the members of a tar. Its [`Read`] implementation returns the content of the member
+/// that [`Self::next_member`] returned last, with the holes of a sparse file as zeros.
 pub struct TarReader<R> {
     stream: R,
     position: u64,
-    /// Stored bytes of the current member that were not read yet.
+    /// Number of unread stored bytes of the current member.
     left: u64,
-    /// Bytes between its end and the next header.
+    /// Number of bytes between its end and the next header.
     padding: u64,
     expansion: Option<Expansion>,
 }
 
-/// One member: its name, kind and size once every header that concerns it was read.
+/// One member: its name, kind and size, after all its headers were read.
 #[derive(Debug)]
 pub struct Member {
     pub name: Vec<u8>,
@@ -42,7 +43,7 @@ pub struct Member {
     /// A sparse file is [`EntryType::Regular`].
     pub kind: EntryType,
     pub mode: u32,
-    /// Bytes of the content with its holes.
+    /// Size of the content with its holes.
     pub size: u64,
     /// Offset of the stored content in the archive.
     pub stored_at: u64,
@@ -82,7 +83,7 @@ impl<R: Read> TarReader<R> {
         Err(ArchiveError::Damaged { reason: format!("a member has more than {MAX_EXTENSIONS} extended headers") })
     }
 
-    /// Checks that only padding follows the end marker, and gives the stream back.
+    /// Checks that only padding follows the end marker, and returns the stream.
     pub fn finish(mut self) -> Result<R, ArchiveError> {
         let mut buffer = [0; 4096];
         let mut total = 0;
@@ -128,7 +129,8 @@ impl<R: Read> TarReader<R> {
         Ok(Member { name, link, kind, mode, size, stored_at: self.position, sparse })
     }
 
-    /// The next header, its checksum verified; `None` for a block of zeros, which is the end marker.
+    /// Reads the next header and verifies its checksum; `None` for a block of zeros, which is the
+    /// end marker.
     fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
         let mut header = Header::new_old();
         self.stream.read_exact(header.as_mut_bytes())?;
@@ -219,7 +221,7 @@ impl<R: Read> Parts for TarReader<R> {
     }
 }
 
-/// Blocks that belong to a header, counted like it.
+/// Counts the bytes of blocks that belong to a header.
 struct Counted<'a, R>(&'a mut R, &'a mut u64);
 
 impl<R: Read> Read for Counted<'_, R> {

@@ -1,4 +1,4 @@
-//! A tar of a whole workspace, as [`super::export_tar`] writes it, made a tree again.
+//! Unpacks a tar of a whole workspace, as [`super::export_tar`] writes it.
 
 use std::io::{self, Read, Seek};
 
@@ -10,9 +10,9 @@ use crate::error::FsError;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::path::WorkspacePath;
 
-/// Unpacks the tar of a workspace. Holes stay holes. Unlike [`super::unpack`] it does not check link targets, because
-/// readers of the tree follow no link out of it. After an error the entries made so far stay, so
-/// unpack into a tree that can be discarded.
+/// Unpacks the tar of a workspace and preserves holes. Unlike [`super::unpack`] it does not check
+/// link targets, because readers of the tree follow no link out of it. After an error the entries
+/// made so far stay, so unpack into a tree that can be discarded.
 pub fn unpack_tree<R: Read + Seek>(mut tar: R, files: &mut dyn Filesystem) -> Result<(), ArchiveError> {
     tar.rewind()?;
     let mut members = TarReader::new(io::BufReader::with_capacity(256 << 10, tar));

@@ -1,7 +1,8 @@
-//! Reading zips.
+//! Reads zips.
 //!
-//! A zip can be read from its end or from its start, and two readers can see two archives. Here the central directory counts, it
-//! must describe the whole file without a gap before it or after it, and no two entries may share a byte.
+//! A zip can be read from its end or from its start, and two readers can see two archives. This
+//! reader uses the central directory. It must describe the whole file without a gap before or after
+//! it, and no two entries may share a byte.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -74,7 +75,7 @@ fn read_entry<R: Read + Seek>(
     }
 }
 
-/// That the file starts with the archive and ends with it.
+/// Checks that the archive spans the whole file.
 fn check_ends<R: Read + Seek>(archive: &mut R, comment: usize) -> Result<(), ArchiveError> {
     let mut start = [0; 4];
     archive.seek(SeekFrom::Start(0))?;

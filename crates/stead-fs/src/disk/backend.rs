@@ -1,4 +1,5 @@
-//! The contract, kept on disk. Each method hands on to the file that does it.
+//! Implements the filesystem contract on disk. Each method delegates to another file of this
+//! module.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 use crate::tree_hash;
 
-/// The most that is read into memory at once.
+/// Maximum number of bytes that are read into memory at once.
 const WHOLE: u64 = 64 << 20;
 
 impl Filesystem for DiskFs {
@@ -37,7 +38,7 @@ impl Filesystem for DiskFs {
             return Err(FsError::TooLarge { path: path.clone(), size, limit: WHOLE });
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        // It may grow while it is read: never more than the limit.
+        // The file may grow while it is read, so limit the read.
         let read = file.take(WHOLE + 1).read_to_end(&mut bytes);
         let length = read.map_err(|source| errno::io("read", path, source))? as u64;
         if length > WHOLE {

@@ -1,6 +1,6 @@
-//! Opening things beneath the root, with no link on the way.
+//! Opens entries beneath the root without following links.
 //!
-//! Everything the disk backend opens comes through [`Root::open`].
+//! Everything that the disk backend opens goes through [`Root::open`].
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,15 +13,16 @@ use rustix::io::Errno;
 
 use crate::path::WorkspacePath;
 
-/// What the kernel takes in one piece (`PATH_MAX` is 4096 with the final NUL).
+/// Maximum path length per call (`PATH_MAX` is 4096 with the final NUL).
 const PIECE: usize = 4_000;
-/// The number of attempts for a resolution that raced with a rename.
+/// Number of attempts for a resolution that races with a rename.
 const RETRIES: usize = 16;
-/// An open waits this long for the holder of a lease. The kernel ends a lease after 45 s, unless the host says otherwise.
+/// Timeout for an open while another process holds a lease. By default the kernel breaks a lease
+/// after 45 s.
 const LEASE_WAIT: Duration = Duration::from_secs(50);
 const LEASE_LOOK: Duration = Duration::from_millis(20);
 
-/// Beneath, through no link and no `/proc/…/fd` link.
+/// Stay beneath the directory, and follow neither symlinks nor `/proc/…/fd` links.
 const CONFINED: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
@@ -39,14 +40,14 @@ impl Root {
         self.fd.as_fd()
     }
 
-    /// Opens the entry. The path holds no `..` by type; the kernel forbids every link, the last segment's too unless
-    /// `flags` say `PATH|NOFOLLOW`, which opens the link itself.
+    /// Opens the entry. By type the path contains no `..`. The kernel refuses every link, including
+    /// the last segment, unless `flags` contain `PATH|NOFOLLOW`, which opens the link itself.
     pub(super) fn open(&self, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
         let bytes = path.as_bytes();
         if bytes.len() <= PIECE {
             return open_at(self.fd(), bytes, flags);
         }
-        // Too long for one call: descend piece by piece, each beneath the one before.
+        // Too long for one call: descend in pieces, each beneath the previous one.
         let mut directory: Option<OwnedFd> = None;
         let mut rest = bytes;
         while rest.len() > PIECE {
@@ -58,19 +59,20 @@ impl Root {
         open_at(directory.as_ref().map_or(self.fd(), AsFd::as_fd), rest, flags)
     }
 
-    /// The directory, to do things in it by name.
+    /// Opens a directory for operations on its entries.
     pub(super) fn directory(&self, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
         self.open(path, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// The entry itself, link or not, without opening what it is.
+    /// Opens the entry itself with `O_PATH`, even if it is a link.
     pub(super) fn entry(&self, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
         self.open(path, OFlags::PATH | OFlags::NOFOLLOW)
     }
 }
 
-/// For kernels without `openat2`, such as gVisor's: one name at a time, each from the directory before it and none through a link. A name that is
-/// swapped for a link meanwhile is an error here too.
+/// Replaces `openat2` on kernels without it, such as gVisor's. Opens one name at a time from the
+/// previous directory and follows no link. Replacing a name by a link meanwhile causes an error
+/// here too.
 fn descend(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
     let mut at: Option<OwnedFd> = None;
@@ -84,7 +86,7 @@ fn descend(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<Owne
             None => flags | OFlags::NOFOLLOW,
         };
         let opened = openat(from, OsStr::from_bytes(name), how, Mode::empty()).map_err(|errno| match errno {
-            // What `openat2` says of a link where a directory is wanted.
+            // `openat2` returns this error for a link where a directory is expected.
             Errno::NOTDIR if is_link(from, name) => Errno::LOOP,
             errno => errno,
         });
@@ -108,8 +110,8 @@ pub(super) fn open_at(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> 
     })
 }
 
-/// Opens until it succeeds or fails for good. A file that another process has a lease on is refused with `AGAIN` as long as
-/// the lease lasts, because opens here do not block.
+/// Retries an open until it succeeds or fails permanently. While another process holds a lease on
+/// the file, a non-blocking open fails with `AGAIN`.
 fn again(mut open: impl FnMut() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     let mut tries = 0;
     let mut deadline = None;
@@ -129,13 +131,13 @@ fn again(mut open: impl FnMut() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Er
     }
 }
 
-/// Opens again, for use, what was opened with `O_PATH`: the same inode, whatever its name leads to by now.
+/// Reopens an `O_PATH` descriptor for use: the same inode, whatever its name refers to now.
 pub(super) fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = proc_path(fd);
     again(|| openat(CWD, path.as_str(), flags | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// The name of a descriptor, for calls that take only names.
+/// A path for a descriptor, for system calls that take only paths.
 pub(super) fn proc_path(fd: BorrowedFd<'_>) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", fd.as_raw_fd())

@@ -1,4 +1,4 @@
-//! Making directories, links and names: everything that puts a new entry somewhere.
+//! Creates directories, links and names.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,13 +18,13 @@ use crate::error::FsError;
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 
-/// Directories that were made on the way to something, removed again unless that something is kept.
+/// New parent directories. Dropping this removes them, unless they are kept.
 pub(super) struct Made {
     directories: Vec<(OwnedFd, Vec<u8>)>,
 }
 
 impl Made {
-    /// Keeps the directories, and syncs the entries that name them, the innermost first.
+    /// Keeps the directories and syncs their entries, the innermost first.
     pub(super) fn keep(&mut self, durability: Durability) -> Result<(), Errno> {
         let made = std::mem::take(&mut self.directories);
         made.iter().rev().try_for_each(|(parent, _)| durability.directory(parent.as_fd()))
@@ -34,14 +34,14 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         for (parent, name) in self.directories.drain(..).rev() {
-            // One that somebody has used meanwhile is not empty, and stays.
+            // A directory that is used meanwhile is not empty and stays.
             let _ = unlinkat(&parent, OsStr::from_bytes(&name), AtFlags::REMOVEDIR);
         }
     }
 }
 
 impl DiskFs {
-    /// Opens a directory at a link-free path, making it and its parents where they are missing.
+    /// Opens a directory at a path without links, and creates it and its parents if missing.
     pub(super) fn open_made(&self, path: &WorkspacePath) -> Result<(OwnedFd, Made), FsError> {
         self.stop.check()?;
         let mut made = Made { directories: Vec::new() };
@@ -66,7 +66,7 @@ impl DiskFs {
         Ok((directory, made))
     }
 
-    /// Which part of the path is no directory.
+    /// Finds the part of the path that is not a directory.
     fn not_directory(&self, path: &WorkspacePath) -> FsError {
         let mut at = WorkspacePath::root();
         for segment in path.segments() {
@@ -121,12 +121,12 @@ impl DiskFs {
         let (target, mut made) = self.open_made(&to_parent)?;
         let (from_name, to_name) = (OsStr::from_bytes(from_name), OsStr::from_bytes(to_name));
         let renamed = match renameat_with(&source, from_name, &target, to_name, RenameFlags::NOREPLACE) {
-            // A filesystem without that flag: the name was free a moment ago, and that has to do.
+            // The filesystem lacks that flag. The name was free a moment ago, so accept the race.
             Err(Errno::INVAL | Errno::NOSYS) => renameat(&source, from_name, &target, to_name),
             other => other,
         };
         renamed.map_err(|errno| errno::error("rename", &to, errno))?;
-        // The new name first: between the two the entry has both names, never none.
+        // Sync the new name first: between the two syncs the entry has both names, never none.
         let synced = self.durability.directory(target.as_fd()).and(made.keep(self.durability));
         let synced = synced.and_then(|()| self.durability.directory(source.as_fd()));
         synced.map_err(|errno| errno::error("sync", &to, errno))
@@ -141,7 +141,7 @@ impl DiskFs {
         }
         let bits = found.raw.st_mode & 0o777;
         let bits = match permission {
-            // Whoever may read may run.
+            // Add the execute bit for every class that may read.
             Permission::Executable => bits | (bits & 0o444) >> 2 | 0o100,
             Permission::Plain => bits & !0o111,
         };
@@ -150,13 +150,13 @@ impl DiskFs {
     }
 }
 
-/// Sets the mode of the very entry that was found.
+/// Sets the mode of exactly the entry that was found.
 pub(super) fn set_bits(found: &Found, bits: u32) -> Result<(), FsError> {
     chmodat(CWD, proc_path(found.fd.as_fd()), Mode::from_raw_mode(bits), AtFlags::empty())
         .map_err(|errno| errno::error("change the mode of", &found.path, errno))
 }
 
-/// Makes and opens one directory. Somebody else's, made meanwhile, is as good.
+/// Creates and opens one directory. Accepts one that another process created meanwhile.
 fn make_directory(parent: BorrowedFd<'_>, name: &[u8], made: &mut Made) -> Result<OwnedFd, Errno> {
     let fresh = match mkdirat(parent, OsStr::from_bytes(name), Mode::from_raw_mode(0o755)) {
         Ok(()) => {
@@ -173,13 +173,13 @@ fn make_directory(parent: BorrowedFd<'_>, name: &[u8], made: &mut Made) -> Resul
     Ok(directory)
 }
 
-/// Gives a new entry to whoever owns the place it is in, where that is somebody else and we may. A server that runs as root must
-/// not leave files its box cannot change.
+/// Gives a new entry to the owner of its parent directory, if that is another user and it is
+/// permitted. A server that runs as root must not leave files that its box cannot change.
 pub(super) fn inherit_owner(fd: BorrowedFd<'_>, owner: &RawStat) {
     let Ok(own) = fstat(fd) else { return };
     if (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid) {
         let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
-        // Not being allowed is the ordinary case of a server that is nobody special.
+        // A server without root is normally not permitted to do this.
         let _ = chownat(CWD, proc_path(fd), Some(uid), Some(gid), AtFlags::empty());
     }
 }

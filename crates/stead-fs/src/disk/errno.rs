@@ -1,4 +1,4 @@
-//! The kernel's answers as this crate's errors.
+//! Converts kernel error numbers to this crate's errors.
 
 use rustix::io::Errno;
 
@@ -13,7 +13,7 @@ pub(super) fn error(action: &'static str, path: &WorkspacePath, errno: Errno) ->
         Errno::ISDIR => FsError::IsDirectory { path },
         Errno::NOTDIR => FsError::NotDirectory { path },
         Errno::NOTEMPTY => FsError::DirectoryNotEmpty { path },
-        // Only a resolution that left the root crosses anything here.
+        // Here only a resolution that left the root returns this error.
         Errno::XDEV => FsError::Escapes { path },
         Errno::LOOP => FsError::LinkLoop { path },
         Errno::NAMETOOLONG => FsError::Path(PathError::NameTooLong { limit: NAME_MAX }),

@@ -1,4 +1,4 @@
-//! Finding entries and opening files.
+//! Finds entries and opens files.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,10 +13,11 @@ use crate::error::FsError;
 use crate::path::WorkspacePath;
 use crate::resolve::{LastLink, Step, resolve};
 
-/// For reading a regular file that may have become something else: nothing here blocks or takes a terminal.
+/// Flags for a regular file that may have been replaced: do not block, and do not acquire a
+/// controlling terminal.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// An entry that was found: where it really is, and a descriptor that opens nothing.
+/// A found entry: its resolved path and an `O_PATH` descriptor.
 pub(super) struct Found {
     pub(super) path: WorkspacePath,
     pub(super) fd: OwnedFd,
@@ -30,7 +31,7 @@ impl Found {
 }
 
 impl DiskFs {
-    /// Where the path leads, and what is there, if anything is.
+    /// Resolves a path and finds its entry, if it exists.
     pub(super) fn look_up(
         &self,
         path: &WorkspacePath,
@@ -39,7 +40,8 @@ impl DiskFs {
         let mut at = path.clone();
         match self.entry(path) {
             Ok(found) if found.kind() != Kind::Symlink || last == LastLink::Kept => return Ok((at, Some(found))),
-            // A link, or something on the way that is no directory: step by step, to follow it or to say which.
+            // The path has a link or a part that is not a directory. Resolve it step by step, to
+            // follow the link or to name the part.
             Ok(_) | Err(Errno::LOOP | Errno::NOTDIR) => at = resolve(path, last, |path| self.step(path))?,
             Err(Errno::NOENT) => return Ok((at, None)),
             Err(other) => return Err(errno::error("open", path, other)),
@@ -77,14 +79,15 @@ impl DiskFs {
         }
     }
 
-    /// The file, open for reading, with its size.
+    /// Opens a file for reading and returns its size.
     pub(super) fn open_file(&self, path: &WorkspacePath) -> Result<(File, u64), FsError> {
         let found = self.find(path, LastLink::Followed)?;
         let file = reopen_file(&found, path)?;
         Ok((file, size(&found.raw)))
     }
 
-    /// A regular file at a path without links, in one step. What it turns out to be is looked at before it is read.
+    /// Opens a regular file at a path without links, in one call. Checks its kind before it is
+    /// read.
     pub(super) fn open_plain(&self, path: &WorkspacePath) -> Result<(File, u64), FsError> {
         let failed = |errno| errno::error("open", path, errno);
         let fd = self.root.open(path, READ | OFlags::NOFOLLOW).map_err(failed)?;
@@ -97,7 +100,7 @@ impl DiskFs {
     }
 }
 
-/// The found file itself, opened for reading; anything but a regular file is refused without being opened.
+/// Opens the found file for reading. Refuses anything but a regular file without opening it.
 pub(super) fn reopen_file(found: &Found, asked: &WorkspacePath) -> Result<File, FsError> {
     match found.kind() {
         Kind::File => {}

@@ -1,7 +1,8 @@
-//! Removing entries.
+//! Removes entries.
 //!
-//! A directory is counted and checked first: one that we may not empty is refused before anything is gone. Then the deepest
-//! directories go first, each opened beneath the root with no link on the way.
+//! A directory is first counted and checked: if one cannot be emptied, the removal fails before
+//! anything is removed. Then the deepest directories go first, each opened beneath the root without
+//! following links.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -20,7 +21,7 @@ use crate::filesystem::{Recursion, Walk};
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 
-/// How often a directory into which somebody keeps putting things is emptied.
+/// Maximum number of attempts to empty a directory that another process keeps filling.
 const PATIENCE: usize = 100;
 
 impl DiskFs {
@@ -43,7 +44,8 @@ impl DiskFs {
         for directory in tree.directories.iter().rev() {
             self.remove_directory(directory)?;
         }
-        // Syncing the parent of the topmost entry is enough: the removed entries are below it.
+        // Syncing the parent of the topmost entry is enough, because all removed entries are below
+        // it.
         self.sync_parent(&found.path)?;
         Ok(tree.entries)
     }
@@ -76,7 +78,7 @@ impl DiskFs {
             .map_err(|errno| errno::error("remove", path, errno))
     }
 
-    /// Empties a directory of all but directories, and removes it.
+    /// Removes the non-directory entries of a directory, and then the directory.
     fn remove_directory(&self, path: &WorkspacePath) -> Result<(), FsError> {
         let failed = |errno| errno::error("remove", path, errno);
         for _ in 0..PATIENCE {
@@ -88,7 +90,7 @@ impl DiskFs {
                     for (name, file_type) in names {
                         let how = if file_type == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
                         match unlinkat(&directory, OsStr::from_bytes(&name), how) {
-                            // Gone, or changed into something else: the next round sees what it is.
+                            // It disappeared or changed its kind; the next round examines it again.
                             Ok(()) | Err(Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY) => {}
                             Err(other) => return Err(failed(other)),
                         }
@@ -126,6 +128,6 @@ impl DiskFs {
 
 struct Tree {
     entries: u64,
-    /// Each before what is in it.
+    /// Each directory comes before its subdirectories.
     directories: Vec<WorkspacePath>,
 }

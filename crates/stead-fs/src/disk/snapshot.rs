@@ -1,7 +1,8 @@
-//! A copy of a directory tree, and the way back to it.
+//! Copies of a directory tree, and restoring them.
 //!
-//! Files are copied by reference where the disk can share blocks. Restoring touches only what differs, compared byte by byte:
-//! times can lie. A restore that fails half way can be repeated; it is the one operation of this backend that is not one step.
+//! Files share blocks with their copies where the disk supports that. A restore touches only what
+//! differs and compares bytes, because times can be forged. A restore that fails half way can be
+//! repeated. It is the only operation of this backend that is not atomic.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -22,14 +23,14 @@ use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 use crate::sparse::{FileParts, same_content};
 
-/// A state of a [`DiskFs`], kept in a directory of its own.
+/// A state of a [`DiskFs`], kept in a separate directory.
 #[derive(Debug, Clone)]
 pub struct DiskSnapshot {
     tree: DiskFs,
     _directory: Option<Arc<Removed>>,
 }
 
-/// A directory that goes with its last owner.
+/// A directory that is removed with its last owner.
 #[derive(Debug)]
 struct Removed(PathBuf);
 
@@ -40,19 +41,19 @@ impl Drop for Removed {
 }
 
 impl DiskSnapshot {
-    /// A snapshot that [`DiskFs::snapshot_to`] left, in this process or an earlier one.
+    /// Opens a snapshot that [`DiskFs::snapshot_to`] made, in this process or an earlier one.
     pub fn open(directory: &Path) -> io::Result<Self> {
         Ok(Self { tree: DiskFs::open(directory)?, _directory: None })
     }
 
-    /// The files as they were.
+    /// The files of the snapshot.
     pub fn tree(&self) -> &DiskFs {
         &self.tree
     }
 }
 
 impl DiskFs {
-    /// Copies the tree into a new directory, which stays until somebody removes it.
+    /// Copies the tree into a new directory, which the caller has to remove.
     pub fn snapshot_to(&self, directory: &Path) -> Result<DiskSnapshot, FsError> {
         let root = WorkspacePath::root();
         let failed = |source| errno::io("make the snapshot of", &root, source);
@@ -67,7 +68,7 @@ impl DiskFs {
         copied
     }
 
-    /// Copies the tree into a new directory, which goes when the snapshot is dropped.
+    /// Copies the tree into a new directory, which is removed when the snapshot is dropped.
     pub(super) fn snapshot_now(&self) -> Result<DiskSnapshot, FsError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -86,7 +87,7 @@ impl DiskFs {
     }
 }
 
-/// Changes `to` until it holds what `from` holds.
+/// Changes `to` until it equals `from`.
 fn make_equal(from: &DiskFs, to: &DiskFs) -> Result<(), FsError> {
     let mut wanted = HashSet::new();
     let mut entries = Vec::new();
@@ -110,10 +111,10 @@ fn make_equal(from: &DiskFs, to: &DiskFs) -> Result<(), FsError> {
         Kind::Directory => to.make(&entry.path),
         Kind::File => copy_file(from, to, &entry.path),
         Kind::Symlink => copy_link(from, to, &entry.path),
-        // A FIFO or a socket means something only to the processes that hold it.
+        // A FIFO or a socket is meaningful only to the processes that use it.
         Kind::Special => Ok(()),
     })?;
-    // From the inside out: a directory may forbid writing once all is in it.
+    // From the inside out: the final mode of a directory may forbid writing.
     let mut directories = entries.iter().rev().filter(|entry| entry.kind == Kind::Directory);
     directories.try_for_each(|entry| copy_mode(from, to, &entry.path))
 }
@@ -151,7 +152,7 @@ fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
         }
         writer.file_mut().flush().map_err(failed)?;
         let modified = Timespec { tv_sec: source.raw.st_mtime, tv_nsec: source.raw.st_mtime_nsec as _ };
-        // The time is a courtesy: where it cannot be set, the bytes are still right.
+        // Ignore failures: the content is right even if the time cannot be set.
         let _ = futimens(writer.file(), &Timestamps { last_access: modified, last_modification: modified });
         writer.set_bits(source.raw.st_mode & 0o777);
         writer.commit()?;

@@ -1,4 +1,4 @@
-//! Whether a tree may have changed, without reading its files.
+//! Detects whether a tree may have changed, without reading its files.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -15,19 +15,21 @@ use crate::error::FsError;
 use crate::filesystem::Walk;
 use crate::path::WorkspacePath;
 
-/// The kernel's clock for files moves in steps, some milliseconds long. Whatever was changed within the last of them may change again and show the same time.
+/// The kernel's clock for file times advances in steps of some milliseconds. A file that changed
+/// within the last step may change again with the same time.
 const STEP: Duration = Duration::from_millis(20);
 
 impl DiskFs {
-    /// Of every name, and of the number, mode, length and times of what it names: another one whenever a file that can be reached has changed, since nobody can
-    /// set the time of a file's last change. `None` if one was changed just now.
+    /// A hash over the names, inodes, modes, sizes and change times of all entries. It changes
+    /// whenever a reachable file changes, because no process can set a file's change time. `None`
+    /// if an entry changed just now.
     pub fn stamp(&self) -> Result<Option<Digest>, FsError> {
         let mut hasher = Hasher::default();
         let mut latest = 0_i128;
         let mut sees = |directory: std::os::fd::BorrowedFd<'_>, name: &[u8]| {
             let raw = match statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(raw) => raw,
-                // Gone since its name was read: its directory's time says so.
+                // Removed since its name was read; the change time of its directory shows that.
                 Err(Errno::NOENT) => return Ok(()),
                 Err(other) => return Err(other),
             };
@@ -41,7 +43,7 @@ impl DiskFs {
             hasher.update(&changed.to_le_bytes());
             Ok(())
         };
-        // What cannot be listed cannot be read either.
+        // A directory that cannot be listed cannot be read either.
         let mut visit = |_: &_| ControlFlow::Continue(Walk::IfReadable);
         let directories = |_: &[u8], kind| kind == Kind::Directory;
         self.walk_seeing(&WorkspacePath::root(), &directories, Some(&mut sees), &mut visit)?;

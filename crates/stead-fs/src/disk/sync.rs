@@ -1,4 +1,4 @@
-//! Waiting for the disk: the part of [`Durability::Synced`] that every change shares.
+//! Syncs to disk, for changes with [`Durability::Synced`].
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,8 +16,8 @@ use crate::path::WorkspacePath;
 impl Durability {
     /// Syncs a directory whose entries changed.
     ///
-    /// A directory that its owner made unreadable cannot be opened for that. Its change stays in the
-    /// kernel and reaches the disk with the next commit of the filesystem's journal.
+    /// A directory that its owner made unreadable cannot be opened for that. Its change stays in
+    /// the kernel and reaches the disk with the next commit of the filesystem's journal.
     pub(super) fn directory(self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         if self == Self::Kernel {
             return Ok(());
@@ -28,7 +28,7 @@ impl Durability {
         }
     }
 
-    /// Syncs a file whose attributes changed, by any descriptor of it.
+    /// Syncs a file whose attributes changed, through any descriptor of it.
     ///
     /// A file that cannot be opened for reading is left to the sync of its directory.
     pub(super) fn file(self, file: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -43,10 +43,10 @@ impl Durability {
 }
 
 impl DiskFs {
-    /// Brings the whole tree onto the disk, whatever the durability of this value is.
+    /// Syncs the whole tree to disk, whatever the durability of this value is.
     ///
-    /// One `syncfs` costs less than an `fsync` for each file. If a seccomp filter refuses `syncfs`, each
-    /// entry is synced.
+    /// One `syncfs` costs less than an `fsync` for each file. If a seccomp filter refuses `syncfs`,
+    /// each entry is synced.
     pub fn sync_tree(&self) -> Result<(), FsError> {
         let root = WorkspacePath::root();
         let failed = |errno| errno::error("sync", &root, errno);
@@ -57,17 +57,17 @@ impl DiskFs {
         }
     }
 
-    /// The same for a tree on a filesystem that other programs write too. Up to `most` entries are
-    /// synced one by one, so that the call does not wait for other programs' data. A larger tree is
-    /// synced by [`Self::sync_tree`].
+    /// Like [`Self::sync_tree`], for a tree on a filesystem that other programs write to. Up to
+    /// `most` entries are synced one by one, so that the call does not wait for other programs'
+    /// data. A larger tree is synced by [`Self::sync_tree`].
     pub fn sync_small_tree(&self, most: usize) -> Result<(), FsError> {
         let (root, mut entries) = (WorkspacePath::root(), 0);
         let counted = self.walk_below(&root, &|_, _| true, &mut |_| {
             entries += 1;
             if entries > most { ControlFlow::Break(()) } else { ControlFlow::Continue(Walk::Continue) }
         });
-        // The agent may have removed all permissions of a directory. Then only the whole filesystem can
-        // be synced.
+        // The agent may have removed all permissions of a directory. Then only the whole filesystem
+        // can be synced.
         match counted {
             Ok(()) if entries <= most => self.sync_entries(&root).or_else(|_| self.sync_tree()),
             _ => self.sync_tree(),

@@ -1,8 +1,9 @@
-//! A file on its way to a name.
+//! A temporary file that is about to get its name.
 //!
-//! Where the disk can (`O_TMPFILE`), it has no name while it is written, and the kernel takes it back if the writer dies.
-//! Replacing an existing file needs a name for the moment between two system calls; a disk that knows no nameless files
-//! needs one all the time. Such names are `.stead-PID-N.tmp`, and [`DiskFs::sweep`] removes those of dead writers.
+//! If the disk supports `O_TMPFILE`, the file has no name while it is written, and the kernel frees
+//! it if the writer dies. Replacing an existing file needs a temporary name between two system
+//! calls. Without `O_TMPFILE` the file needs one all the time. Such names are `.stead-PID-N.tmp`,
+//! and [`DiskFs::sweep`] removes those of dead writers.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,7 +23,7 @@ use crate::path::WorkspacePath;
 
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// The name a file has until it has its own, removed unless it was given up.
+/// The temporary name of a file, if it has one. Dropping this removes the name.
 pub(super) struct Temporary {
     directory: OwnedFd,
     name: Option<String>,
@@ -34,7 +35,7 @@ impl Temporary {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         match openat(directory, ".", flags | OFlags::TMPFILE, PRIVATE) {
             Ok(fd) => return Ok((File::from(fd), Self { directory: own, name: None })),
-            // What a disk or a kernel says that knows no such files.
+            // Errors of disks and kernels without `O_TMPFILE`.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS | Errno::NOENT) => {}
             Err(other) => return Err(other),
         }
@@ -56,13 +57,14 @@ impl Temporary {
                 self.name = None;
                 Ok(())
             }
-            // A filesystem without that flag: a second name for the file, and the first one goes with the guard.
+            // The filesystem lacks that flag: add a second link. Dropping this value removes the
+            // temporary name.
             Err(Errno::INVAL | Errno::NOSYS) => linkat(directory, from, directory, to, AtFlags::empty()),
             Err(other) => Err(other),
         }
     }
 
-    /// Gives the file a name, taking it from whatever file has it.
+    /// Gives the file a name and replaces an existing file of that name.
     pub(super) fn replace(&mut self, file: &File, directory: &OwnedFd, to: &OsStr) -> Result<(), Errno> {
         if self.name.is_none() {
             match name_it(file, directory, to) {
@@ -106,7 +108,7 @@ fn next_name() -> String {
     format!(".stead-{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The process that made a temporary name, if it is one.
+/// The process id in a temporary name; `None` if the name has another form.
 fn writer_of(name: &[u8]) -> Option<u32> {
     let name = std::str::from_utf8(name).ok()?;
     let (pid, number) = name.strip_prefix(".stead-")?.strip_suffix(".tmp")?.split_once('-')?;
@@ -115,8 +117,9 @@ fn writer_of(name: &[u8]) -> Option<u32> {
 }
 
 impl DiskFs {
-    /// Removes what writers that died left behind, and says how many files that were. It walks the whole tree, so it is for the
-    /// owner of a workspace after a crash and not part of opening one. A number that belongs to a living process is left alone.
+    /// Removes the temporary files of dead writers and returns their number. It walks the whole
+    /// tree, so call it for a workspace after a crash, not on every open. Skips files whose process
+    /// id is in use.
     pub fn sweep(&mut self) -> Result<u64, FsError> {
         let mut leftovers = Vec::new();
         self.walk(&WorkspacePath::root(), &mut |walked| {

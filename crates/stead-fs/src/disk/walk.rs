@@ -1,7 +1,8 @@
-//! Going through a directory tree without recursion.
+//! Walks a directory tree without recursion.
 //!
-//! Pending entries hold a name and their parent, not a path and not a descriptor, so a tree may be as deep and as wide as the disk
-//! allows. The last few directories stay open, because a child is cheapest to open from its parent.
+//! Pending entries hold a name and their parent, not a path or a descriptor. So a tree may be as
+//! deep and as wide as the disk allows. The last few directories stay open, because opening a child
+//! from its parent is cheapest.
 
 use std::cell::RefCell;
 use std::collections::{BinaryHeap, VecDeque};
@@ -24,19 +25,20 @@ use crate::order;
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 
-/// Directories a walk keeps open.
+/// Maximum number of directories that a walk keeps open.
 const OPEN: usize = 32;
-/// Bytes of names the kernel hands over at once.
+/// Size of the buffer for names from the kernel, in bytes.
 const BUFFER: usize = 32 * 1024;
-/// Paths up to this length are remembered by the directory they belong to.
+/// Maximum length of a path that is cached in its directory.
 const REMEMBERED: usize = 4_096;
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
-/// A directory on the way down.
+/// A directory of the walk.
 struct Level {
     parent: Option<Rc<Level>>,
     name: Vec<u8>,
-    /// Its path as the caller names it, unless that is long: a chain of long paths would fill memory.
+    /// Its path as the caller names it, unless it is long: a chain of long paths would fill the
+    /// memory.
     path: Option<WorkspacePath>,
     fd: RefCell<Option<OwnedFd>>,
 }
@@ -47,10 +49,11 @@ struct Pending {
     kind: Kind,
 }
 
-/// Sees every name of a directory, wanted or not, while that is open, in the directory's own order.
+/// Callback for every name of an open directory, wanted or not, in the directory's own order.
 type Sees<'a> = dyn FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno> + 'a;
 
-/// `asked` is how the caller names the directory, `real` where it is: results are named as the caller would name them.
+/// `asked` is the caller's path of the directory, `real` is its resolved path. Results use the
+/// caller's path.
 struct Walker<'a, 's> {
     fs: &'a DiskFs,
     wants: &'a dyn Fn(&[u8], Kind) -> bool,
@@ -90,7 +93,7 @@ impl DiskFs {
         walker.run(visit)
     }
 
-    /// The first entries of a directory by name, in memory for those only.
+    /// Lists the first entries of a directory by name, and holds only those in memory.
     pub(super) fn list_directory(&self, path: &WorkspacePath, limit: usize) -> Result<Listing, FsError> {
         let failed = |errno| errno::error("list", path, errno);
         let found = self.find(path, LastLink::Followed)?;
@@ -112,7 +115,7 @@ impl DiskFs {
         for name in first.into_sorted_vec() {
             match statat(&fd, OsStr::from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(raw) => entries.push(Entry { path: path.joined(&name), stat: stat(&raw) }),
-                // Gone since its name was read.
+                // Removed since its name was read.
                 Err(Errno::NOENT) => total -= 1,
                 Err(other) => return Err(failed(other)),
             }
@@ -136,7 +139,7 @@ impl Walker<'_, '_> {
             }
             match self.enter(next, &walked.path) {
                 Ok(()) => {}
-                // Gone, or something else by now: it is not part of the walk.
+                // Removed or replaced meanwhile: it is not part of the walk.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(Errno::ACCESS | Errno::PERM) if wish == Walk::IfReadable => {}
                 Err(other) => return Err(errno::error("list", &walked.path, other)),
@@ -155,7 +158,7 @@ impl Walker<'_, '_> {
         self.read(Rc::new(level), opened?)
     }
 
-    /// Puts what is in the directory on the stack, so that it comes off in the order of paths.
+    /// Pushes the entries of the directory so that they are popped in path order.
     fn read(&mut self, level: Rc<Level>, fd: OwnedFd) -> Result<(), Errno> {
         let start = self.pending.len();
         let (pending, wants, sees) = (&mut self.pending, self.wants, &mut self.sees);
@@ -219,7 +222,7 @@ impl Walker<'_, '_> {
 }
 
 impl Drop for Level {
-    /// A chain of parents is let go one by one: the tree may be deeper than the stack.
+    /// Drops the chain of parents in a loop: the tree may be deeper than the stack.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(level) = next {
@@ -230,7 +233,7 @@ impl Drop for Level {
 
 /// Calls `each` with every name of an open directory but `.` and `..`.
 ///
-/// The descriptor was opened for this: its own position is what is read from.
+/// Reads from the descriptor's current position, so open it for this call.
 pub(super) fn for_each_name(fd: BorrowedFd<'_>, mut each: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut directory = RawDir::new(fd, buffer.spare_capacity_mut());

@@ -1,7 +1,8 @@
-//! Writing files: into a file without a name, which then gets its name in one step.
+//! Writes files: into a file without a name, which then gets its name atomically.
 //!
-//! Readers see the old file or the new one. Mode bits and owner of an old file are kept; setuid and setgid are not.
-//! A writer that dies leaves nothing behind, unless the disk knows no nameless files; see [`super::temporary`].
+//! Readers see the old file or the new one. Mode bits and owner of an old file are kept; setuid and
+//! setgid are not. A writer that dies leaves nothing behind, unless the disk lacks `O_TMPFILE`; see
+//! [`super::temporary`].
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -23,10 +24,11 @@ use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 use crate::stop::Stop;
 
-/// The smallest hole a file system has.
+/// Size of the smallest hole in a file system.
 const BLOCK: usize = 4096;
 
-/// A stream into a file on disk. It holds its own descriptors, so it can outlive the filesystem it came from and cross threads.
+/// A writer to a file on disk. It owns its descriptors, so it can outlive the filesystem and move
+/// to another thread.
 pub struct DiskWriter {
     path: WorkspacePath,
     mode: WriteMode,
@@ -39,13 +41,14 @@ pub struct DiskWriter {
     bits: u32,
     hasher: Hasher,
     bytes: u64,
-    /// Length of the file with what was appended to.
+    /// Length of the file, including the content that was there before an append.
     length: u64,
     stop: Stop,
 }
 
 impl DiskFs {
-    /// [`Filesystem::open_write`](crate::Filesystem::open_write), without borrowing the filesystem.
+    /// Like [`Filesystem::open_write`](crate::Filesystem::open_write), without borrowing the
+    /// filesystem.
     pub fn begin_write(&self, path: &WorkspacePath, mode: WriteMode) -> Result<DiskWriter, FsError> {
         let (at, old) = self.look_up(path, LastLink::Followed)?;
         let (parent, name) = split(&at)?;
@@ -103,7 +106,7 @@ impl DiskWriter {
         }
     }
 
-    /// Writes parts after what is there. They are not in the hash.
+    /// Appends parts to the file. The hash does not include them.
     pub(super) fn write_parts(&mut self, parts: &mut dyn Parts) -> Result<(), FsError> {
         let mut buffer = vec![0; 256 * 1024];
         loop {
@@ -119,7 +122,7 @@ impl DiskWriter {
         }
     }
 
-    /// Leaves a hole.
+    /// Makes a hole.
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let length = self.length.checked_add(bytes).ok_or(io::ErrorKind::FileTooLarge)?;
         self.file.seek(io::SeekFrom::Start(length))?;
@@ -127,7 +130,7 @@ impl DiskWriter {
         Ok(())
     }
 
-    /// The file behind the name it does not have yet; what is written here is not in the hash.
+    /// The unnamed file. The hash does not include what is written to it directly.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
@@ -140,7 +143,7 @@ impl DiskWriter {
         self.bits = bits;
     }
 
-    /// Puts the file in its place; see [`FileWriter::finish`].
+    /// Gives the file its name; see [`FileWriter::finish`].
     pub fn commit(mut self) -> Result<Written, FsError> {
         let failed = |errno| errno::error("write", &self.path, errno);
         if self.length > 0 {
@@ -149,7 +152,8 @@ impl DiskWriter {
         }
         fchmod(&self.file, Mode::from_raw_mode(self.bits)).map_err(failed)?;
         if self.durability == Durability::Synced {
-            // Synced before the rename, so that a power loss leaves the old bytes or all of the new ones.
+            // Sync before the rename, so that a power failure leaves the old bytes or all of the
+            // new ones.
             fsync(&self.file).map_err(failed)?;
         }
         let to = OsStr::from_bytes(&self.name);
@@ -171,7 +175,7 @@ fn is_hole(bytes: &[u8]) -> bool {
 }
 
 impl Write for DiskWriter {
-    /// Zeros become a hole, so that a sparse file stays one wherever its bytes came from.
+    /// Writes zeros as a hole, so that a sparse file stays sparse whatever its source is.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stop.check_io()?;
         let count = if is_hole(bytes) {

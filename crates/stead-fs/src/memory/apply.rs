@@ -1,4 +1,5 @@
-//! The only place where the tree changes. Each change is checked whole before the first node is touched.
+//! The only place where the tree changes. Each change is checked completely before the first node
+//! is touched.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,13 +13,14 @@ use crate::error::FsError;
 use crate::path::{self, WorkspacePath};
 use crate::resolve::LastLink;
 
-/// The longest target Linux allows.
+/// Maximum length of a link's target in Linux.
 const MAX_TARGET: usize = 4095;
 
 impl MemoryFs {
-    /// Makes the change, or says why it cannot be made and leaves the tree alone.
+    /// Applies the change, or returns an error and leaves the tree unchanged.
     ///
-    /// Applied in order to an equal tree with equal times, changes give an equal tree: same hash, same versions.
+    /// The same changes in the same order with the same times turn equal trees into equal trees,
+    /// with the same hash and versions.
     pub fn apply(&mut self, change: &Change, at_millis: i64) -> Result<(), FsError> {
         match change {
             Change::Wrote { path, content } => self.put(path, at_millis, |_| content.clone()),
@@ -120,7 +122,7 @@ impl MemoryFs {
         }
     }
 
-    /// Puts a node at a path that was checked, making the directories on the way.
+    /// Inserts a node at a checked path, and creates its parent directories.
     fn insert(&mut self, path: &WorkspacePath, node: Node, at: i64) -> Result<(), FsError> {
         let (parent, name) = path.split_name().ok_or(FsError::Root)?;
         let entries = &mut self.directory_mut(parent, at)?.entries;
@@ -131,7 +133,8 @@ impl MemoryFs {
         Ok(())
     }
 
-    /// The directory, owned by this tree alone and with every cached hash on the way dropped.
+    /// Returns the directory for modification: owned by this tree alone, with all cached values on
+    /// its path dropped.
     fn directory_mut(&mut self, path: &[u8], at: i64) -> Result<&mut Directory, FsError> {
         let mut directory = Arc::make_mut(&mut self.root);
         directory.forget_derived();

@@ -1,4 +1,4 @@
-//! The contract, kept in memory: lookups, and changes made through [`MemoryFs::apply`].
+//! Implements the filesystem contract in memory: lookups, and changes through [`MemoryFs::apply`].
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use crate::filesystem::{Content, FileWriter, Filesystem, Part, Parts, Recursion,
 use crate::path::WorkspacePath;
 use crate::resolve::LastLink;
 
-/// Bytes of a file with holes. Memory has no holes, so the zeros take space here.
+/// Maximum size of a file with holes. Memory has no holes, so the zeros take space.
 const MOST_WITH_HOLES: u64 = 64 << 20;
 
 impl Filesystem for MemoryFs {

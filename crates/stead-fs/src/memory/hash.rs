@@ -1,4 +1,4 @@
-//! The Merkle hash of the tree: see `tree_hash.rs` for the form. Each node remembers its own.
+//! The Merkle hash of the tree, in the form of `tree_hash.rs`. Each node caches its own.
 
 use super::tree::{Directory, File, Node};
 use crate::digest::Digest;
@@ -11,7 +11,7 @@ impl File {
 }
 
 impl Directory {
-    /// Recursion is as deep as the tree, which is [`super::MemoryFs::MAX_DEPTH`] at most.
+    /// The recursion is as deep as the tree, at most [`super::MemoryFs::MAX_DEPTH`].
     pub(super) fn hash(&self) -> Digest {
         *self.hash.get_or_init(|| {
             let mut hash = DirectoryHash::new();

@@ -1,4 +1,4 @@
-//! Finding nodes. Nothing here changes the tree, and nothing is copied to look at it.
+//! Finds nodes without changing or copying the tree.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::error::FsError;
 use crate::path::{self, WorkspacePath};
 use crate::resolve::{LastLink, Step, resolve};
 
-/// Where one descent along a path's own names ended.
+/// The result of descending along a path's own names.
 enum Descent<'a> {
-    /// At the end of the path.
+    /// The end of the path.
     At(Seen<'a>),
     Missing,
-    /// Something on the way is no directory. Links are the affair of [`resolve`].
+    /// A parent is not a directory. [`resolve`] handles links.
     Stopped,
 }
 
@@ -32,7 +32,7 @@ impl MemoryFs {
         Descent::At(Seen::Directory(directory))
     }
 
-    /// The node at a path without links in it; the root is a directory.
+    /// Finds the node at a path without links.
     pub(super) fn find(&self, path: &WorkspacePath) -> Option<Seen<'_>> {
         match self.descend(path.as_bytes()) {
             Descent::At(seen) => Some(seen),
@@ -50,7 +50,7 @@ impl MemoryFs {
     }
 
     pub(super) fn resolved(&self, path: &WorkspacePath, last: LastLink) -> Result<WorkspacePath, FsError> {
-        // Most paths hold no link: one descent finds out.
+        // Most paths have no link, and one descent detects that.
         match self.descend(path.as_bytes()) {
             Descent::At(Seen::Link(_)) | Descent::Stopped => resolve(path, last, |path| Ok(self.step(path))),
             Descent::At(_) | Descent::Missing => Ok(path.clone()),
@@ -68,7 +68,7 @@ impl MemoryFs {
         found.ok_or_else(|| FsError::NotFound { path: path.clone() })
     }
 
-    /// The node, to keep, and where it is.
+    /// Returns the node, with shared ownership, and its resolved path.
     pub(super) fn node(&self, path: &WorkspacePath, last: LastLink) -> Result<(WorkspacePath, Node), FsError> {
         let resolved = self.resolved(path, last)?;
         let seen = self.find(&resolved).ok_or_else(|| FsError::NotFound { path: path.clone() })?;
@@ -90,7 +90,8 @@ impl MemoryFs {
         }
     }
 
-    /// That a new entry could be put at this link-free path: every ancestor is a directory or missing.
+    /// Checks that a new entry can be put at this path without links: every ancestor is a directory
+    /// or missing.
     pub(super) fn check_ancestors(&self, path: &WorkspacePath) -> Result<(), FsError> {
         if path.depth() > Self::MAX_DEPTH {
             return Err(FsError::TooDeep { path: path.clone(), limit: Self::MAX_DEPTH });

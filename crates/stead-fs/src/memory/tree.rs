@@ -1,4 +1,4 @@
-//! The nodes of the tree. Each is behind an `Arc` and is copied only by a change on the way to it.
+//! The nodes of the tree. Each is behind an `Arc`; a change copies only the nodes on its path.
 
 use std::sync::{Arc, OnceLock};
 
@@ -28,7 +28,7 @@ pub(super) struct Link {
 pub(super) struct Directory {
     pub(super) entries: OrdMap<Arc<[u8]>, Node>,
     pub(super) created_at: i64,
-    /// This and the next are dropped when something in or below the directory changes.
+    /// This and `used_bytes` are caches, dropped when something in or below the directory changes.
     pub(super) hash: OnceLock<Digest>,
     pub(super) used_bytes: OnceLock<u64>,
 }
@@ -40,7 +40,7 @@ pub(super) enum Node {
     Link(Arc<Link>),
 }
 
-/// A node, looked at where it is.
+/// A borrowed node.
 #[derive(Clone, Copy)]
 pub(super) enum Seen<'a> {
     File(&'a Arc<File>),
@@ -82,7 +82,7 @@ impl Seen<'_> {
 }
 
 impl Directory {
-    /// Drops what was derived from the entries.
+    /// Drops the cached values.
     pub(super) fn forget_derived(&mut self) {
         self.hash.take();
         self.used_bytes.take();
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Entries in this subtree with itself, and how many directories it is high.
+    /// Number of entries in this subtree including itself, and its height.
     pub(super) fn extent(&self) -> Extent {
         let mut extent = Extent { entries: 0, height: 0 };
         let mut ahead = vec![(self, 1)];

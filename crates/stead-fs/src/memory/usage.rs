@@ -6,17 +6,17 @@ use std::sync::Arc;
 use super::MemoryFs;
 use super::tree::{Directory, Node};
 
-/// Bytes of an entry besides its name and its content: the node, and its share of the maps above
-/// it.
+/// Bytes of an entry besides its name and content: the node, and its share of the maps above it.
 const ENTRY_BYTES: u64 = 512;
 
 impl MemoryFs {
-    /// Bytes of contents, names and entries. Costs what has changed since it was last asked for.
+    /// Bytes of contents, names and entries. The cost depends on what has changed since the last
+    /// call.
     pub fn used_bytes(&self) -> u64 {
         self.root.used_bytes()
     }
 
-    /// Bytes of several trees together, where what they share counts once.
+    /// Bytes of several trees together; shared nodes count once.
     pub fn used_together<'a>(trees: impl IntoIterator<Item = &'a Self>) -> u64 {
         let mut seen = HashSet::new();
         trees.into_iter().map(|tree| new_bytes(&tree.root, &mut seen)).sum()
@@ -38,7 +38,7 @@ fn entry_bytes(name: &[u8], node: &Node) -> u64 {
     ENTRY_BYTES + name.len() as u64 + content
 }
 
-/// Bytes below a directory that are not among what was seen already.
+/// Bytes below a directory that have not been counted yet.
 fn new_bytes(directory: &Arc<Directory>, seen: &mut HashSet<usize>) -> u64 {
     if !seen.insert(Arc::as_ptr(directory).addr()) {
         return 0;

@@ -1,4 +1,4 @@
-//! Going through the tree in the order of full paths. Only entries that are wanted cost a path.
+//! Walks the tree in the order of full paths. Builds a path only for wanted entries.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use crate::filesystem::{Walk, Walked};
 use crate::order;
 use crate::path::WorkspacePath;
 
-/// A directory on the way down and what is still ahead in it, last first.
+/// A directory of the walk and its remaining entries, in reverse order.
 struct Level<'a> {
     path: WorkspacePath,
     ahead: Vec<(&'a [u8], &'a Node)>,

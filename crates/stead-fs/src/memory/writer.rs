@@ -1,4 +1,4 @@
-//! A stream into a memory file: collected, then one change.
+//! A writer to a memory file: collects the bytes, then applies one change.
 
 use std::io::{self, Write};
 

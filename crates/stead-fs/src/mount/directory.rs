@@ -1,4 +1,4 @@
-//! A host directory that was allowed once and is held open: what is used is what was judged.
+//! A checked host directory, held open so that its later use cannot differ from the check.
 
 use std::path::{Path, PathBuf};
 
@@ -23,11 +23,12 @@ impl HostDirectory {
         self.files
     }
 
-    /// The owner of the directory, if a box may write there as that owner.
+    /// Returns the owner of the directory, if a box may write there as that owner.
     ///
-    /// Files that a box leaves in a directory of root's belong to root, so such a directory needs the operator's word
-    /// (`root_owned`: the directory or one it lies in). A set-id file of the owner is refused too: a program that maps it into
-    /// memory can change its content, and the kernel does not clear the bit then.
+    /// Files that a box leaves in a root-owned directory belong to root. So the operator must allow
+    /// such a directory (`root_owned`: the directory or one above it). A set-id file of the owner
+    /// is refused too. A program that maps it into memory can change its content, and the kernel
+    /// does not clear the bit then.
     pub fn check_writable(&self, root_owned: &[String]) -> Result<u32, MountError> {
         let read = |source| MountError::Read { host_path: self.host_path.clone(), source };
         let owner = self.files.owner().map_err(read)?;

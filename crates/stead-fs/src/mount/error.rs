@@ -1,4 +1,4 @@
-//! Why a mount was refused. The texts are the seeds'.
+//! Errors of mounts. The messages are the seed's.
 
 use std::io;
 

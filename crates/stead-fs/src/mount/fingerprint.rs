@@ -1,11 +1,11 @@
-//! Whether two sets of mounts are the same: every field, and every byte that was copied.
+//! A fingerprint that is equal for equal mounts: every field, and every copied byte.
 
 use super::{HostMount, MountError};
 use crate::digest::{Digest, Hasher};
 use crate::entry::Permission;
 use crate::path::WorkspacePath;
 
-/// The digest of what one mount copied, told entry by entry in the order of their paths.
+/// A hash of what one mount copied, updated entry by entry in path order.
 #[derive(Default)]
 pub(super) struct ContentDigest(Hasher);
 
@@ -33,7 +33,7 @@ impl ContentDigest {
 
 pub(super) fn fingerprint(mounts: &[HostMount], contents: &[Digest]) -> Result<Digest, MountError> {
     let described: Vec<(&HostMount, &Digest)> = mounts.iter().zip(contents).collect();
-    // The fields are written in the order of the type, so the text is one and the same for equal mounts.
+    // Fields are written in the order of the type, so equal mounts give equal text.
     let text = serde_json::to_vec(&described).map_err(MountError::Describe)?;
     Ok(Digest::of(&text))
 }

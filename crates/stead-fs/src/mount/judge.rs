@@ -15,8 +15,8 @@ pub struct Judged {
 impl AllowedRoots {
     /// Checks the host path, the mount path and the patterns of a mount.
     ///
-    /// The answer holds only for this moment: a copy opens the files again and checks them again. Rules
-    /// that need a walk, such as the byte budget or links that lead outside, are not checked here.
+    /// The result holds only for this moment: a copy opens and checks the files again. Rules that
+    /// need a walk, such as the byte budget or links that lead outside, are not checked here.
     pub fn judge(&self, mount: &HostMount) -> Result<Judged, MountError> {
         Filter::new(mount)?;
         let (_, kind) = self.find(mount)?;

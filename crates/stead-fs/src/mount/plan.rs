@@ -1,4 +1,4 @@
-//! What a mount would copy: found, filtered and measured, with nothing copied yet.
+//! The plan of a mount: entries found, filtered and measured, with nothing copied yet.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::filesystem::{Filesystem, Walk, Walked};
 use crate::path::{PathRules, WorkspacePath};
 use crate::search::Pattern;
 
-/// Links that lead to each other can multiply without end: a mount has an end.
+/// Limits for a mount, because links to each other could multiply its entries without end.
 const MAX_ITEMS: usize = 500_000;
 const MAX_LINKED_DIRECTORIES: usize = 10_000;
 
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) mount_path: WorkspacePath,
     pub(super) kind: Kind,
     pub(super) items: Vec<Item>,
-    /// Links and special files that were left out.
+    /// Number of omitted links and special files.
     pub(super) skipped: usize,
 }
 
@@ -107,7 +107,8 @@ impl Filter {
     }
 }
 
-/// A directory to walk: where it is, where it goes, its path below the mount, and the directories that links led through to it.
+/// A directory to walk: its source, its target, its path below the mount, and the directories that
+/// links led through.
 struct Branch {
     source: Source,
     target: WorkspacePath,
@@ -163,7 +164,8 @@ impl Planner<'_> {
         Ok(ControlFlow::Continue(Walk::Continue))
     }
 
-    /// With include patterns only the directories that hold a file are made.
+    /// Adds a directory. With include patterns, only directories that contain a copied file are
+    /// made.
     fn made(&mut self, target: WorkspacePath) -> Result<(), MountError> {
         if self.filter.include.is_empty() { self.push(Item::Directory { target }) } else { Ok(()) }
     }
@@ -206,7 +208,7 @@ impl Planner<'_> {
         match self.roots.fs(source.root).stat_entry(&source.path).map(|stat| stat.kind) {
             Ok(Kind::File) => self.file(source, target, &below),
             Ok(Kind::Directory) => {
-                // A link to a directory that we came through leads round and round.
+                // A link to a directory above this one is a cycle.
                 let to = self.roots.host_path(&source);
                 let within = |other: &Source| self.roots.host_path(other).starts_with(&to);
                 if within(link) || branch.through.iter().any(within) {

@@ -1,4 +1,4 @@
-//! What a person or an agent is told about a mount.
+//! A description of a mount for users and agents.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,24 +10,24 @@ use super::{AllowedRoots, HostMount};
 use crate::entry::Kind;
 use crate::path::WorkspacePath;
 
-/// Entries that are kept for showing.
+/// Maximum number of entries in a preview.
 const KEPT: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MountPreview {
-    /// As configured, and as it is.
+    /// The path as configured, and the real path.
     pub host_path: String,
     pub resolved_host: String,
-    /// The whole path in the workspace.
+    /// The path in the workspace.
     pub mount_path: WorkspacePath,
     /// The first entries of the mount's top level, sorted, directories with a final `/`.
     pub entries: Vec<String>,
-    /// How many entries the top level really has.
+    /// Number of all entries at the top level.
     pub total_entries: usize,
     pub is_directory: bool,
     pub files: usize,
     pub bytes_copied: u64,
-    /// Links and special files that were left out.
+    /// Number of omitted links and special files.
     pub skipped: usize,
 }
 
@@ -57,7 +57,8 @@ impl MountPreview {
         }
     }
 
-    /// The preview as text, with `most` entries of the top level at most and the true number of the others.
+    /// Formats the preview with at most `most` entries of the top level and the number of the
+    /// others.
     pub fn render(&self, most: usize) -> String {
         let files = if self.files == 1 { "1 file".to_owned() } else { format!("{} files", self.files) };
         let mut text = format!("{} (from {}): {files}, {} bytes", self.mount_path, self.host_path, self.bytes_copied);

@@ -1,6 +1,7 @@
 //! The host directories that mounts may come from, by their real paths.
 //!
-//! Each root is held as a descriptor. Whatever a host path says, what is copied is opened beneath one of them, through no link.
+//! Each root is held as a descriptor. Whatever a host path says, files are opened beneath one of
+//! them, without following links.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -17,13 +18,13 @@ pub struct AllowedRoots {
 }
 
 struct AllowedRoot {
-    /// As configured, and as it is.
+    /// The path as configured, and the real path.
     given: PathBuf,
     real: PathBuf,
     fs: DiskFs,
 }
 
-/// A place in an allowed root, with no link in it.
+/// A path without links in an allowed root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) root: usize,
@@ -31,7 +32,7 @@ pub(super) struct Source {
 }
 
 impl AllowedRoots {
-    /// No roots are fine; mounts are then refused.
+    /// Opens the roots. Without any, all mounts are refused.
     pub fn open<P: AsRef<Path>>(roots: &[P]) -> Result<Self, MountError> {
         let open = |given: &P| {
             let given = given.as_ref();
@@ -43,7 +44,7 @@ impl AllowedRoots {
         Ok(Self { roots: roots.iter().map(open).collect::<Result<_, _>>()? })
     }
 
-    /// Opens one file for reading, if it is inside and reached through no link.
+    /// Opens a file for reading, if its path is inside a root and has no links.
     pub fn open_file(&self, host_path: &str) -> Result<Content, MountError> {
         let mount = HostMount::new(host_path);
         let (source, _) = self.find(&mount)?;
@@ -51,10 +52,10 @@ impl AllowedRoots {
         opened.map_err(|error| MountError::Copy { host_path: host_path.to_owned(), target: source.path, source: error })
     }
 
-    /// Opens a directory, if it is inside and reached through no link.
+    /// Opens a directory, if its path is inside a root and has no links.
     pub fn directory(&self, host_path: &str) -> Result<HostDirectory, MountError> {
         let (source, _) = self.find(&HostMount::new(host_path))?;
-        // Opened once, beneath the root's descriptor: whatever the names lead to by now, this is what is used.
+        // Opened once, beneath the root's descriptor, so later changes of the path have no effect.
         let files = self.fs(source.root).subdirectory(&source.path).map_err(|error| match error {
             FsError::LinkLoop { .. } => MountError::Symlink { host_path: host_path.to_owned() },
             FsError::NotFound { .. } => MountError::Missing { host_path: host_path.to_owned() },
@@ -74,7 +75,7 @@ impl AllowedRoots {
         self.roots[source.root].real.join(source.path.as_os_str())
     }
 
-    /// The place a mount comes from, and what is there.
+    /// Finds the source of a mount and its kind.
     pub(super) fn find(&self, mount: &HostMount) -> Result<(Source, Kind), MountError> {
         let host_path = Path::new(&mount.host_path);
         if mount.host_path.trim().is_empty() || mount.host_path.contains('\0') {
@@ -96,7 +97,8 @@ impl AllowedRoots {
                 Err(Elsewhere::Outside) => {}
             }
         }
-        // Only of a path that would be inside is it said that it is missing: nobody learns what exists outside.
+        // Report a missing path only if it would be inside a root, so that the answer does not
+        // reveal which files exist outside.
         if missing { Err(MountError::Missing { host_path: mount.host_path.clone() }) } else { Err(self.outside(mount)) }
     }
 
@@ -118,7 +120,8 @@ impl AllowedRoots {
         self.roots.iter().map(|root| root.real.join(host_path)).collect()
     }
 
-    /// The place of a path with no link in it below a root. Above the root, links are the administrator's.
+    /// Locates a path without links below a root. Links above the root are under the
+    /// administrator's control.
     fn beneath(&self, path: &Path) -> Result<Source, Elsewhere> {
         let inside = |(root, allowed): (usize, &AllowedRoot)| {
             let below = path.strip_prefix(&allowed.given).or_else(|_| path.strip_prefix(&allowed.real)).ok()?;
@@ -135,7 +138,7 @@ impl AllowedRoots {
         };
         let fs = self.fs(source.root);
         match fs.stat_entry(&source.path) {
-            // The same place when its links are followed: there are none.
+            // A path that resolves to itself has no links.
             Ok(stat) if stat.kind == Kind::Symlink => Err(Elsewhere::Link),
             Ok(_) if fs.resolve(&source.path).ok().as_ref() == Some(&source.path) => Ok(source),
             Ok(_) | Err(FsError::Escapes { .. } | FsError::LinkLoop { .. }) => Err(Elsewhere::Link),
@@ -143,7 +146,7 @@ impl AllowedRoots {
         }
     }
 
-    /// The place a path leads to, links followed, if that is in a root.
+    /// Locates the target of a path, following links, if it is in a root.
     pub(super) fn follow(&self, path: &Path) -> Result<Source, Elsewhere> {
         match path.canonicalize() {
             Ok(real) => self.place(&real).ok_or(Elsewhere::Outside),

@@ -1,7 +1,7 @@
-//! Applies a patch to a directory without running anything.
+//! Applies a patch to a directory without running any program.
 //!
-//! First the whole result is worked out and written into a staging directory inside the tree. Then
-//! the files change places. Whatever fails is undone, so the patch is applied as a whole or not at
+//! The whole result is first computed and written into a staging directory inside the tree. Then
+//! the files change places. Any failure is undone, so the patch is applied completely or not at
 //! all. No file is written through a symbolic link, and no link is made that leads out of the tree.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub enum ApplyError {
     Fs(#[from] FsError),
 }
 
-/// Why a path cannot become what the patch says.
+/// The reason why a path cannot be changed as the patch says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
     #[error("exists already")]
@@ -68,7 +68,7 @@ enum Becomes {
     Link(Vec<u8>),
 }
 
-/// A tree as it will be.
+/// The tree after the changes.
 pub(super) struct View<'a> {
     fs: &'a dyn Filesystem,
     changes: &'a BTreeMap<WorkspacePath, Becomes>,
@@ -113,12 +113,12 @@ impl<'a> Applying<'a> {
         Self { fs, stage, staged: 0, at_millis, changes: BTreeMap::new() }
     }
 
-    /// Works out what a patch makes of the tree. Sections of files without a text are left out, and
-    /// so are paths that are not `wanted`.
+    /// Computes the effect of a patch on the tree. Leaves out sections of files without text, and
+    /// paths that are not `wanted`.
     pub fn add_patch(&mut self, text: &str, wanted: impl Fn(&WorkspacePath) -> bool) -> Result<(), ApplyError> {
         let mut sections = sections::read(text)?;
         sections.retain(|section| !section.is_binary && wanted(&section.path));
-        // Deletions first: a file can take the place of a folder that they empty.
+        // Deletions first: a file can replace a folder that they empty.
         sections.sort_by_key(|section| section.step != Step::Delete);
         for section in &sections {
             self.check_parents(&section.path)?;
@@ -127,8 +127,8 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Stages a file that no patch can hold. The file there now must have the content `before`.
-    /// Gives the stream to write the new content to; [`Applying::finish_file`] ends it.
+    /// Stages a file that no patch can hold. The current file must have the content `before`.
+    /// Returns a writer for the new content; [`Applying::finish_file`] ends it.
     pub fn begin_file(
         &mut self,
         path: &WorkspacePath,
@@ -188,7 +188,7 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// The text of a file after the changes that were added so far.
+    /// The content of a file after the changes added so far.
     fn text(&self, path: &WorkspacePath) -> Result<Vec<u8>, ApplyError> {
         let at = match self.changes.get(path) {
             Some(Becomes::File { staged, .. }) => staged,
@@ -227,7 +227,7 @@ impl<'a> Applying<'a> {
         Ok(emptied)
     }
 
-    /// Every folder above a path must be a directory, or be missing.
+    /// Checks that every folder above a path is a directory or missing.
     fn check_parents(&self, path: &WorkspacePath) -> Result<(), ApplyError> {
         let view = self.view();
         let mut folder = WorkspacePath::root();
@@ -242,7 +242,7 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Checks the parents and links of the result. Call it when every change is added, before
+    /// Checks the parents and links of the result. Call it after the last change is added, before
     /// [`Self::perform`].
     pub fn check(&self) -> Result<(), ApplyError> {
         let view = self.view();
@@ -259,14 +259,14 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Changes the tree, or leaves it as it was.
+    /// Changes the tree, or leaves it unchanged.
     pub fn perform(mut self) -> Result<(), ApplyError> {
         self.check()?;
         let mut undo = Vec::new();
         let changed = self.change(&mut undo);
         if changed.is_err() {
             for step in undo.into_iter().rev() {
-                // The error that counts is the first one.
+                // Report only the first error.
                 let _ = self.undo(step);
             }
         }
@@ -323,7 +323,7 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Removes the folders above a path that nothing is left in.
+    /// Removes the empty folders above a path.
     fn remove_empty(&mut self, path: &WorkspacePath, undo: &mut Vec<Undo>) -> Result<(), FsError> {
         let mut above = path.parent();
         while let Some(folder) = above.filter(|folder| !folder.is_root()) {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
 const CONTEXT: usize = 3;
-/// After this long a coarser answer is given: it is as right, only longer.
+/// Time limit. After it the diff is coarser: correct, but longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Appends the headers and hunks; of two equal texts nothing.
+/// Appends the headers and hunks; nothing for equal texts.
 pub(super) fn write(out: &mut String, (from, old): (&str, &str), (to, new): (&str, &str)) {
-    // Lines end at \n and nowhere else, as git sees it; their ends are part of them.
+    // Only \n ends a line, as in git; lines include their ends.
     let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = new.split_inclusive('\n').collect();
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(Instant::now() + PATIENCE));

@@ -4,13 +4,13 @@ use super::apply::{Entry, View};
 use crate::error::FsError;
 use crate::path::WorkspacePath;
 
-/// As many links as a kernel follows.
+/// Maximum number of links to follow, the same as in Linux.
 const MOST_LINKS: usize = 40;
 
 /// Returns true if following a link leads out of the directory: by an absolute target, by `..`, or
 /// through another link. `view` is the directory after the patch.
 ///
-/// A target with `..` after a name counts as such: it stays inside only until the name becomes a link,
+/// A target with `..` after a name also counts: it stays inside only until the name becomes a link,
 /// which a later patch could make.
 pub(super) fn leads_out(path: &WorkspacePath, target: &[u8], view: &View<'_>) -> Result<bool, FsError> {
     let mut at: Vec<Vec<u8>> = path.segments().map(<[u8]>::to_vec).collect();
@@ -50,7 +50,7 @@ pub(crate) fn climbs_from_a_name(target: &[u8]) -> bool {
     names.skip_while(|part| *part == b"..").any(|part| part == b"..")
 }
 
-/// The names of a path, the last one first.
+/// The names of a path in reverse order.
 fn parts(path: &[u8]) -> Vec<Vec<u8>> {
     path.split(|byte| *byte == b'/').rev().map(<[u8]>::to_vec).collect()
 }

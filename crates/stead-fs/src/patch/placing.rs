@@ -1,22 +1,22 @@
-//! Puts the hunks of a patch into a file.
+//! Applies the hunks of a patch to a file.
 //!
-//! The rules are those of `git apply` without fuzz: every line of a hunk must be there, and if it is
-//! not where the patch says, the nearest place that has them all is taken. A hunk that begins at the
-//! first line, or ends without context, must still do so.
+//! The rules are those of `git apply` without fuzz. All lines of a hunk must be in the file; if
+//! they are not at the stated line, the nearest match is used. A hunk that begins at the first
+//! line, or ends without context, must still do so.
 
-/// Lines to look for, and lines to put in their place. Line ends are part of the lines.
+/// Lines to find, and their replacement. Lines include their ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hunk<'a> {
     /// The first line, counted from 1; 0 before an empty file.
     pub(super) start: usize,
     pub(super) old: Vec<&'a [u8]>,
     pub(super) new: Vec<&'a [u8]>,
-    /// Lines of context before the first change, and behind the last one.
+    /// Number of context lines before the first change, and after the last one.
     pub(super) leading: usize,
     pub(super) trailing: usize,
 }
 
-/// The file with all hunks in place; `None` if one fits nowhere.
+/// Returns the file with all hunks applied; `None` if a hunk does not match.
 pub(super) fn place(file: &[u8], hunks: &[Hunk<'_>]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = file.split_inclusive(|byte| *byte == b'\n').collect();
     let mut result: Vec<u8> = Vec::with_capacity(file.len());
@@ -33,7 +33,7 @@ pub(super) fn place(file: &[u8], hunks: &[Hunk<'_>]) -> Option<Vec<u8>> {
     Some(result)
 }
 
-/// The fitting line nearest to the expected one, at `least` or behind it.
+/// Finds the matching line nearest to the expected one, at `least` or later.
 fn find(lines: &[&[u8]], hunk: &Hunk<'_>, least: usize, expected: i64) -> Option<usize> {
     let last = lines.len().checked_sub(hunk.old.len())?;
     let fits = |at: usize| lines[at..at + hunk.old.len()] == hunk.old[..];

@@ -1,8 +1,8 @@
-//! Names as git writes them in a patch.
+//! Quotes names like git in a patch.
 
 use crate::path::WorkspacePath;
 
-/// The name as it is, or in quotes with C escapes where it holds what would be misread.
+/// Returns the plain name, or quotes it with C escapes if it contains ambiguous bytes.
 pub(super) fn quoted(prefix: &str, path: &WorkspacePath) -> String {
     let name = path.as_bytes();
     let plain = |byte: &u8| (b' '..0x7f).contains(byte) && !matches!(byte, b'"' | b'\\');
@@ -26,7 +26,7 @@ pub(super) fn quoted(prefix: &str, path: &WorkspacePath) -> String {
     out
 }
 
-/// The name behind what [`quoted`] wrote; `None` if that is not a form it writes.
+/// Reverses [`quoted`]; `None` if the text has another form.
 pub(super) fn unquoted(text: &str) -> Option<Vec<u8>> {
     let Some(inner) = text.strip_prefix('"') else { return Some(text.as_bytes().to_vec()) };
     let mut bytes = inner.strip_suffix('"')?.bytes();

@@ -13,7 +13,7 @@ use crate::path::WorkspacePath;
 pub(super) struct Section<'a> {
     pub(super) path: WorkspacePath,
     pub(super) step: Step,
-    /// Only says that the contents differ.
+    /// True if the section says only that the contents differ.
     pub(super) is_binary: bool,
     pub(super) hunks: Vec<Hunk<'a>>,
 }
@@ -85,7 +85,7 @@ fn section<'a>(path: WorkspacePath, lines: &mut Lines<'a>) -> Result<Section<'a>
     Ok(section)
 }
 
-/// The lines of one hunk, as many as its header says.
+/// Reads the lines of one hunk, as many as its header says.
 fn hunk<'a>(ranges: &str, lines: &mut Lines<'a>) -> Result<Hunk<'a>, ApplyError> {
     let (start, mut old_left, mut new_left) = read_ranges(ranges).ok_or_else(|| lines.malformed())?;
     lines.advance();
@@ -95,7 +95,7 @@ fn hunk<'a>(ranges: &str, lines: &mut Lines<'a>) -> Result<Hunk<'a>, ApplyError>
         let line = lines.peek().ok_or_else(|| lines.malformed())?;
         let (sign, content) = line.split_at_checked(1).ok_or_else(|| lines.malformed())?;
         lines.advance();
-        // A last line without an end is followed by a remark that says so.
+        // A marker line follows a last line without a line end.
         let bare = lines.peek().is_some_and(|next| next.starts_with('\\'));
         let content = if bare { content.strip_suffix('\n').unwrap_or(content) } else { content };
         if bare {
@@ -126,7 +126,7 @@ fn hunk<'a>(ranges: &str, lines: &mut Lines<'a>) -> Result<Hunk<'a>, ApplyError>
     Ok(hunk)
 }
 
-/// `-START,COUNT +START,COUNT @@`: the first start, counted from 1, and both counts.
+/// Reads `-START,COUNT +START,COUNT @@`: returns the first start, counted from 1, and both counts.
 fn read_ranges(text: &str) -> Option<(usize, usize, usize)> {
     let (old, new) = text.strip_suffix(" @@")?.split_once(' ')?;
     let range = |text: &str, sign: char| {
@@ -137,9 +137,9 @@ fn read_ranges(text: &str) -> Option<(usize, usize, usize)> {
     Some((start, old, new))
 }
 
-/// The one path of `a/PATH b/PATH`, quoted or not.
+/// Reads the path of `a/PATH b/PATH`, quoted or not. Both must be the same path.
 fn header_path(header: &str) -> Option<WorkspacePath> {
-    // Both halves are equally long, with a space between them.
+    // Both halves have the same length, with a space between them.
     let middle = header.len().checked_sub(1)? / 2;
     let (from, to) = (header.get(..middle)?, header.get(middle..)?.strip_prefix(' ')?);
     let name = |half: &str, prefix: &[u8]| quote::unquoted(half)?.strip_prefix(prefix).map(<[u8]>::to_vec);
@@ -151,7 +151,7 @@ fn header_path(header: &str) -> Option<WorkspacePath> {
     (!path.is_root()).then_some(path)
 }
 
-/// Lines with their ends. Only `\n` ends a line.
+/// Lines, including their ends. Only `\n` ends a line.
 struct Lines<'a> {
     rest: &'a str,
     number: usize,

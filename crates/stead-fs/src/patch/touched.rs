@@ -1,4 +1,5 @@
-//! Where a tree can differ from the one below it, told from the overlay's upper alone.
+//! Finds the paths at which a tree can differ from the one below it, from the overlay's upper
+//! directories alone.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -9,8 +10,9 @@ use crate::error::FsError;
 use crate::filesystem::{Filesystem, Walk};
 use crate::path::WorkspacePath;
 
-/// Every file, link and whiteout of the uppers, and what is missing in a directory that an upper has. A directory of an upper may hide the one
-/// below it altogether; which it does is not asked of its marks, but of the two trees themselves.
+/// Returns all files, links and whiteouts of the upper directories, and entries missing in a
+/// directory that an upper has. A directory of an upper may be opaque. This is determined by
+/// comparing the two trees, not from overlay attributes.
 pub(super) fn scopes(
     before: &dyn Filesystem,
     after: &dyn Filesystem,
@@ -37,7 +39,7 @@ pub(super) fn scopes(
     for directory in directories {
         match (names(before, &directory)?, names(after, &directory)?) {
             (Some(before), Some(after)) => scopes.extend(before.difference(&after).cloned()),
-            // A directory in one of them only: all of it.
+            // A directory in only one of the trees: all of it differs.
             (Some(_), None) | (None, Some(_)) => scopes.push(directory),
             (None, None) => {}
         }
@@ -45,7 +47,7 @@ pub(super) fn scopes(
     Ok(scopes)
 }
 
-/// `None` if it is no directory there.
+/// Returns `None` if the path is not a directory.
 fn names(fs: &dyn Filesystem, directory: &WorkspacePath) -> Result<Option<BTreeSet<WorkspacePath>>, FsError> {
     if !directory.is_root() {
         match fs.stat_entry(directory) {

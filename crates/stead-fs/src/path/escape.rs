@@ -1,13 +1,14 @@
-//! Names that are no UTF-8, as text and back.
+//! Text form of names that are not UTF-8.
 //!
-//! A byte that is no UTF-8 is shown as `\xHH` (two lower-case hex digits, 80 or more). A backslash that would read as such an
-//! escape is itself shown as `\x5c`. Everything else is shown as it is, so ordinary names, backslashes included, look like
-//! themselves. The invariant: `unescape(escape(name)) == name` for every name.
+//! A byte that is not UTF-8 appears as `\xHH` (two lower-case hex digits, 80 or more). A backslash
+//! that would read as such an escape appears as `\x5c`. Everything else is unchanged, so ordinary
+//! names, even with backslashes, look normal. Invariant: `unescape(escape(name)) == name` for every
+//! name.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The byte that the start of `text` stands for, if it is an escape.
+/// The byte of an escape at the start of `text`, if there is one.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let [b'\\', b'x', high, low, ..] = text else { return None };
     let digit = |digit: u8| match digit {

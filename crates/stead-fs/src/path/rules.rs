@@ -1,11 +1,11 @@
-//! Which paths may be asked for, and which may be created.
+//! Rules for paths that tools look up or create.
 //!
-//! What exists may be named however it is named: a cloned repository has long and non-ASCII names. What a tool creates obeys the
-//! limits. The texts are the seed's.
+//! An existing file may have any name: a cloned repository has long and non-ASCII names. A tool
+//! creates only names within the limits. The messages are the seed's.
 
 use crate::limits::Limits;
 
-/// Why a text is no path.
+/// The reason why a text is not a valid path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("Path must not be empty.")]
@@ -18,7 +18,7 @@ pub enum PathError {
     NotAscii,
     #[error("Path segments must be {limit} characters or fewer.")]
     SegmentTooLong { limit: usize },
-    /// Longer than the kernel takes.
+    /// Longer than the kernel accepts.
     #[error("Path segments must be {limit} bytes or fewer.")]
     NameTooLong { limit: usize },
     #[error("Path depth exceeds the allowed limit ({limit} segments).")]
@@ -33,7 +33,8 @@ struct Creation {
     segment_chars: usize,
 }
 
-/// The rules [`WorkspacePath::parse`](super::WorkspacePath::parse) applies beyond the ones no path may break.
+/// The rules that [`WorkspacePath::parse`](super::WorkspacePath::parse) applies in addition to
+/// those for all paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathRules {
     creation: Option<Creation>,
@@ -41,12 +42,12 @@ pub struct PathRules {
 }
 
 impl PathRules {
-    /// For a path that is looked up: any name that can exist.
+    /// For looking up a path: any name that can exist.
     pub const fn existing() -> Self {
         Self { creation: None, trimmed: false }
     }
 
-    /// For a path that would be created: ASCII, and within the limits of depth and length.
+    /// For creating a path: ASCII, and within the limits of depth and length.
     pub const fn creating(limits: &Limits) -> Self {
         Self {
             creation: Some(Creation { depth: limits.path_depth, segment_chars: limits.segment_chars }),
@@ -54,7 +55,7 @@ impl PathRules {
         }
     }
 
-    /// The same, with blanks around the path and around each segment dropped, as the seed does.
+    /// Also drops blanks around the path and around each segment, like the seed.
     pub const fn trimmed(self) -> Self {
         Self { trimmed: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! Which files a search looks at.
+//! Selects the files of a search.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ pub(super) struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Calls `found` for each file and link below the path that passes, in the order of their paths.
+    /// Calls `found` for each matching file and link below the path, in path order.
     pub(super) fn walk<F: Filesystem + ?Sized>(
         &self,
         fs: &F,
@@ -32,7 +32,7 @@ impl Filter<'_> {
         let mut ignores = (self.ignoring == Ignoring::GitIgnore).then(|| GitIgnores::new(fs, &start));
         let wants = |name: &[u8], kind: Kind| match kind {
             Kind::Directory => true,
-            // `.gitignore` files are read by name, not met on the walk.
+            // `.gitignore` files are read by name, so the walk need not report them.
             _ => self.pattern.is_none_or(|pattern| pattern.may_match_name(name)),
         };
         let walked = fs.walk_named(&start, &wants, &mut |walked| {
@@ -47,7 +47,7 @@ impl Filter<'_> {
             ControlFlow::Continue(Walk::IfReadable)
         });
         match walked {
-            // The pattern spelled out directories that are not there: no match, not an error.
+            // The pattern names a directory that does not exist: no match, not an error.
             Err(FsError::NotFound { .. } | FsError::NotDirectory { .. }) if start != *self.path => Ok(()),
             other => other,
         }
@@ -61,7 +61,7 @@ impl Filter<'_> {
         }
     }
 
-    /// The deepest directory that holds every match. Links are not followed by a walk, so they are not followed here either.
+    /// The deepest directory that contains every match. Follows no links, like a walk.
     fn start<F: Filesystem + ?Sized>(&self, fs: &F) -> WorkspacePath {
         let fixed = self.pattern.and_then(Pattern::fixed_prefix).filter(|prefix| !prefix.is_root());
         let gitignored = self.ignoring == Ignoring::GitIgnore;

@@ -1,4 +1,4 @@
-//! `.gitignore` files along a walk. The innermost file with an opinion decides, as in git.
+//! `.gitignore` files during a walk. The innermost file with a matching rule decides, as in git.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -7,17 +7,17 @@ use crate::entry::Kind;
 use crate::filesystem::{Content, Filesystem, Walked};
 use crate::path::WorkspacePath;
 
-/// A longer `.gitignore` is not one.
+/// A larger `.gitignore` is ignored.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The `.gitignore`s of the directories between the root and where the walk is.
+/// The `.gitignore` files between the root and the current directory of the walk.
 pub(crate) struct GitIgnores<'a, F: Filesystem + ?Sized> {
     fs: &'a F,
     open: Vec<(WorkspacePath, Gitignore)>,
 }
 
 impl<'a, F: Filesystem + ?Sized> GitIgnores<'a, F> {
-    /// Ready for a walk of `start`, with what the directories above it say.
+    /// Prepares a walk of `start`, with the rules of the directories above it.
     pub(crate) fn new(fs: &'a F, start: &WorkspacePath) -> Self {
         let mut ignores = Self { fs, open: Vec::new() };
         let mut directory = WorkspacePath::root();
@@ -29,7 +29,7 @@ impl<'a, F: Filesystem + ?Sized> GitIgnores<'a, F> {
         ignores
     }
 
-    /// Whether git would not look at this entry. Entries come in the order of the walk.
+    /// Returns true if git would ignore this entry. Call it in the order of the walk.
     pub(crate) fn ignores(&mut self, walked: &Walked) -> bool {
         while self.open.last().is_some_and(|(directory, _)| !walked.path.is_within(directory)) {
             self.open.pop();
@@ -72,7 +72,7 @@ impl<'a, F: Filesystem + ?Sized> GitIgnores<'a, F> {
         };
         let mut builder = GitignoreBuilder::new("");
         for line in String::from_utf8_lossy(&bytes).lines() {
-            // A line that is no pattern is skipped, as git does.
+            // Skip an invalid line, like git.
             let _ = builder.add_line(None, line);
         }
         builder.build().ok()

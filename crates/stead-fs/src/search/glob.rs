@@ -1,4 +1,4 @@
-//! Files by name.
+//! Finds files by name.
 
 use std::ops::ControlFlow;
 
@@ -22,7 +22,7 @@ pub struct GlobQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GlobFound {
     pub paths: Vec<WorkspacePath>,
-    /// There are more.
+    /// True if there are more.
     pub truncated: bool,
 }
 

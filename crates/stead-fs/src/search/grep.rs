@@ -1,8 +1,8 @@
-//! Lines by pattern, in parallel.
+//! Finds lines by pattern, in parallel.
 //!
-//! One thread walks and hands out batches of files in the order of their paths; the others search. A batch that was begun is
-//! finished, and none is begun after enough was found, so what was searched is always a prefix of the walk and the cap cuts
-//! the same lines every time.
+//! One thread walks the tree and hands out batches of files in path order; the others search. A
+//! started batch is always finished, and none is started after enough matches. So the searched
+//! files are always a prefix of the walk, and the limit cuts at the same line every time.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Ignoring};
 use crate::path::WorkspacePath;
 
-/// Files one thread takes at a time.
+/// Number of files per batch.
 const BATCH: usize = 32;
 const MAX_THREADS: usize = 8;
 
@@ -36,7 +36,7 @@ pub struct GrepQuery {
     pub path: WorkspacePath,
     /// A regular expression without look-around.
     pub pattern: String,
-    /// Only files whose path matches; without a `/` it is about names at any depth.
+    /// Search only files whose path matches; a pattern without `/` matches names at any depth.
     pub glob: Option<String>,
     pub hidden: Hidden,
     pub ignoring: Ignoring,
@@ -47,9 +47,9 @@ pub struct GrepQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrepMatch {
     pub path: WorkspacePath,
-    /// From 1.
+    /// Counted from 1.
     pub line: u64,
-    /// Of the first match in the line, in characters from 1.
+    /// Position of the first match in the line, in characters counted from 1.
     pub column: u64,
     /// The line without its end; a long line is cut around the match.
     pub text: String,
@@ -58,18 +58,19 @@ pub struct GrepMatch {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GrepFound {
     pub matches: Vec<GrepMatch>,
-    /// There are more.
+    /// True if there are more.
     pub truncated: bool,
-    /// Files that could not be searched to their end, because a line is longer than 16 MiB or the disk failed. The first of them.
+    /// The first files that could not be searched completely, because a line is longer than 16 MiB
+    /// or reading failed.
     pub skipped: Vec<WorkspacePath>,
 }
 
-/// Skipped files that are named.
+/// Maximum number of skipped files in the result.
 const MAX_SKIPPED: usize = 100;
 
 type Batch = (usize, Vec<WorkspacePath>);
 
-/// What came of one batch.
+/// The result of one batch.
 #[derive(Default)]
 struct Searched {
     index: usize,
@@ -105,7 +106,7 @@ struct Search<'a, F: Filesystem + ?Sized> {
     fs: &'a F,
     matcher: &'a LineMatcher,
     limit: usize,
-    /// Matches so far; past the limit no new batch is begun.
+    /// Number of matches so far; above the limit no new batch is started.
     found: AtomicUsize,
 }
 
@@ -123,7 +124,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
                     scope.spawn(|| self.work(&receiver, &results));
                 }
             };
-            // Threads start when there is a full batch for them: a small tree is searched by this one.
+            // A thread starts only for a full batch, so this thread alone searches a small tree.
             let handed_out = self.hand_out(filter, &sender, &mut spawn);
             drop(sender);
             self.work(&receiver, &results);
@@ -134,7 +135,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
         Ok(self.cut(results))
     }
 
-    /// Sends every file away, in order.
+    /// Sends all files to the workers, in order.
     fn hand_out(
         &self,
         filter: &Filter<'_>,
@@ -158,7 +159,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
             }
             ControlFlow::Continue(())
         })?;
-        // Room for it: either a thread empties the channel, or nothing was sent yet.
+        // This cannot block: a worker empties the channel, or nothing has been sent yet.
         let _ = sender.send(batch);
         Ok(())
     }
@@ -171,7 +172,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
         let mut searcher = FileSearcher::new(self.matcher, self.limit + 1);
         loop {
             let batch = {
-                // Asked under the lock: no batch is begun after a later one was dropped.
+                // Check under the lock, so that no batch is started after a later one was dropped.
                 let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
                 let Ok(batch) = receiver.recv() else { return };
                 if self.enough() {
@@ -189,7 +190,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
             if searched.matches.len() > self.limit {
                 break;
             }
-            // A file that vanished or may not be read has no lines.
+            // Ignore a file that vanished or is unreadable.
             let Ok(content) = self.fs.open_walked(path) else { continue };
             if let Content::Bytes(bytes) = &content
                 && bytes.is_empty()
@@ -213,7 +214,7 @@ impl<F: Filesystem + ?Sized> Search<'_, F> {
         found.truncated = found.matches.len() > self.limit;
         found.matches.truncate(self.limit);
         if found.truncated {
-            // How far past the cut the threads got is chance.
+            // The threads get beyond the limit by a random amount.
             let last = found.matches.last().map(|last| &last.path);
             found.skipped.retain(|path| last.is_some_and(|last| path <= last));
         }

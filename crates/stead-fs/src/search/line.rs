@@ -1,4 +1,4 @@
-//! One file searched: its matching lines, collected and cut to size.
+//! Searches one file: collects and shortens its matching lines.
 
 use std::io::{self, Read};
 
@@ -10,15 +10,15 @@ use super::matcher::LineMatcher;
 use crate::filesystem::Content;
 use crate::path::WorkspacePath;
 
-/// Files up to this size are read whole; larger ones go through a buffer.
+/// Files up to this size are read into memory; larger ones are streamed.
 const SLURPED: u64 = 4 << 20;
-/// The longest line a streamed file may have.
+/// Maximum length of a line in a streamed file.
 const HEAP: usize = 16 << 20;
-/// Characters of a line that are shown, and how many of them come before the match.
+/// Maximum number of characters shown of a line, and how many of them precede the match.
 const SHOWN_CHARS: usize = 1_000;
 const CONTEXT_CHARS: usize = 200;
 
-/// Searches one file after the other with the same buffers.
+/// Searches files one after the other with the same buffers.
 pub(super) struct FileSearcher<'a> {
     matcher: &'a LineMatcher,
     searcher: Searcher,
@@ -26,10 +26,10 @@ pub(super) struct FileSearcher<'a> {
     limit: usize,
 }
 
-/// The lines that were found. A binary file has none.
+/// The lines found. A binary file has none.
 pub(super) struct Lines {
     pub(super) found: Vec<GrepMatch>,
-    /// The search stopped before the file's end: a line longer than fits, or the disk failed.
+    /// True if the search stopped before the end: a line was too long, or reading failed.
     pub(super) unfinished: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'a> FileSearcher<'a> {
     }
 }
 
-/// Reads as many bytes as the file had when it was opened, which saves asking whether there are more.
+/// Reads as many bytes as the file had when it was opened, which saves a final read call.
 fn slurp(reader: &mut dyn Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
     buffer.resize(usize::try_from(size).unwrap_or(0), 0);
     let mut filled = 0;
@@ -112,7 +112,7 @@ impl Sink for Collector<'_> {
     }
 }
 
-/// The line, or the part of a long line around its match.
+/// The line, or for a long line the part around its match.
 fn shown(line: &[u8], before: usize) -> String {
     let text = String::from_utf8_lossy(line);
     if line.len() <= SHOWN_CHARS || text.chars().nth(SHOWN_CHARS).is_none() {

@@ -1,8 +1,9 @@
-//! A regular expression over lines, built as late and as little as the search allows.
+//! A regular expression over lines, compiled as late as possible.
 //!
-//! Building costs more than searching a small tree: a `\w` is thousands of code points, in two directions. So a pattern that no line
-//! can match without holding some literal is first looked for by that literal, and built when a line holds it. The invariant:
-//! whether and where a line matches does not depend on it.
+//! Compiling costs more than searching a small tree: a `\w` is thousands of code points, in two
+//! directions. So if every match must contain some literal, lines are first searched for that
+//! literal. The expression is compiled when a line contains it. Invariant: this does not affect
+//! which lines match, or where.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,20 +17,21 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassU
 
 use super::Case;
 
-/// What a built pattern may weigh; a repetition of repetitions is refused instead of built.
+/// Maximum size of a compiled pattern; nested repetitions above it are refused.
 const BYTES: usize = 10 << 20;
-/// A longer pattern is built at once, and so is one with counted repetitions: only those could turn out too large later.
+/// Maximum length of a pattern that is compiled late. A longer one, or one with counted
+/// repetitions, could turn out too large later.
 const LATE_BYTES: usize = 256;
 
 pub(super) struct LineMatcher {
     hir: Hir,
-    /// Whatever matches holds this.
+    /// A literal that every match contains.
     needle: Option<Finder<'static>>,
     regex: OnceLock<Result<Regex, Unbuildable>>,
     line_terminator: Option<LineTerminator>,
 }
 
-/// Why a text is no pattern, as the user reads it.
+/// The reason why a pattern is invalid, for the user.
 #[derive(Debug, Clone)]
 pub(super) struct Unbuildable(String);
 
@@ -44,12 +46,12 @@ impl LineMatcher {
         let syntax = syntax::Config::new()
             .utf8(false)
             .case_insensitive(case == Case::Insensitive)
-            // `^` and `$` are about lines, not about the file.
+            // `^` and `$` match at lines, not at the file.
             .multi_line(true)
             .crlf(true);
         let hir = syntax::parse_with(pattern, &syntax).map_err(|error| Unbuildable(error.to_string()))?;
         let hir = within_line(hir)?;
-        // `\A` and `\z` are about the line too, so each line is looked at by itself.
+        // `\A` and `\z` also refer to the line, so each line is searched by itself.
         let anchored = hir.properties().look_set().contains_anchor_haystack();
         let line_terminator = (!anchored).then(LineTerminator::crlf);
         let needle =
@@ -71,7 +73,7 @@ impl LineMatcher {
             .which_captures(WhichCaptures::Implicit)
             .nfa_size_limit(Some(BYTES))
             .hybrid_cache_capacity(BYTES)
-            // Both pay off over gigabytes and cost milliseconds.
+            // Both pay off for gigabytes of input, but cost milliseconds.
             .dfa(false)
             .onepass(false);
         let built = Regex::builder().configure(config).build_from_hir(&self.hir);
@@ -112,7 +114,8 @@ impl Matcher for LineMatcher {
     }
 }
 
-/// The same expression without the ends of lines in its classes. One that asks for the end of a line cannot match within one.
+/// Removes line ends from the classes of an expression. Refuses one that requires a line end, which
+/// cannot match within a line.
 fn within_line(hir: Hir) -> Result<Hir, Unbuildable> {
     let refused = || Unbuildable("a pattern is looked for within one line and cannot hold the end of one".to_owned());
     Ok(match hir.into_kind() {
@@ -153,7 +156,7 @@ fn without_line_ends(class: Class) -> Class {
     }
 }
 
-/// The longest literal that is part of every match.
+/// The longest literal that every match contains.
 fn required(hir: &Hir) -> Option<&[u8]> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(&literal.0),

@@ -1,4 +1,5 @@
-//! A glob as git and shells read it: `*` stays within a segment, `**` crosses them, `**/` also matches nothing.
+//! A glob as in git and shells: `*` stays within a segment, `**` crosses segments, and `**/` also
+//! matches nothing.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,20 +9,21 @@ use globset::{Candidate, GlobBuilder, GlobSet};
 use crate::error::FsError;
 use crate::path::WorkspacePath;
 
-/// Nobody means more than this.
+/// Maximum length of a pattern.
 const MAX_CHARS: usize = 4_096;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    /// A set of one: a single glob panics where its regular expression cannot be built (nested too deep), a set says why.
+    /// A set with one glob: a single glob panics if its regular expression cannot be compiled
+    /// (nested too deep), a set returns an error.
     matcher: GlobSet,
     text: String,
-    /// What the name of every match begins and ends with.
+    /// The prefix and suffix of the name of every match.
     ends: Option<(String, String)>,
 }
 
 impl Pattern {
-    /// A pattern for whole paths: `*.py` is only what lies at the top.
+    /// A pattern for whole paths: `*.py` matches only at the top level.
     pub(crate) fn anchored(text: &str) -> Result<Self, FsError> {
         let text = text.trim_start_matches('/');
         if text.chars().count() > MAX_CHARS {
@@ -35,7 +37,7 @@ impl Pattern {
         Ok(Self { matcher, ends: name_ends(text), text: text.to_owned() })
     }
 
-    /// A filter as in `.gitignore`: without a `/` it is about names at any depth.
+    /// A filter as in `.gitignore`: a pattern without `/` matches names at any depth.
     pub(crate) fn floating(text: &str) -> Result<Self, FsError> {
         if text.contains('/') { Self::anchored(text) } else { Self::anchored(&format!("**/{text}")) }
     }
@@ -48,7 +50,8 @@ impl Pattern {
         self.matcher.is_match_candidate(&Candidate::from_bytes(path))
     }
 
-    /// Whether a file of this name could match. Cheaper than matching, and most names cannot.
+    /// Returns false if a file of this name cannot match. Cheaper than matching, and rules out most
+    /// names.
     pub(crate) fn may_match_name(&self, name: &[u8]) -> bool {
         self.ends.as_ref().is_none_or(|(start, end)| {
             name.starts_with(start.as_bytes())
@@ -57,12 +60,12 @@ impl Pattern {
         })
     }
 
-    /// Whether the pattern asks for names with a leading dot by itself.
+    /// Returns true if the pattern itself asks for names with a leading dot.
     pub(crate) fn names_hidden(&self) -> bool {
         self.text.split('/').any(|segment| segment.starts_with('.') || segment.starts_with("{."))
     }
 
-    /// The directories every match lies in, as far as the pattern spells them out.
+    /// The literal directories at the start of the pattern, which contain every match.
     pub(crate) fn fixed_prefix(&self) -> Option<WorkspacePath> {
         let meta = |segment: &&str| !segment.contains(['*', '?', '[', ']', '{', '}', '\\', '!', ',']);
         let segments: Vec<&str> = self.text.split('/').collect();
@@ -71,7 +74,7 @@ impl Pattern {
     }
 }
 
-/// The literal ends of a pattern's last segment, where it is simple enough to have them.
+/// The literal prefix and suffix of a pattern's last segment, if it is simple enough.
 fn name_ends(pattern: &str) -> Option<(String, String)> {
     let name = pattern.rsplit('/').next()?;
     if pattern.contains(['[', ']', '{', '}', '\\']) || name.contains("**") {

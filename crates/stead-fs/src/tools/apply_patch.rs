@@ -1,7 +1,8 @@
-//! `edit` with `patch`: several files at once, in the format OpenAI's models were taught (`*** Begin Patch`).
+//! `edit` with `patch`: several files at once, in the format that OpenAI's models know (`*** Begin
+//! Patch`).
 //!
-//! All or nothing: the whole patch is read and tried against the files before the first is written, and if a write fails after all,
-//! those before it are taken back.
+//! All or nothing: the whole patch is parsed and tested against the files before the first write.
+//! If a write fails anyway, the earlier ones are undone.
 
 mod hunk;
 mod parse;
@@ -19,7 +20,7 @@ use crate::limits::Limits;
 use crate::path::WorkspacePath;
 use parse::Operation;
 
-/// One file as it will be.
+/// The change of one file.
 enum Step {
     Add { path: WorkspacePath, content: Bytes },
     Update { path: WorkspacePath, before: Bytes, content: Bytes },
@@ -44,7 +45,7 @@ pub(super) fn apply_patch(
         match perform(fs, step, now_millis) {
             Ok(made) => changes.extend(made),
             Err(error) => {
-                // The one that failed may be half done: what it did is taken back too.
+                // The failed step may be half done, so undo it too.
                 for step in std::iter::once(step).chain(done.into_iter().rev()) {
                     undo(fs, step, now_millis);
                 }
@@ -60,7 +61,8 @@ pub(super) fn apply_patch(
     Ok(Done { result: json!({"files": files}), message, changes })
 }
 
-/// What every file will be, or why one cannot. A patch names a file once, so the order is of no account.
+/// Computes the result for every file, or an error. A patch names a file once, so the order does
+/// not matter.
 fn plan(fs: &dyn Filesystem, operations: Vec<Operation<'_>>, limits: &Limits) -> Result<Vec<Step>, ToolError> {
     let mut steps: Vec<Step> = Vec::new();
     for operation in operations {
@@ -75,7 +77,7 @@ fn plan(fs: &dyn Filesystem, operations: Vec<Operation<'_>>, limits: &Limits) ->
                 Step::Delete { path, before }
             }
             Operation::Update { moved, hunks, .. } => {
-                // A file under two names is one file.
+                // Resolve links, so that two names of one file count as one.
                 let path = fs.resolve(&path)?;
                 let before = editable(fs, &path, None, limits).map_err(|error| about(&path, error))?;
                 let content = Bytes::from(hunk::apply(&before, &hunks).map_err(|fault| about(&path, fault))?);
@@ -100,7 +102,7 @@ fn plan(fs: &dyn Filesystem, operations: Vec<Operation<'_>>, limits: &Limits) ->
     Ok(steps)
 }
 
-/// Whether both cannot be files, or are the same.
+/// Returns true if the paths are the same or one contains the other, so that both cannot be files.
 fn meet(one: &WorkspacePath, other: &WorkspacePath) -> bool {
     one.is_within(other) || other.is_within(one)
 }
@@ -110,7 +112,8 @@ fn file(fs: &dyn Filesystem, text: &str) -> Result<WorkspacePath, ToolError> {
     if path.is_root() { Err(ToolError::invalid("A patch names files.")) } else { Ok(path) }
 }
 
-/// A file that goes is held until all is done: one too large for that goes by itself.
+/// Reads a file that is to be deleted, because its content is held in memory for undo. Refuses one
+/// that is too large for that.
 fn held(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limits) -> Result<Bytes, ToolError> {
     if fs.stat(path).map_err(target::unreadable)?.size > limits.edit_bytes {
         return Err(too_large(limits).hinting("remove it with rm"));
@@ -131,7 +134,7 @@ fn about(path: &WorkspacePath, error: ToolError) -> ToolError {
 }
 
 impl Step {
-    /// Where it can be seen afterwards.
+    /// The path of the file afterwards.
     fn path(&self) -> &WorkspacePath {
         match self {
             Self::Add { path, .. } | Self::Update { path, .. } | Self::Delete { path, .. } => path,
@@ -182,7 +185,7 @@ fn perform(fs: &mut dyn Filesystem, step: &Step, now_millis: i64) -> Result<Vec<
         Step::Add { path, content } => Ok(vec![wrote(fs, path, content, WriteMode::Create)?]),
         Step::Update { path, content, .. } => Ok(vec![wrote(fs, path, content, WriteMode::Overwrite)?]),
         Step::Move { from, to, content, .. } => {
-            // Renamed, so that it keeps what is not content.
+            // Rename the file, so that it keeps its metadata.
             fs.rename(from, to, now_millis)?;
             let renamed = Change::Renamed { from: from.clone(), to: to.clone() };
             Ok(vec![renamed, wrote(fs, to, content, WriteMode::Overwrite)?])
@@ -194,7 +197,7 @@ fn perform(fs: &mut dyn Filesystem, step: &Step, now_millis: i64) -> Result<Vec<
     }
 }
 
-/// As far as the disk lets us; the error that led here is what is told.
+/// Undoes a step as far as possible; the original error is reported.
 fn undo(fs: &mut dyn Filesystem, step: &Step, now_millis: i64) {
     let undone = match step {
         Step::Add { path, .. } => fs.delete(path, Recursion::EmptyOnly).map(drop),
@@ -206,6 +209,6 @@ fn undo(fs: &mut dyn Filesystem, step: &Step, now_millis: i64) {
             back.and_then(|()| fs.write_bytes(from, before.clone(), WriteMode::Overwrite, now_millis).map(drop))
         }
     };
-    // Nothing is left to try: the disk refused twice.
+    // Ignore the error: nothing more can be tried.
     drop(undone);
 }

@@ -1,6 +1,6 @@
-//! Arguments as an agent sends them: hostile until read by name and type.
+//! Arguments from an agent, untrusted until read by name and type.
 //!
-//! Every refusal names the argument. What no tool knows is refused, not dropped.
+//! Every refusal names the argument. Unknown arguments are refused, not dropped.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ pub(super) struct Arguments<'a> {
 }
 
 impl FileTool {
-    /// Every argument the tool is told of with; `path` may also be called `file_path`.
+    /// All documented arguments of the tool; `file_path` is an alias of `path`.
     pub(super) const fn argument_names(self) -> &'static [&'static str] {
         match self {
             Self::Ls => &["path"],
@@ -25,7 +25,7 @@ impl FileTool {
         }
     }
 
-    /// Those of further forms, which presentations of the tool in other shapes are made of.
+    /// Arguments of further forms, for presentations of the tool in other shapes.
     const fn further_names(self) -> &'static [&'static str] {
         match self {
             Self::Edit => &["insert_line", "insert_text", "patch"],
@@ -53,7 +53,7 @@ impl<'a> Arguments<'a> {
         Ok(Self { values })
     }
 
-    /// The value, if it is there and not null.
+    /// The value, if it is present and not null.
     fn get(&self, name: &str) -> Option<&'a Value> {
         self.values?.get(name).filter(|value| !value.is_null())
     }
@@ -62,7 +62,7 @@ impl<'a> Arguments<'a> {
         self.get(name).is_some()
     }
 
-    /// That none but these were given beside `with`.
+    /// Checks that no other arguments than these were given beside `with`.
     pub(super) fn only(&self, with: &str, names: &[&str]) -> Result<(), ToolError> {
         let mut given = self.values.into_iter().flatten().filter(|(_, value)| !value.is_null());
         match given.find(|(name, _)| !names.contains(&name.as_str())) {
@@ -83,7 +83,7 @@ impl<'a> Arguments<'a> {
         self.text(name)?.ok_or_else(|| ToolError::invalid(format!("{name} is required.")))
     }
 
-    /// `path` or `file_path`, whichever was given.
+    /// `path` or its alias `file_path`.
     pub(super) fn path(&self) -> Result<Option<&'a str>, ToolError> {
         match (self.text("path")?, self.text("file_path")?) {
             (Some(path), Some(file_path)) if path != file_path => {
@@ -111,7 +111,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// How many results at most: what was asked for, and never more than the limit.
+    /// Maximum number of results: the requested number, capped at the limit.
     pub(super) fn limit(&self, limit: usize) -> Result<usize, ToolError> {
         match self.integer("limit")? {
             None => Ok(limit),
@@ -128,7 +128,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// JSON has one kind of number: `2.0` is 2, and so large a number is as good as the largest.
+/// Converts a JSON number: `2.0` is 2, and a number that is too large becomes the largest.
 fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0).then_some(number as i64)
 }

@@ -1,4 +1,4 @@
-//! `edit`: a string replaced, every other byte left as it was.
+//! `edit`: replaces a string and keeps every other byte.
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -24,7 +24,7 @@ pub(super) fn edit(
     limits: &Limits,
     now_millis: i64,
 ) -> Result<Done, ToolError> {
-    // Two further forms, for those who present the tool in other shapes.
+    // Two further forms, for presentations of the tool in other shapes.
     if arguments.has("patch") {
         arguments.only("patch", &["patch"])?;
         return apply_patch::apply_patch(fs, arguments, limits, now_millis);
@@ -48,7 +48,7 @@ pub(super) fn edit(
     Ok(Done { result, message, changes: vec![Change::Wrote { path: written.path, content: edited }] })
 }
 
-/// A text that was given to be put into files.
+/// Checks a text that goes into files.
 pub(super) fn check_text(name: &str, text: &str, limits: &Limits) -> Result<(), ToolError> {
     if exceeds(text, limits.write_chars) {
         let limit = thousands(limits.write_chars);
@@ -60,7 +60,8 @@ pub(super) fn check_text(name: &str, text: &str, limits: &Limits) -> Result<(), 
     Ok(())
 }
 
-/// What a file holds, if it may be edited: text, not too large, and as the caller has seen it.
+/// Reads a file and checks that it may be edited: it is text, not too large, and matches
+/// `if_match`.
 pub(super) fn editable(
     fs: &dyn Filesystem,
     path: &WorkspacePath,
@@ -98,7 +99,7 @@ fn check_strings(old: &str, new: &str, limits: &Limits) -> Result<(), ToolError>
     Ok(())
 }
 
-/// Occurrences do not overlap and are found from the left.
+/// Replaces occurrences, found from the left and without overlap.
 fn replace(
     content: &[u8],
     old: &str,
@@ -121,7 +122,8 @@ fn replace(
             return Err(ToolError::new("ambiguous", message).hinting(hint));
         }
     }
-    // Known before anything is built: one short string replaced by a long one everywhere could fill memory.
+    // Check the length before building the result: replacing a short string by a long one
+    // everywhere could fill the memory.
     let length = (content.len() - count * old.len()).saturating_add(count.saturating_mul(new.len()));
     if length as u64 > limits.edit_bytes {
         return Err(too_large(limits));

@@ -1,14 +1,16 @@
-//! A tool that could not do what it was asked.
+//! Errors of tools.
 
 use crate::digest::Digest;
 use crate::error::FsError;
 use crate::path::{PathError, WorkspacePath};
 
-/// A refusal or failure as a value: the code is for programs, the message for the agent, the hint for its next try.
+/// A refusal or failure as a value: the code is for programs, the message for the agent, the hint
+/// for its next attempt.
 ///
-/// Codes: `invalid_argument`, `not_found`, `exists`, `stale`, `ambiguous`, `binary`, `too_large`, `is_directory`,
-/// `not_directory`, `escapes` (a link leads out), `link_loop`, `special_file` (a FIFO, socket or device),
-/// `permission_denied`, `read_only`, `no_space`, `changed` (while it was read), `io`.
+/// Codes: `invalid_argument`, `not_found`, `exists`, `stale`, `ambiguous`, `binary`, `too_large`,
+/// `is_directory`, `not_directory`, `escapes` (a link leads outside), `link_loop`, `special_file`
+/// (a FIFO, socket or device), `permission_denied`, `read_only`, `no_space`, `changed` (while it
+/// was read), `io`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError {
     pub code: &'static str,
@@ -33,7 +35,7 @@ impl ToolError {
         Self::new("not_found", format!("File does not exist: {path}"))
     }
 
-    /// `current` is `None` when the file is gone.
+    /// `current` is `None` if the file does not exist any more.
     pub(super) fn stale(current: Option<Digest>) -> Self {
         let error = Self::new("stale", "The file has changed since the hash in if_match was taken.");
         match current {

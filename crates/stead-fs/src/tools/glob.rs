@@ -1,4 +1,4 @@
-//! `glob`: files by name.
+//! `glob`: finds files by name.
 
 use serde_json::json;
 

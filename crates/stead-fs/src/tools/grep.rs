@@ -1,4 +1,4 @@
-//! `grep`: lines by pattern.
+//! `grep`: finds lines by pattern.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,8 @@
-//! `edit` with `insert_line` and `insert_text`: lines put after a line, as the text editor Anthropic's models know does it.
+//! `edit` with `insert_line` and `insert_text`: inserts lines after a line, like the text editor
+//! that Anthropic's models know.
 //!
-//! What is inserted is whole lines: a line end it lacks is added, in the file's own form. Every other byte stays as it was.
+//! It inserts whole lines: a missing line end is added in the file's own form. Every other byte is
+//! unchanged.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -46,7 +48,7 @@ fn put(content: &[u8], line: i64, text: &str) -> Result<Vec<u8>, ToolError> {
         after => ends.get(after - 1).copied().unwrap_or(content.len()),
     };
     let end: &[u8] = if memchr::memmem::find(content, b"\r\n").is_some() { b"\r\n" } else { b"\n" };
-    // The last line may have no end: then what comes after it needs one before it, and none of its own.
+    // If the last line has no end, text inserted after it needs one before it and none after it.
     let at_open_end = open && at == content.len();
     let before = if at_open_end { end } else { b"" };
     let behind = if at_open_end || text.ends_with('\n') || text.is_empty() { b"" } else { end };

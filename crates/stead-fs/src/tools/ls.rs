@@ -1,4 +1,4 @@
-//! `ls`: a directory's own entries.
+//! `ls`: lists a directory's own entries.
 
 use serde_json::{Map, Value, json};
 

@@ -1,25 +1,25 @@
-//! One page of a text, taken from a stream in one pass: its lines, and the facts about the whole.
+//! Reads one page of a text from a stream in one pass: its lines, and the totals of the whole file.
 //!
-//! Memory is one page and one buffer, whatever the file's size.
+//! It needs memory for one page and one buffer, whatever the file's size.
 
 use std::io::{self, Read};
 
 use crate::digest::{Digest, Hasher};
 
 pub(super) struct Page {
-    /// The page's bytes as they are in the file, line ends included.
+    /// The page's bytes, unchanged, with line ends.
     pub(super) content: Vec<u8>,
-    /// Lines in the page, and in the file. A last line without an end counts.
+    /// Number of lines in the page, and in the file. A last line without an end counts.
     pub(super) lines: usize,
     pub(super) total_lines: usize,
-    /// The page was cut for its size, not for its lines.
+    /// True if the page was cut because of its size, not its number of lines.
     pub(super) cut: bool,
-    /// A NUL, or no UTF-8, anywhere in the file.
+    /// True if the file contains a NUL or is not UTF-8.
     pub(super) binary: bool,
     pub(super) hash: Digest,
 }
 
-/// Which lines, and how many bytes of them.
+/// The requested lines, and the maximum number of bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     pub(super) offset: usize,
@@ -47,7 +47,7 @@ pub(super) fn read_page(mut reader: impl Read, window: Window) -> io::Result<Pag
     Ok(scan.finish(&text, hasher.finish()))
 }
 
-/// [`read_page`] of bytes that are in memory, with their hash.
+/// Like [`read_page`], for bytes in memory with a known hash.
 pub(super) fn page_of(bytes: &[u8], window: Window, hash: Digest) -> Page {
     let mut scan = Scan::new(window);
     let mut text = TextCheck::default();
@@ -58,7 +58,7 @@ pub(super) fn page_of(bytes: &[u8], window: Window, hash: Digest) -> Page {
 
 struct Scan {
     window: Window,
-    /// Line ends so far.
+    /// Number of line ends so far.
     line: usize,
     content: Vec<u8>,
     cut: bool,
@@ -104,7 +104,7 @@ impl Scan {
         }
     }
 
-    /// A page that was cut ends with a whole line, or, if it is one endless line, with a whole character.
+    /// Ends a cut page with a whole line, or, if it is one long line, with a whole character.
     fn trim_cut(&mut self) {
         if !self.cut {
             return;
@@ -120,7 +120,7 @@ impl Scan {
     }
 }
 
-/// Whether a stream is text, told chunk by chunk.
+/// Checks whether a stream is text, chunk by chunk.
 #[derive(Default)]
 struct TextCheck {
     binary: bool,

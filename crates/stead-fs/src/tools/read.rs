@@ -1,4 +1,4 @@
-//! `read`: a page of lines, raw.
+//! `read`: returns a page of raw lines.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub(super) fn read(fs: &dyn Filesystem, arguments: &Arguments<'_>, limits: &Limi
         .map_err(|_| ToolError::invalid("offset must be non-negative."))?;
     let window = Window { offset, limit: arguments.limit(limits.read_lines)?, bytes: limits.read_bytes };
     let page = load(fs, &path, window)?;
-    // Not what the file's bytes would look like: an agent that sees garbage edits garbage.
+    // Do not show binary content as text: an agent would edit the garbled form.
     let (content, lines) = match String::from_utf8(page.content) {
         Ok(text) if !page.binary => (text, page.lines),
         _ => (String::new(), 0),

@@ -1,4 +1,4 @@
-//! `rm`: an entry and all that is in it.
+//! `rm`: removes an entry and everything in it.
 
 use serde_json::json;
 

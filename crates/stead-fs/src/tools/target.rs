@@ -1,7 +1,7 @@
-//! Which file an argument means.
+//! Resolves the path argument of a tool.
 //!
-//! Blanks around segments are dropped, as the seed does, unless a file of exactly that name exists. The limits of names bind
-//! only the segments that would be made.
+//! Blanks around segments are dropped, like in the seed, unless a file of exactly that name exists.
+//! The limits of names apply only to segments that would be created.
 
 use super::ToolError;
 use super::arguments::Arguments;
@@ -11,7 +11,7 @@ use crate::filesystem::Filesystem;
 use crate::limits::Limits;
 use crate::path::{PathRules, WorkspacePath};
 
-/// An optional directory; without one, the root.
+/// An optional directory; the root by default.
 pub(super) fn directory(fs: &dyn Filesystem, arguments: &Arguments<'_>) -> Result<WorkspacePath, ToolError> {
     arguments.path()?.map_or_else(|| Ok(WorkspacePath::root()), |text| parse(fs, text))
 }
@@ -34,7 +34,7 @@ pub(super) fn parse(fs: &dyn Filesystem, text: &str) -> Result<WorkspacePath, To
     }
 }
 
-/// That the file may be made: the segments that do not exist yet are within the limits.
+/// Checks that the file may be created: segments that do not exist yet are within the limits.
 pub(super) fn check_new(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limits) -> Result<(), ToolError> {
     let rules = PathRules::creating(limits);
     rules.check_depth(path.depth())?;
@@ -50,7 +50,7 @@ pub(super) fn check_new(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limi
     Ok(())
 }
 
-/// That the file is the one the caller has seen.
+/// Checks that the file has the hash in `if_match`.
 pub(super) fn check_match(
     fs: &dyn Filesystem,
     path: &WorkspacePath,
@@ -65,7 +65,7 @@ pub(super) fn check_match(
     }
 }
 
-/// The refusal for a file that cannot be read.
+/// The error for a file that cannot be read.
 pub(super) fn unreadable(error: FsError) -> ToolError {
     match error {
         FsError::NotFound { path } => ToolError::missing_file(&path),

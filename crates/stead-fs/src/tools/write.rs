@@ -1,4 +1,4 @@
-//! `write`: create, overwrite or append.
+//! `write`: creates, overwrites or appends to a file.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ pub(super) fn write(
             target::check_new(fs, &path, limits)?;
             false
         }
-        // Something on the way is no directory, or leads out: the write below says so.
+        // A parent is not a directory, or leads outside: the write below reports it.
         Err(_) => false,
     };
     let content = Bytes::copy_from_slice(content.as_bytes());
@@ -90,12 +90,12 @@ fn shown(path: &str, written: &Written) -> Value {
     shown.into()
 }
 
-/// Whether a text has more characters than this, without counting what cannot matter.
+/// Returns true if a text has more characters than this. Counts them only if needed.
 pub(super) fn exceeds(text: &str, limit: usize) -> bool {
     text.len() > limit && text.chars().count() > limit
 }
 
-/// `48,000`.
+/// Formats a number like `48,000`.
 pub(super) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;

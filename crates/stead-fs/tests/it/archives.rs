@@ -1,4 +1,5 @@
-//! P7: bundles into both backends, and everything a hostile one tries. F13: a workspace out as a tar.
+//! P7: import of bundles into both backends, including hostile ones. F13: export of a workspace as
+//! a tar.
 
 use std::io::{Cursor, Write};
 
@@ -24,7 +25,7 @@ on_every_backend!(
     exported_and_unpacked_again,
 );
 
-/// One entry of a tar, written byte by byte so that no library cleans it up.
+/// One tar entry, written byte by byte so that no library corrects it.
 fn entry(kind: EntryType, name: &str, link: &str, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_gnu();
     header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -83,7 +84,7 @@ fn open(fs: &mut dyn Filesystem, format: ArchiveFormat, bytes: &[u8]) -> Result<
     unpack(&mut Cursor::new(bytes), format, None, &limits, fs, &WorkspacePath::root(), NOW)
 }
 
-/// The archive must be refused for this reason, and the workspace be as it was.
+/// Asserts that the archive is refused for this reason and that the workspace is unchanged.
 fn refused(fs: &mut dyn Filesystem, format: ArchiveFormat, bytes: &[u8], code: &str) {
     let before = fs.tree_hash().unwrap();
     let error = open(fs, format, bytes).unwrap_err();
@@ -125,7 +126,7 @@ fn every_format_unpacks_the_same(fs: &mut dyn Filesystem) {
     assert_eq!(ArchiveFormat::of_name("a.rar"), None);
 }
 
-/// A name that is only too long or too deep is not said to lead out of the workspace.
+/// The error for a name that is too long or too deep names that limit and not an escape.
 fn names_beyond_a_limit(fs: &mut dyn Filesystem) {
     let (deep, wide) = ("d/".repeat(100) + "f", "x".repeat(200));
     for (name, reason) in [
@@ -158,11 +159,11 @@ fn links_that_escape(fs: &mut dyn Filesystem) {
         refused(fs, ArchiveFormat::Tar, &tar(&[symlink(name, target)]), "archive_escapes");
     }
     refused(fs, ArchiveFormat::Zip, &zip(&[("l", 0o120_777, b"../../etc")]), "archive_escapes");
-    // Each link is innocent as it is written; together they climb.
+    // Each link is harmless alone, but together they climb.
     let together = [file("x/y/f", ""), symlink("x/y/up", "../.."), symlink("out", "x/y/up/../etc")];
     refused(fs, ArchiveFormat::Tar, &tar(&together), "archive_escapes");
     refused(fs, ArchiveFormat::Tar, &tar(&[symlink("a", "b"), symlink("b", "a")]), "archive_escapes");
-    // Through a link, in either order.
+    // A file below a link, in either order.
     refused(fs, ArchiveFormat::Tar, &tar(&[symlink("d", "e"), file("d/f", "x")]), "archive_conflict");
     refused(fs, ArchiveFormat::Tar, &tar(&[file("d/f", "x"), symlink("d", "e")]), "archive_conflict");
     for target in ["../x", "/etc/passwd", "nothing", "later"] {
@@ -225,7 +226,7 @@ fn bombs(fs: &mut dyn Filesystem) {
     let mut hard = vec![entry(EntryType::Regular, "a", "", &zeros[..1 << 20])];
     hard.extend((0..100).map(|number| entry(EntryType::Link, &format!("h{number}"), "a", b"")));
     refused(fs, ArchiveFormat::Tar, &tar(&hard), "archive_too_large");
-    // A name that fills memory before it is ever a name.
+    // A long name that would fill the memory before it is checked.
     let long = entry(EntryType::GNULongName, "././@LongLink", "", &vec![b'a'; 8 << 20]);
     refused(fs, ArchiveFormat::Tar, &tar(&[long, file("x", "")]), "archive_damaged");
 }
@@ -235,11 +236,11 @@ fn zips_that_lie(fs: &mut dyn Filesystem) {
     refused(fs, ArchiveFormat::Zip, &[b"junk".to_vec(), good.clone()].concat(), "archive_damaged");
     refused(fs, ArchiveFormat::Zip, &[good.clone(), b"junk".to_vec()].concat(), "archive_damaged");
     refused(fs, ArchiveFormat::Zip, &good[..good.len() - 5], "archive_damaged");
-    // Its content changed, its checksum not.
+    // The content changes, but not its checksum.
     let mut broken = zip(&[("a", 0o100_644, &(0..=255).collect::<Vec<u8>>())]);
     broken[60] ^= 1;
     refused(fs, ArchiveFormat::Zip, &broken, "archive_damaged");
-    // Two entries of one name: the second is renamed in both of its headers.
+    // Two entries with the same name: rename the second in both of its headers.
     let mut twice = zip(&[("a", 0o100_644, b"1"), ("b", 0o100_644, b"2")]);
     for at in 0..twice.len() - 46 {
         if twice[at..].starts_with(b"PK\x03\x04") && twice[at + 30] == b'b' {
@@ -286,7 +287,7 @@ fn exported_and_unpacked_again(fs: &mut dyn Filesystem) {
     fill(fs, &[("a.txt", "text"), ("d/e/f", ""), (&long, "long"), ("größe", "x")]);
     fs.mkdir(&path("empty"), NOW).unwrap();
     fs.symlink(&path("d/link"), b"../a.txt", NOW).unwrap();
-    // Targets are bytes, not paths to be tidied up.
+    // Link targets are bytes and are not normalised.
     fs.symlink(&path("d/untidy"), b"..//./a.txt", NOW).unwrap();
     fs.symlink(&path("d/slash"), b"e/", NOW).unwrap();
     for length in [99, 100, 101, 3_000] {
@@ -301,6 +302,6 @@ fn exported_and_unpacked_again(fs: &mut dyn Filesystem) {
     let mut part = Vec::new();
     export_tar(fs, &path("d"), &mut part).unwrap();
     let mut again = memory();
-    open(&mut *again.fs, ArchiveFormat::Tar, &part).unwrap_err(); // its link leads out of the part
+    open(&mut *again.fs, ArchiveFormat::Tar, &part).unwrap_err(); // the link leads out
     assert!(export_tar(fs, &path("nothing"), &mut Vec::new()).is_err());
 }

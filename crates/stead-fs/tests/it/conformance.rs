@@ -1,4 +1,4 @@
-//! The contract's promises, one by one, on every backend.
+//! Every promise of the `Filesystem` contract, on every backend.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What only a disk can do to us: special files, odd names, deep trees, modes, huge files.
+//! Cases that only a disk has: special files, odd names, deep trees, modes, huge files.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +49,7 @@ fn special_files_are_listed_and_removed_but_never_opened() {
     let _listener = UnixListener::bind(root.join("socket")).unwrap();
     fill(&mut fs, &[("text", "needle")]);
     for name in ["fifo", "socket"] {
-        // A FIFO without a writer would block whoever opens it.
+        // Opening a FIFO without a writer would block.
         assert_eq!(err(&mut fs, Read, &json!({"path": name})).code, "special_file");
         assert_eq!(
             err(&mut fs, Edit, &json!({"path": name, "old_string": "a", "new_string": "b"})).code,
@@ -114,7 +114,8 @@ fn new_files_belong_to_the_owner_of_their_directory() {
     let (host, mut fs) = rooted();
     let root = host.path().join("root");
     if std::os::unix::fs::chown(&root, Some(4_242), Some(4_343)).is_err() {
-        // Only root can set the scene; anybody else keeps their own files, which every other test shows.
+        // Only root can prepare this case; other users only have their own files, which every other
+        // test covers.
         eprintln!("SKIPPED: this case needs root");
         return;
     }
@@ -132,7 +133,7 @@ fn new_files_belong_to_the_owner_of_their_directory() {
 #[test]
 fn trees_deeper_than_any_path_are_walked_hashed_and_removed() {
     let (_host, mut fs) = rooted();
-    // 1,200 levels of 4 bytes: more than PATH_MAX.
+    // 1,200 levels of 4 bytes exceed PATH_MAX.
     let deep = vec!["ddd"; 1_200].join("/");
     fs.mkdir(&path(&deep), NOW).unwrap();
     let file = format!("{deep}/needle.txt");
@@ -232,7 +233,7 @@ fn memory_and_disk_hash_the_same_tree_alike() {
     assert_ne!(WorkspacePath::root(), path("a"));
 }
 
-/// Root may do everything, so root runs the case in a copy of this program that has given root up.
+/// Root may read everything, so root runs the case in a child process without root.
 #[test]
 fn what_may_not_be_read_or_emptied() {
     if rustix::process::geteuid().is_root() {
@@ -263,7 +264,7 @@ fn a_writer_that_dies_leaves_nothing() {
     for (name, mode) in [("f", WriteMode::Overwrite), ("f", WriteMode::Append), ("d/new", WriteMode::Create)] {
         let mut writer = fs.begin_write(&path(name), mode).unwrap();
         std::io::Write::write_all(&mut writer, b"half").unwrap();
-        // As a crash does it: no destructor runs. The directories on the way are all that may stay.
+        // Simulates a crash: no destructor runs. Only the parent directories may stay.
         std::mem::forget(writer);
     }
     let left: Vec<_> = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -276,7 +277,7 @@ fn a_writer_that_dies_leaves_nothing() {
 fn leftovers_of_dead_writers_are_swept_and_nothing_else() {
     let (_host, mut fs) = rooted();
     let living = format!("d/.stead-{}-7.tmp", std::process::id());
-    // No process has this number: it is over the kernel's largest.
+    // No process has this id, because it exceeds the kernel's maximum.
     fill(&mut fs, &[("d/.stead-4194305-0.tmp", "x"), (".stead-4194305-12.tmp", "x"), (&living, "x")]);
     fill(&mut fs, &[("d/.stead-4194305.tmp", "x"), ("d/.stead-a-1.tmp", "x"), ("d/stead-4194305-1.tmp", "x")]);
     fs.mkdir(&path(".stead-4194305-1.tmp"), NOW).unwrap();
@@ -303,7 +304,7 @@ fn grep_names_the_files_it_could_not_search_to_the_end() {
     assert!(ok(&mut fs, Grep, &json!({"pattern": "needle", "path": "a"})).get("skipped").is_none());
 }
 
-/// The stamp once the last change is old enough to have one.
+/// Waits until the last change is old enough for a stamp, and returns it.
 fn settled(fs: &DiskFs) -> stead_fs::Digest {
     for _ in 0..3_000 {
         if let Some(stamp) = fs.stamp().unwrap() {
@@ -341,7 +342,7 @@ fn a_stamp_tells_every_change_and_nothing_else() {
         assert_ne!(now, last, "{what}");
         last = now;
     }
-    // What has just been changed might change again within the same step of the clock.
+    // A file that has just been changed could change again within the same clock tick.
     std::fs::write(root.join("a/one"), "y").unwrap();
     let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
     std::fs::File::options().write(true).open(root.join("a/one")).unwrap().set_modified(ahead).unwrap();
@@ -362,7 +363,7 @@ fn zeros_become_holes_and_holes_are_exported_as_such() {
     let file = place.path().join("d/sparse");
     assert_eq!(std::fs::read(&file).unwrap(), content);
     assert!(std::fs::metadata(&file).unwrap().blocks() * 512 < 1 << 20);
-    // The control: bytes that are no zeros are written.
+    // The control: bytes other than zero are written.
     fs.write_bytes(&"dense".parse().unwrap(), vec![1; 1 << 20].into(), WriteMode::Create, 0).unwrap();
 
     let mut tar = Vec::new();

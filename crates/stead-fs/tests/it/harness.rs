@@ -1,4 +1,4 @@
-//! What the tests share: backends to run on, and one way to call a tool.
+//! Shared by the tests: the backends, and helpers to call a tool.
 
 use serde_json::Value;
 use stead_fs::tools::{self, Call, FileTool, Reply, ToolError};
@@ -11,7 +11,7 @@ pub(crate) fn path(text: &str) -> WorkspacePath {
     text.parse().unwrap()
 }
 
-/// A backend with whatever must outlive it.
+/// A backend with the directory that must outlive it.
 pub(crate) struct Backend {
     pub(crate) fs: Box<dyn Filesystem>,
     _guard: Option<tempfile::TempDir>,
@@ -31,13 +31,13 @@ pub(crate) fn call(fs: &mut dyn Filesystem, tool: FileTool, arguments: &Value) -
     tools::call(fs, Call { tool, arguments, limits: &Limits::default(), now_millis: NOW })
 }
 
-/// The result of a call that must succeed.
+/// Makes a call that must succeed and returns its result.
 pub(crate) fn ok(fs: &mut dyn Filesystem, tool: FileTool, arguments: &Value) -> Value {
     let reply = call(fs, tool, arguments);
     reply.outcome.unwrap_or_else(|error| panic!("{tool} {arguments} failed: {error:?}"))
 }
 
-/// The error of a call that must fail, having checked that nothing changed.
+/// Makes a call that must fail, checks that nothing changed, and returns the error.
 pub(crate) fn err(fs: &mut dyn Filesystem, tool: FileTool, arguments: &Value) -> ToolError {
     let before = fs.tree_hash().unwrap();
     let reply = call(fs, tool, arguments);
@@ -58,7 +58,7 @@ pub(crate) fn message(fs: &mut dyn Filesystem, tool: FileTool, arguments: &Value
     reply.message
 }
 
-/// Files with their contents, written straight to the backend.
+/// Writes files directly to the backend.
 pub(crate) fn fill(fs: &mut dyn Filesystem, files: &[(&str, &str)]) {
     for (name, content) in files {
         fs.write(&path(name), content, stead_fs::WriteMode::Overwrite, NOW).unwrap();

@@ -1,4 +1,4 @@
-//! One tree made equal to another, across backends.
+//! Makes one tree equal to another, across backends.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -77,7 +77,7 @@ fn holes_are_neither_read_nor_written() {
     assert_eq!(patch::between(&from, &tree).unwrap().changed, []);
     assert!(fs::metadata(unpacked.path().join("big")).unwrap().blocks() * 512 < 1 << 20);
 
-    // In memory zeros take space.
+    // In memory, zeros use space.
     let refused = lay(&from, &mut MemoryFs::new(), NOW).unwrap_err();
     assert!(matches!(refused, FsError::TooLarge { .. }), "{refused}");
 }
@@ -88,7 +88,7 @@ fn a_stop_ends_walks_and_writes() {
     fill(&mut *from.fs, &[("a", "1"), ("d/b", "2")]);
     let stop = Stop::default();
     let mut to = DiskFs::open(to.path()).unwrap().with_stop(stop.clone());
-    // The control: without the request the copy is made.
+    // The control: without a stop request the copy is made.
     lay(&*from.fs, &mut to, NOW).unwrap();
     stop.request();
     fill(&mut *from.fs, &[("c", "3")]);

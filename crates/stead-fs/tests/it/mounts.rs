@@ -25,7 +25,7 @@ struct Host {
 }
 
 impl Host {
-    /// `root` is allowed, `secret` beside it is not.
+    /// `root` is an allowed root; its sibling `secret` is not.
     fn new(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["root", "secret"] {
@@ -53,7 +53,7 @@ impl Host {
         hydrate(mounts, &AllowedRoots::open(&[self.root()]).unwrap(), fs, NOW)
     }
 
-    /// The mount must fail and leave nothing.
+    /// Asserts that the mount fails and leaves nothing, and returns the error.
     fn refused(&self, mount: HostMount, fs: &mut dyn Filesystem) -> String {
         let before = fs.tree_hash().unwrap();
         let error = self.mount(&[mount], fs).unwrap_err();
@@ -158,7 +158,7 @@ fn the_mount_path_stays_inside(fs: &mut dyn Filesystem) {
     assert!(host.refused(at("d/a", "/"), fs).contains("names no file"));
     host.mount(&[at("d", "/")], fs).unwrap();
     assert_eq!(fs.read_bytes(&path("a")).unwrap(), "x".as_bytes());
-    // A link in the workspace does not lead a mount out either.
+    // A link in the workspace cannot lead a mount out.
     fs.symlink(&path("out"), b"/tmp", NOW).unwrap();
     host.refused(at("d", "out/x"), fs);
 }
@@ -195,7 +195,7 @@ fn a_later_failure_undoes_an_earlier_mount(fs: &mut dyn Filesystem) {
 }
 
 fn linked_directories_have_an_end(fs: &mut dyn Filesystem) {
-    // Each level links twice to the next: 2^20 ways down.
+    // Each level links twice to the next: 2^20 paths.
     let host = Host::new(&[("l20/file", "x")]);
     for level in 0..20 {
         let directory = host.root().join(format!("l{level}"));

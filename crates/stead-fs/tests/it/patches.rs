@@ -1,4 +1,4 @@
-//! F13: a patch between two trees, judged by git itself.
+//! F13: patches between two trees, verified with git.
 
 use std::process::{Command, Stdio};
 
@@ -51,7 +51,7 @@ fn apply(tree: &mut dyn Filesystem, text: &str) -> Result<(), patch::ApplyError>
     applied
 }
 
-/// A tree, a patch that does not fit it, and what the refusal says.
+/// Asserts that a patch does not fit the tree and that the error contains `why`.
 #[track_caller]
 fn refuses(fill_tree: impl Fn(&mut dyn Filesystem), text: &str, why: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -105,7 +105,8 @@ fn a_step_that_fails_undoes_those_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut tree = DiskFs::open(folder.path()).unwrap();
     fill(&mut tree, &[("a", "one\n"), ("d/gone", "x\n"), ("d/e/f", "x\n")]);
-    // A folder is to become a file, and an empty folder in it that no patch knows is in the way.
+    // A directory should become a file, but contains an empty directory, which no patch can
+    // express.
     tree.mkdir(&path("z/empty"), NOW).unwrap();
     fill(&mut tree, &[("z/f", "x\n")]);
     let before = tree.tree_hash().unwrap();

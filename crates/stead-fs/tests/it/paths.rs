@@ -1,4 +1,4 @@
-//! The path rules with the seed's texts.
+//! The path rules and their error texts.
 
 use stead_fs::{Limits, PathRules, WorkspacePath};
 
@@ -58,7 +58,7 @@ fn names_that_are_no_text_have_a_text_form_that_parses_back() {
     check(br"C:\x", r"C:\x");
     check(br"a\x41", r"a\x41");
     check("ä\\".as_bytes(), "ä\\");
-    // No escape can spell a separator or a climb.
+    // An escape cannot produce a separator or a climb.
     assert_eq!(r"a\x2f\x2e\x2e".parse::<WorkspacePath>().unwrap().depth(), 1);
 }
 

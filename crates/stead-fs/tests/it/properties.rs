@@ -1,4 +1,5 @@
-//! What holds for all inputs. `STEAD_FS_OPS` sets how many operations the backends are compared on (1,000 unless told).
+//! Properties of all inputs. `STEAD_FS_OPS` sets the number of operations on which the backends are
+//! compared (default 1,000).
 
 use std::io::Cursor;
 
@@ -17,7 +18,7 @@ use stead_fs::{
 
 use crate::harness::{NOW, call, disk, path};
 
-/// Operations in one sequence, on average.
+/// Average number of operations in one sequence.
 const SEQUENCE: u32 = 40;
 
 fn sequences() -> Config {
@@ -65,7 +66,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What an operation says, in a form that is the same on every backend.
+/// Runs an operation and returns its result in a form that is the same on every backend.
 fn run(fs: &mut dyn Filesystem, operation: &Operation) -> Result<String, &'static str> {
     let code = |error: FsError| error.code();
     match operation {
@@ -240,7 +241,7 @@ proptest! {
         }
     }
 
-    /// Lines are first looked for by a literal, and the expression is built late: neither may show.
+    /// The literal prefilter and the lazily built expression must not change the result.
     #[test]
     fn grep_finds_what_the_expression_finds_in_each_line(
         parts in vec(fragment(), 1..5),
@@ -270,7 +271,7 @@ proptest! {
     fn no_pattern_breaks_a_search(pattern in r"[ab*?/\[\]{}!,.\\-]{1,12}|\PC{0,12}") {
         let mut fs = MemoryFs::new();
         fs.write(&path("a/b"), "ab", WriteMode::Create, NOW).unwrap();
-        // There is one file. A pattern finds it, or finds nothing, or is refused with a reason.
+        // There is one file. A pattern finds it, finds nothing, or is refused with a reason.
         let found = |reply: Result<Value, ToolError>, key: &str| match reply {
             Ok(result) => {
                 let found = result[key].as_array().unwrap().clone();
@@ -290,7 +291,7 @@ proptest! {
     }
 }
 
-/// A part of an expression, with or without something every match holds.
+/// A part of an expression, with or without a literal that every match contains.
 fn fragment() -> impl Strategy<Value = String> {
     let plain = prop_oneof![
         Just("ab"),

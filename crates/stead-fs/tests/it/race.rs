@@ -1,5 +1,6 @@
-//! A thread swaps a directory for a link to a directory outside, as fast as it can, while every operation runs through it.
-//! What is outside is never read, listed, written or removed. `STEAD_FS_RACE_ROUNDS` raises the rounds per operation.
+//! A thread swaps a directory with a link to a directory outside as fast as it can, while every
+//! operation runs through it. The outside directory is never read, listed, written or removed.
+//! `STEAD_FS_RACE_ROUNDS` raises the rounds per operation.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -19,7 +20,7 @@ fn rounds() -> usize {
     std::env::var("STEAD_FS_RACE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(2_000)
 }
 
-/// `root/swap` is at one moment a directory with a file, at the next a link to a directory with the flag.
+/// `root/swap` alternates between a directory with a file and a link to a directory with the flag.
 fn race(tool: FileTool, arguments: &Value) {
     let host = tempfile::tempdir().unwrap();
     let (root, outside) = (host.path().join("root"), host.path().join("outside"));
@@ -28,19 +29,20 @@ fn race(tool: FileTool, arguments: &Value) {
         std::fs::write(directory.join("file"), content).unwrap();
         std::fs::write(directory.join("sub/file"), content).unwrap();
     }
-    // The link is outside the searched tree while it is not swapped in, or it would be found there.
+    // While it is not swapped in, the link lies outside the searched tree, or a search would find
+    // it.
     let link = host.path().join("link");
     symlink(&outside, &link).unwrap();
-    // A search costs as much as several of the others.
+    // A search takes as long as several other operations.
     let rounds = if matches!(tool, Grep | Glob) { rounds() / 4 } else { rounds() };
     let mut fs = DiskFs::open(&root).unwrap();
-    // The directory itself, wherever it is called what: to put back what a tool has removed.
+    // A handle to the directory itself, whatever its current name, to restore what a tool removed.
     let mut inside = DiskFs::open(&root.join("swap")).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                // One step: there is no moment without `swap`.
+                // The exchange is atomic: `swap` always exists.
                 let _ = renameat_with(CWD, &link, CWD, root.join("swap"), RenameFlags::EXCHANGE);
             }
         });

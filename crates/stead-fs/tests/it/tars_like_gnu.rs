@@ -1,4 +1,5 @@
-//! Tars are read as GNU tar reads them, or refused. GNU tar itself is the reference: it unpacks the same bytes.
+//! Tars are read as GNU tar reads them, or refused. GNU tar itself is the reference: it unpacks the
+//! same bytes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -80,12 +81,12 @@ fn by_gnu_tar(bytes: &[u8]) -> Files {
     let (archive, into) = (folder.path().join("a.tar"), folder.path().join("out"));
     fs::write(&archive, bytes).unwrap();
     fs::create_dir(&into).unwrap();
-    // Its exit code also tells of warnings; what it wrote is what counts.
+    // The exit code also reports warnings, so only the written files are compared.
     Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&into).output().unwrap();
     files_below(&into)
 }
 
-/// A tar of sparse files in the given form, by GNU tar.
+/// Builds a tar of sparse files in the given format with GNU tar.
 fn sparse_tar(options: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let deep = "d/".repeat(60);
@@ -164,7 +165,7 @@ fn members_with_two_names_or_sizes_are_refused() {
         let refused = by_stead(&tar(&members)).unwrap_err();
         assert!(matches!(refused, ArchiveError::Ambiguous { .. }), "{what}: {refused}");
     }
-    // The control: the same members without the contradiction are taken.
+    // The control: the same members without the contradiction are accepted.
     by_stead(&tar(&[pax(&[("path", "one")]), file("header", "a")])).unwrap();
 }
 

@@ -123,7 +123,7 @@ fn read_says_binary(fs: &mut dyn Filesystem) {
         let page = ok(fs, Read, &json!({"path": name}));
         assert_eq!((&page["binary"], &page["content"], &page["hash"]), (&json!(true), &json!(""), &json!(hash)));
     }
-    // A character across a buffer's edge is no reason to call a file binary.
+    // A character that crosses a buffer boundary does not make a file binary.
     for shift in 0..4 {
         let text = format!("{}{}", "a".repeat(shift), "𝄞".repeat(40_000));
         fill(fs, &[("text", &text)]);
@@ -217,11 +217,11 @@ fn existing_names_outside_the_limits_still_work(fs: &mut dyn Filesystem) {
     ok(fs, Write, &json!({"path": long, "content": "more", "mode": "overwrite"}));
     ok(fs, Rm, &json!({"path": long}));
     assert_eq!(err(fs, Write, &json!({"path": long, "content": "x"})).code, "invalid_argument");
-    // A new file in an old directory: only the new segment must be within the limits of names.
+    // A new file in an existing directory: only the new segment must satisfy the naming rules.
     fs.mkdir(&path("größe"), 0).unwrap();
     ok(fs, Write, &json!({"path": "größe/new", "content": "x"}));
     assert_eq!(err(fs, Write, &json!({"path": "größe/ß", "content": "x"})).code, "invalid_argument");
-    // Blanks are trimmed, unless a file is really called that.
+    // Surrounding blanks are trimmed, unless a file with that exact name exists.
     fs.write(&path(" spaced "), "exact", WriteMode::Create, 0).unwrap();
     assert_eq!(ok(fs, Read, &json!({"path": " spaced "}))["content"], "exact");
     ok(fs, Write, &json!({"path": " trimmed ", "content": "x"}));

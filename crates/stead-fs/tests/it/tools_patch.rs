@@ -1,4 +1,4 @@
-//! The further forms of `edit`: lines inserted, and patches over several files, all of it or nothing.
+//! Other forms of `edit`: inserted lines, and atomic patches over several files.
 
 use serde_json::{Value, json};
 use stead_fs::tools::FileTool::Edit;
@@ -77,7 +77,8 @@ fn a_patch_adds_updates_moves_and_deletes(fs: &mut dyn Filesystem) {
 fn places_are_found_as_models_copy_them(fs: &mut dyn Filesystem) {
     let given = "class A:\n    def e(self):  \n        pass\n\nclass B:\n    def f(self):\n        pass\n";
     fill(fs, &[("f", given), ("end", "x\ny\nx\n"), ("append", "a\n")]);
-    // Several marks lead to one place; blanks at the ends of lines are forgiven, and what stays keeps them.
+    // Several `@@` markers select one place. Trailing blanks are ignored when matching, and
+    // unchanged lines keep them.
     ok(fs, Edit, &patch("*** Update File: f\n@@ class A:\n     def e(self):\n-        pass\n+        return 1"));
     ok(fs, Edit, &patch("*** Update File: f\n@@ class B:\n@@     def f(self):\n-        pass\n+        return 2"));
     let expected = "class A:\n    def e(self):  \n        return 1\n\nclass B:\n    def f(self):\n        return 2\n";
@@ -86,7 +87,7 @@ fn places_are_found_as_models_copy_them(fs: &mut dyn Filesystem) {
     assert_eq!(text(fs, "end"), "x\ny\nz\n");
     ok(fs, Edit, &patch("*** Update File: append\n@@\n+b"));
     assert_eq!(text(fs, "append"), "a\nb\n");
-    // Two places in one file, in their order.
+    // Two places in one file, in order.
     ok(fs, Edit, &patch("*** Update File: end\n@@\n-x\n+1\n@@\n-z\n+3"));
     assert_eq!(text(fs, "end"), "1\ny\n3\n");
 }
@@ -101,7 +102,7 @@ fn bytes_that_stay_are_kept(fs: &mut dyn Filesystem) {
     assert_eq!(text(fs, "open"), "a\nb\nc\n");
 }
 
-/// The last of several is refused: none of them happened (`err` compares the tree).
+/// The last operation is refused, so none takes effect (`err` compares the tree).
 fn all_or_nothing(fs: &mut dyn Filesystem) {
     fill(fs, &[("a", "1\n"), ("b", "2\n"), ("d/x", "3\n"), ("bin", "a\0b")]);
     for (last, code) in [

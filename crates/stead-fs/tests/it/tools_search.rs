@@ -1,4 +1,4 @@
-//! `glob` and `grep`: the same answers on every backend, in the order of paths.
+//! `glob` and `grep`: the same answers on every backend, ordered by path.
 
 use serde_json::{Value, json};
 use stead_fs::tools::FileTool::{Glob, Grep};
@@ -163,6 +163,6 @@ fn grep_anchors_are_about_lines(fs: &mut dyn Filesystem) {
     assert_eq!(lines(fs, "one$"), [2, 3]);
     assert_eq!(lines(fs, "^two$"), [5]);
     assert_eq!(lines(fs, "^$"), [4]);
-    // Through a buffer, where the file is not one piece.
+    // This file is not stored in one piece, so it is searched through a buffer.
     assert_eq!(ok(fs, Grep, &json!({"pattern": "^a line$", "path": "large"}))["truncated"], true);
 }

@@ -1,4 +1,4 @@
-//! What the LFS server is asked and what it answers: the batch interface, with plain downloads and uploads.
+//! Requests and answers of the LFS batch API, with basic downloads and uploads.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::pointer::{Oid, Pointer};
 
 pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
-/// As many at once as git-lfs asks for.
+/// Maximum number of objects per request, the same as git-lfs uses.
 pub(super) const MOST_OBJECTS: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -57,22 +57,22 @@ struct Object {
     error: Option<Refusal>,
 }
 
-/// What there is to do for an object; nothing, where the server has it already.
+/// The actions for an object; none if the server already has it.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Actions {
     pub(super) download: Option<Action>,
     pub(super) upload: Option<Action>,
-    /// To be told when the upload is done.
+    /// The request that confirms a finished upload.
     pub(super) verify: Option<Action>,
 }
 
-/// Where a content is, or goes.
+/// A URL for a download or upload.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Action {
     pub(super) href: String,
     #[serde(default)]
     pub(super) header: Option<BTreeMap<String, String>>,
-    /// Whether the server's own headers are all that is needed.
+    /// True if the headers of the action are sufficient, without a credential.
     #[serde(skip)]
     pub(super) authenticated: bool,
 }
@@ -85,17 +85,17 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-/// What is to be done for one object.
+/// The server's answer for one object.
 #[derive(Debug)]
 pub(super) enum Due {
     Actions(Actions),
     Refused(Refusal),
-    /// The server did not speak of it.
+    /// The answer does not mention the object.
     Unmentioned,
 }
 
 impl Answer {
-    /// Why this answer cannot be used at all.
+    /// Returns the reason if this answer is unusable.
     pub(super) fn wrong(&self) -> Option<String> {
         let other = |given: &Option<String>, known: &str| given.clone().filter(|given| given != known);
         if let Some(transfer) = other(&self.transfer, "basic") {
@@ -104,7 +104,7 @@ impl Answer {
         other(&self.hash_algo, "sha256").map(|hash| format!("it names objects by {hash:?}, and only sha256 is known"))
     }
 
-    /// What was said of an object that was asked for; what was said of others is nothing.
+    /// Takes the answer for a requested object. Ignores objects that were not requested.
     pub(super) fn due(&mut self, pointer: &Pointer) -> Due {
         let wanted = |object: &Object| Oid::try_from(object.oid.clone()).is_ok_and(|oid| oid == pointer.oid);
         let Some(at) = self.objects.iter().position(wanted) else { return Due::Unmentioned };

@@ -1,7 +1,8 @@
-//! From a commit's pointers to their contents, all of them beside the mirror.
+//! Fetches the contents of a commit's pointers into the store beside the mirror.
 //!
-//! One at a time per repository: who waited while another got the same finds it there. One content that cannot be had fails it all:
-//! who asks for them wants them all. What was had stays for the next try.
+//! Only one fetch per repository runs at a time, so that later callers find the objects of earlier
+//! ones. One missing object fails the whole fetch, because the caller needs all of them. Fetched
+//! objects stay for the next attempt.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,13 +27,13 @@ use crate::mirror::{Mirrors, Resolved, Source, Turn};
 use crate::network::{Purpose, Watch};
 use crate::progress::Progress;
 
-/// Transfers at a time.
+/// Maximum number of parallel transfers.
 const AT_ONCE: usize = 4;
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// A content for a repository that is in a workspace already.
+/// An object for a repository that is already in a workspace.
 pub struct LfsObject {
-    /// Where it belongs in the workspace.
+    /// Path of the object in the workspace.
     pub place: String,
     pub size: u64,
     path: PathBuf,
@@ -60,7 +61,8 @@ impl Mirrors {
         Ok(files.distinct().into_iter().map(object).collect())
     }
 
-    /// Fetches the contents of a checkout's Git LFS files, and those of its submodules', and gives the checkout with them.
+    /// Fetches the contents of Git LFS files for a checkout and its submodules, and returns the
+    /// checkout with them.
     pub async fn with_lfs(
         &self,
         mut checkout: Checkout,
@@ -77,7 +79,7 @@ impl Mirrors {
         Ok(checkout)
     }
 
-    /// The Git LFS files of a commit that is in the mirror, each with its content there.
+    /// Returns the Git LFS files of a commit in the mirror, after fetching their contents.
     pub(crate) async fn bring_lfs(
         &self,
         source: &Source,
@@ -95,7 +97,7 @@ impl Mirrors {
             return Ok(files);
         }
         let tally = Arc::new(Tally::default());
-        // Dropped with this future: then nobody waits for what is under way.
+        // Dropped with this future, which stops the running transfers.
         let _waiting = Waiting(tally.clone());
         let work = async {
             match source.gate.judge(&source.url)? {
@@ -120,7 +122,7 @@ impl Mirrors {
         self.turn(&name).await
     }
 
-    /// Before anything is asked for: a pointer is a stranger's claim of a size.
+    /// Checks the sizes before any request: the size in a pointer is an untrusted claim.
     fn judge(&self, files: &Files, missing: &[LfsFile]) -> Result<(), GitError> {
         let settings = self.settings();
         if files.files.iter().any(|file| file.pointer.size > settings.most_bytes) {
@@ -161,7 +163,7 @@ impl Mirrors {
     }
 }
 
-/// What is to be done for a file, or why nothing can be.
+/// Returns the actions for a file, or the reason why there are none.
 pub(super) fn due(way: &Way, file: &LfsFile, answer: &mut Answer) -> Result<Actions, GitError> {
     match answer.due(&file.pointer) {
         Due::Actions(actions) => Ok(actions),
@@ -172,7 +174,7 @@ pub(super) fn due(way: &Way, file: &LfsFile, answer: &mut Answer) -> Result<Acti
     }
 }
 
-/// A content on its way.
+/// A running transfer of one object.
 struct Transfer {
     way: Arc<Way>,
     action: Action,
@@ -181,7 +183,7 @@ struct Transfer {
     tally: Arc<Tally>,
 }
 
-/// A few at a time; the first that fails ends the others.
+/// Runs a few transfers at a time; the first failure cancels the others.
 async fn run_all(transfers: Vec<Transfer>) -> Result<(), GitError> {
     let (mut left, mut running) = (transfers.into_iter(), JoinSet::new());
     loop {
@@ -199,7 +201,7 @@ async fn run_all(transfers: Vec<Transfer>) -> Result<(), GitError> {
 }
 
 impl Transfer {
-    /// Tries again where that can help.
+    /// Retries after failures that may be transient.
     async fn run(self) -> Result<(), GitError> {
         let mut patience = self.way.patience();
         loop {
@@ -228,7 +230,7 @@ impl Transfer {
     }
 }
 
-/// What it means that a content was not taken; from a host, half of it may be whole the next time.
+/// Converts a rejected content to an error. Truncated content from a host may be retried.
 pub(super) fn why(untrue: Untrue, file: &LfsFile, from: Option<String>) -> GitError {
     let corrupt = |reason: String| GitError::LfsCorrupt { path: file.shown(), reason };
     let size = file.pointer.size;
@@ -249,7 +251,7 @@ pub(super) fn why(untrue: Untrue, file: &LfsFile, from: Option<String>) -> GitEr
     }
 }
 
-/// From a repository on this machine: where git-lfs itself keeps them.
+/// Copies objects from a repository on this machine, from the directory that git-lfs uses.
 async fn copy_local(
     repository: Arc<LocalRepository>,
     missing: &[LfsFile],
@@ -269,7 +271,7 @@ async fn copy_local(
     Ok(())
 }
 
-/// Tells how far it is, now and then.
+/// Reports progress at intervals.
 async fn telling<T>(
     work: impl Future<Output = Result<T, GitError>>,
     missing: &[LfsFile],
@@ -296,7 +298,7 @@ async fn telling<T>(
     }
 }
 
-/// Ends what is under way when nobody waits for it any more.
+/// Stops the running transfers when the caller stops waiting.
 struct Waiting(Arc<Tally>);
 
 impl Drop for Waiting {

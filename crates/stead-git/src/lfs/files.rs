@@ -1,7 +1,8 @@
-//! Which files of a commit are pointers.
+//! Finds the files of a commit that are Git LFS pointers.
 //!
-//! As git-lfs has it: files whose attributes say `filter=lfs` and whose text is a pointer. Both are read from the commit alone. What was
-//! found is noted beside the objects, so that the next session of the commit need not look.
+//! As for git-lfs, these are files with the attribute `filter=lfs` whose text is a pointer. Both
+//! are read from the commit alone. The result is cached beside the objects for the next session of
+//! the commit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -20,7 +21,7 @@ use crate::command::Git;
 use crate::error::{GitError, disk, harmless};
 use crate::mirror::{Mirrors, Resolved};
 
-/// A file whose content is kept by Git LFS.
+/// A file whose content is stored by Git LFS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LfsFile {
     path: Vec<u8>,
@@ -41,7 +42,7 @@ impl LfsFile {
         PathBuf::from(std::ffi::OsString::from_vec(self.path.clone()))
     }
 
-    /// For people to read.
+    /// The path, safe to print.
     pub fn shown(&self) -> String {
         shown(&self.path)
     }
@@ -55,7 +56,7 @@ fn shown(path: &[u8]) -> String {
     harmless(&String::from_utf8_lossy(path), 200)
 }
 
-/// The files of one commit, and where their contents are.
+/// The Git LFS files of one commit, and the store of their contents.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) objects: Objects,
@@ -71,7 +72,7 @@ impl Files {
         self.files.iter().map(|file| (file.path(), file.pointer.size)).collect()
     }
 
-    /// Each content once, with the first path that has it.
+    /// Each content once, with its first path.
     pub(crate) fn distinct(&self) -> Vec<&LfsFile> {
         let mut seen = std::collections::HashSet::new();
         self.files.iter().filter(|file| seen.insert(&file.pointer)).collect()
@@ -79,7 +80,8 @@ impl Files {
 }
 
 impl Mirrors {
-    /// The pointers of a commit, by the note of an earlier look where there is one. For whoever has the turn of the objects.
+    /// Returns the pointers of a commit, from the cache if possible. The caller holds the turn of
+    /// the objects.
     pub(super) async fn lfs_files(&self, resolved: &Resolved, objects: &Objects) -> Result<Vec<LfsFile>, GitError> {
         let note = objects.home().join("files").join(format!("{}.json", resolved.commit));
         if let Some(known) = fs::read(&note).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
@@ -99,7 +101,7 @@ impl Mirrors {
     async fn look_for_lfs(&self, resolved: &Resolved, objects: &Objects) -> Result<Vec<LfsFile>, GitError> {
         let limit = self.settings().timeout;
         let aside = objects.aside();
-        // An index of its own and an empty work tree: attributes then come from the commit.
+        // Use a separate index and an empty work tree, so that attributes come from the commit.
         let scratch = tempfile::tempdir_in(&aside).map_err(disk(&aside))?;
         let (index, tree) = (scratch.path().join("index"), scratch.path().join("tree"));
         fs::create_dir(&tree).map_err(disk(&tree))?;
@@ -128,7 +130,7 @@ impl Mirrors {
         Ok(files)
     }
 
-    /// What these blobs are, of those short enough to be a pointer.
+    /// Reads the blobs that are short enough to be a pointer.
     pub(super) async fn pointers<'g>(
         &self,
         git: impl Fn() -> Git<'g>,
@@ -153,7 +155,7 @@ impl Mirrors {
     }
 }
 
-/// Takes git's answer apart: a line with size and name, the bytes, a line end.
+/// Parses git's answer: a line with size and name, the bytes, a line end.
 fn split(mut told: &[u8]) -> BTreeMap<String, Reading> {
     let mut found = BTreeMap::new();
     while let Some(end) = told.iter().position(|byte| *byte == b'\n') {
@@ -167,7 +169,7 @@ fn split(mut told: &[u8]) -> BTreeMap<String, Reading> {
     found
 }
 
-/// A file, as an index lists it.
+/// An index entry of a file.
 struct Named<'a> {
     executable: bool,
     blob: &'a str,
@@ -175,7 +177,8 @@ struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// `None` for what is no file: a link whose target is a pointer's text is a link.
+    /// Returns `None` for an entry that is not a file. A symlink whose target looks like a pointer
+    /// stays a link.
     fn read(entry: &'a [u8]) -> Option<Self> {
         let tab = entry.iter().position(|byte| *byte == b'\t')?;
         let (words, path) = (std::str::from_utf8(&entry[..tab]).ok()?, &entry[tab + 1..]);
@@ -189,7 +192,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Opens what is below a directory for reading, reached by no link.
+/// Opens a path below a directory for reading, without following links.
 pub(super) fn beneath(root: &Path, path: &Path, flags: OFlags) -> std::io::Result<OwnedFd> {
     let reading = OFlags::RDONLY | OFlags::CLOEXEC;
     let root = openat(CWD, root, reading | OFlags::DIRECTORY, Mode::empty())?;

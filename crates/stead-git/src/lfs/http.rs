@@ -1,4 +1,4 @@
-//! One request to one host whose address was judged. Nothing is followed from here, and nothing goes through anybody else.
+//! One request to one host whose address was checked. It follows no redirect and uses no proxy.
 
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
@@ -16,9 +16,9 @@ use ureq::{Agent, Timeout};
 use crate::error::{GitError, harmless};
 use crate::mirror::Settings;
 
-/// What is read of an answer that is no object.
+/// Maximum number of bytes read from an error response.
 const MOST_WORDS: u64 = 64 << 10;
-/// What is read of a batch's answer: a hundred objects with long URLs.
+/// Maximum size of a batch response: a hundred objects with long URLs.
 pub(super) const MOST_ANSWER: u64 = 4 << 20;
 
 /// A scheme, a host and a port.
@@ -29,11 +29,12 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Of an address that names one; with its port, said or not.
+    /// Parses the origin of a URL and fills in the default port.
     pub(super) fn of(url: &str) -> Option<Self> {
         let uri: Uri = url.parse().ok()?;
         let (scheme, authority) = (uri.scheme_str()?, uri.authority()?.as_str());
-        // Read by the rules for repositories: no account, and no host that two programs could read differently.
+        // Apply the rules for repository URLs: no account, and no host that two programs could
+        // parse differently.
         let plain: RepositoryUrl =
             format!("{scheme}://{authority}/x").parse().ok().filter(|_| !authority.contains('@'))?;
         match Address::of(&plain)? {
@@ -50,7 +51,7 @@ impl Origin {
     }
 }
 
-/// Connects to the address that was judged, whatever its name is by now.
+/// A resolver that always returns the checked address, whatever the name resolves to now.
 #[derive(Debug)]
 struct Pinned(SocketAddr);
 
@@ -66,7 +67,7 @@ pub(super) fn agent(settings: &Settings, origin: &Origin, address: IpAddr) -> Ag
     let stall = settings.stall.max(Duration::from_secs(1));
     let config = Agent::config_builder()
         .http_status_as_error(false)
-        // A redirect is judged before anybody follows it.
+        // The caller checks a redirect before it follows it.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .proxy(None)
@@ -80,7 +81,7 @@ pub(super) fn agent(settings: &Settings, origin: &Origin, address: IpAddr) -> Ag
     Agent::with_parts(config, DefaultConnector::new(), Pinned(SocketAddr::new(address, origin.port())))
 }
 
-/// Whom git trusts here: what the system trusts. A system that says nothing trusts whom browsers trust.
+/// The system's root certificates, as git uses them. Without a system bundle, those of browsers.
 fn roots() -> &'static RootCerts {
     const BUNDLES: [&str; 4] = [
         "/etc/ssl/certs/ca-certificates.crt",
@@ -101,7 +102,7 @@ fn roots() -> &'static RootCerts {
     })
 }
 
-/// What kept a request from being answered.
+/// Converts the error of a request without an answer.
 pub(super) fn failed(error: ureq::Error, host: &str, settings: &Settings) -> GitError {
     match error {
         ureq::Error::Timeout(Timeout::Global) => {
@@ -115,17 +116,17 @@ pub(super) fn failed(error: ureq::Error, host: &str, settings: &Settings) -> Git
     }
 }
 
-/// The server's own reason, in a sentence that can be shown.
+/// The server's own error message, safe to print.
 pub(super) fn words(body: ureq::Body) -> String {
     let mut bytes = Vec::new();
-    // What cannot be read is no reason.
+    // An unreadable body gives no message.
     let _ = body.into_with_config().limit(MOST_WORDS + 1).reader().take(MOST_WORDS).read_to_end(&mut bytes);
     let told = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
     let told = told.and_then(|told| told["message"].as_str().map(str::to_owned));
     said(&told.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Another's words, as long as a sentence may be.
+/// Another server's message, shortened and safe to print.
 pub(super) fn said(text: &str) -> String {
     harmless(text, 300).trim().to_owned()
 }

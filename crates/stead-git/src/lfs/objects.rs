@@ -1,7 +1,8 @@
-//! Contents under their hashes, beside a mirror.
+//! Git LFS objects by hash, beside a mirror.
 //!
-//! Each is written aside, measured and hashed as it comes, flushed, and only then named. All of them have one old time, so that a
-//! checkout can have them as links and its index can know their time without asking.
+//! Each object is written aside, measured and hashed while it arrives, synced, and only then named.
+//! All objects have the same old modification time. So a checkout can hard-link them, and its index
+//! knows their time without a stat.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
@@ -17,13 +18,14 @@ use tempfile::NamedTempFile;
 use super::pointer::{Oid, Pointer};
 use crate::error::{GitError, disk};
 
-/// The time of every object: the beginning of 2000. Before anything an agent does, and after what archives can name.
+/// The modification time of every object: the start of 2000. It is before any action of an agent,
+/// and within the range of archive formats.
 pub(crate) const SECONDS: u32 = 946_684_800;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Objects(PathBuf);
 
-/// How far it is, and whether anybody still waits for it.
+/// The progress of transfers, and the flag that stops them.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) bytes: AtomicU64,
@@ -48,7 +50,7 @@ impl Objects {
         fs::symlink_metadata(self.path(&pointer.oid)).is_ok_and(|found| found.is_file() && found.len() == pointer.size)
     }
 
-    /// For whoever has the turn: what is aside was left by one that was killed.
+    /// Removes the remains of a killed process. The caller holds the turn.
     pub(super) fn prepare(&self) -> Result<(), GitError> {
         let aside = self.aside();
         if aside.exists() {
@@ -61,7 +63,7 @@ impl Objects {
         self.0.join("aside")
     }
 
-    /// Looks whether so much more fits on the disk.
+    /// Checks that this many more bytes fit on the disk.
     pub(super) fn weigh(&self, needed: u64) -> Result<(), GitError> {
         let free = self.free().map_err(disk(&self.0))?;
         if needed > free { Err(GitError::NoSpace { needed, free }) } else { Ok(()) }
@@ -72,7 +74,7 @@ impl Objects {
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Takes a content that claims to be what a pointer names.
+    /// Stores content after checking that it is what the pointer names.
     pub(super) fn take(&self, pointer: &Pointer, from: impl Read, tally: &Tally) -> Result<(), Untrue> {
         match (self.keep(pointer, from, tally), self.free()) {
             (Err(Untrue::Io(error)), Ok(free)) if error.kind() == io::ErrorKind::StorageFull => {
@@ -97,7 +99,7 @@ impl Objects {
     }
 }
 
-/// Why a content was not taken.
+/// The reason why content was rejected.
 #[derive(Debug)]
 pub(super) enum Untrue {
     Io(io::Error),
@@ -108,7 +110,7 @@ pub(super) enum Untrue {
     Hash {
         found: Oid,
     },
-    /// What is left of the disk by now, without it.
+    /// Free bytes on the disk, without this object.
     NoRoom {
         free: u64,
     },
@@ -121,7 +123,7 @@ impl From<io::Error> for Untrue {
     }
 }
 
-/// Copies exactly what a pointer names.
+/// Copies content and checks that it is exactly what the pointer names.
 pub(super) fn copy(pointer: &Pointer, mut from: impl Read, to: &mut impl Write, tally: &Tally) -> Result<(), Untrue> {
     let (mut hash, mut bytes, mut piece) = (Sha256::new(), 0_u64, vec![0; 128 << 10]);
     loop {
@@ -147,7 +149,7 @@ pub(super) fn copy(pointer: &Pointer, mut from: impl Read, to: &mut impl Write, 
     if found == pointer.oid { Ok(()) } else { Err(Untrue::Hash { found }) }
 }
 
-/// A file that is what a pointer names, or not.
+/// Checks that a file is what the pointer names.
 pub(super) fn check(pointer: &Pointer, file: &File) -> Result<(), Untrue> {
     copy(pointer, file, &mut io::sink(), &Tally::default())
 }

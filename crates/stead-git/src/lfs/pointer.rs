@@ -1,13 +1,13 @@
-//! A pointer: what a commit has in the place of a large file.
+//! A Git LFS pointer, which a commit contains instead of a large file.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A longer text is no pointer.
+/// A longer text is not a pointer.
 pub(super) const MOST_BYTES: u64 = 1024;
 
-/// The SHA-256 of a content, in lower-case hexadecimal: safe as a file's name.
+/// The SHA-256 of a content in lower-case hexadecimal, safe as a file name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Oid(String);
@@ -34,12 +34,12 @@ impl fmt::Display for Oid {
 }
 
 impl Oid {
-    /// Below a directory of objects, as git-lfs has it.
+    /// Path below a directory of objects, as in git-lfs.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}/{}", &self.0[..2], &self.0[2..4], self.0)
     }
 
-    /// In a workspace.
+    /// Path in a workspace.
     pub(crate) fn place(&self) -> String {
         format!(".git/lfs/objects/{}", self.path())
     }
@@ -55,17 +55,18 @@ pub(crate) struct Pointer {
     pub(crate) size: u64,
 }
 
-/// What a text is that begins like a pointer.
+/// The classification of a file's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     Pointer(Pointer),
-    /// One whose content went through another program on its way, which nobody here has.
+    /// A pointer with extensions: another program, which is not available here, transformed the
+    /// content.
     Extended,
-    /// Any other file.
+    /// Any other text.
     Plain,
 }
 
-/// Reads the one way there is to write a pointer; anything else is a file like any other.
+/// Parses a pointer in its canonical form. Everything else is a plain file.
 pub(super) fn read(bytes: &[u8]) -> Reading {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if (bytes.len() as u64) < MOST_BYTES => text,
@@ -79,7 +80,7 @@ pub(super) fn read(bytes: &[u8]) -> Reading {
         let (oid, size) = rest.strip_prefix("oid sha256:")?.split_once("\nsize ")?;
         let size = size.strip_suffix('\n').unwrap_or(size);
         let digits = !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit());
-        // An empty file is its own pointer; a pointer to nothing is a text.
+        // An empty file is its own pointer, so a pointer with size 0 is plain text.
         let size = size.parse().ok().filter(|size| digits && *size > 0)?;
         Some(Pointer { oid: oid.to_owned().try_into().ok()?, size })
     };

@@ -1,7 +1,8 @@
-//! Contents that go to the LFS server before the commits that name them go to the repository.
+//! Uploads Git LFS objects to the LFS server before their commits are pushed.
 //!
-//! A remote whose commits name contents it has not is broken for everybody else. So a push with new pointers first asks the LFS server
-//! which of them it lacks, gives it those, and fails before the commits go if one is not there to be given.
+//! A remote whose commits refer to missing objects is broken for all its users. So a push with new
+//! pointers first asks the LFS server which objects it lacks and uploads them. It fails before the
+//! commits are pushed if an object is not available.
 
 use std::fs::File;
 use std::io::Seek as _;
@@ -22,7 +23,7 @@ use crate::exchange::Accepted;
 use crate::mirror::{Mirrors, Source};
 use crate::network::{Purpose, Watch};
 
-/// A content the LFS server lacks.
+/// An object that the LFS server lacks.
 pub struct Upload {
     file: LfsFile,
     to: Action,
@@ -31,7 +32,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Where git-lfs and the filter keep it in a workspace.
+    /// Path of the object in a workspace, where git-lfs and the filter keep it.
     pub fn place(&self) -> String {
         self.file.pointer.oid.place()
     }
@@ -40,12 +41,12 @@ impl Upload {
         self.file.pointer.size
     }
 
-    /// Why there is nothing to give.
+    /// The error if the workspace does not have the object.
     pub fn absent(&self) -> GitError {
         self.file.missing(&format!("the LFS server lacks it, and the workspace has no {}", self.place()))
     }
 
-    /// Gives it what it lacks, if this is that.
+    /// Checks the content against the pointer and uploads it.
     pub async fn send(&self, content: File) -> Result<(), GitError> {
         let pointer = self.file.pointer.clone();
         let checked = blocking(move || {
@@ -78,7 +79,7 @@ impl Upload {
 }
 
 impl Mirrors {
-    /// The pointers in an agent's commits that the mirror does not know.
+    /// The pointers in an agent's commits that are not in the mirror.
     pub async fn new_pointers(&self, accepted: &Accepted) -> Result<Vec<LfsFile>, GitError> {
         let git = || accepted.git(self.git());
         let words = ["rev-list", "--objects", "--filter=object:type=blob", "--filter-provided-objects", "--stdin"];
@@ -95,7 +96,7 @@ impl Mirrors {
         Ok(found.collect())
     }
 
-    /// Which of them the LFS server lacks.
+    /// Asks which of these objects the LFS server lacks.
     pub async fn lacking(
         &self,
         source: &Source,

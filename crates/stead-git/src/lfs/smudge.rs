@@ -1,8 +1,9 @@
-//! Contents in a checkout, without a filter: each pointer gives way to a link to what it names.
+//! Places contents in a checkout without a filter: a hard link replaces each pointer.
 //!
-//! The index goes on saying that the commit has a pointer, and says the content's size and time beside it, so `git status` finds what it
-//! expects and looks no further. When git does look (a file was touched, a branch is changed), it runs [`super::FILTER`], which is in the
-//! repository's own settings from then on: after everything the server does there itself, so it only ever runs in a box.
+//! The index still says that the commit has a pointer, but records the size and time of the
+//! content. So `git status` finds what it expects and does not read the file. When git does read it
+//! (the file was touched, or the branch changes), it runs [`super::FILTER`]. The server adds that
+//! to the repository's config as its last step, so it only ever runs in a box.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,7 +20,7 @@ use super::{FILTER, FILTER_PATH};
 use crate::error::{GitError, disk};
 
 impl Files {
-    /// Puts each content in its pointer's place. Blocks.
+    /// Replaces each pointer with its content. Blocks.
     pub(crate) fn put_into(&self, work_tree: &Path) -> Result<(), GitError> {
         for file in &self.files {
             self.put(work_tree, file).map_err(disk(&file.place()))?;
@@ -48,7 +49,8 @@ impl Files {
         if !file.executable && self.link(file, &parent, Path::new(name)).is_ok() {
             return Ok(());
         }
-        // Another mode needs a file of its own, and so does another disk, or one content in too many places.
+        // Copy if the mode differs, if the object is on another disk, or if it has too many hard
+        // links.
         let mut from = File::open(self.objects.path(&file.pointer.oid))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mut to = File::from(openat(&parent, name, flags, Mode::from_raw_mode(0o600))?);
@@ -63,7 +65,7 @@ impl Files {
     }
 }
 
-/// Lets git in the box run the filter from now on.
+/// Makes git in the box run the filter from now on.
 pub(crate) fn write_filter(work_tree: &Path) -> Result<(), GitError> {
     let (script, config) = (work_tree.join(FILTER_PATH), work_tree.join(".git/config"));
     fs::write(&script, FILTER).map_err(disk(&script))?;
@@ -71,7 +73,8 @@ pub(crate) fn write_filter(work_tree: &Path) -> Result<(), GitError> {
     fs::write(&config, text + settings()).map_err(disk(&config))
 }
 
-/// The repository's settings for it. What cannot be made a pointer is not added as it is.
+/// The repository's settings for the filter. `required`: git refuses to add a file if the filter
+/// fails.
 pub(crate) fn settings() -> &'static str {
     "[filter \"lfs\"]\n\
      \tclean = sh \\\"$(git rev-parse --git-common-dir)/stead-lfs\\\" clean %f\n\

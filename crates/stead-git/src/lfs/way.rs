@@ -1,8 +1,10 @@
-//! The way to a repository's LFS server, and what may be said on it to whom.
+//! Access to a repository's LFS server, with the rules for hosts and credentials.
 //!
-//! The server is the one beside the repository (`URL.git/info/lfs`); what a repository's own `.lfsconfig` says is a stranger's word and not
-//! read. Where it sends us must be its own host, or one the operator named (`[git] lfs_hosts`). The credential goes to its own host
-//! alone; the headers the LFS server gives for a transfer go where it says, and never on from there.
+//! The LFS server is the one beside the repository (`URL.git/info/lfs`). A repository's own
+//! `.lfsconfig` is untrusted and not read. The LFS server may only refer to its own host or to one
+//! that the operator configured (`[git] lfs_hosts`). The credential goes only to the repository's
+//! own host. Headers that the LFS server gives for a transfer go to the host it names, and a
+//! redirect to another host drops them.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -21,7 +23,7 @@ use crate::error::GitError;
 use crate::mirror::{Settings, Source};
 use crate::network::{Loan, Patience, Purpose, Watch, resolve};
 
-/// How often a transfer may be sent on.
+/// Maximum number of requests per download, including redirects.
 const MOST_MOVES: usize = 5;
 
 pub(super) struct Way {
@@ -34,7 +36,8 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// For a repository over HTTP; the use of a credential is on record before there is one.
+    /// Opens access for a repository over HTTP. The use of a credential is recorded before it is
+    /// read.
     pub(super) async fn open(
         settings: &Settings,
         source: &Source,
@@ -70,7 +73,7 @@ impl Way {
         Ok(Arc::new(Self { settings, gate, own, base, password, agents }))
     }
 
-    /// A server's words, harmless to show, and without the credential it may have put there.
+    /// A server's message, safe to print, with the credential removed.
     pub(super) fn words(&self, text: &str) -> String {
         let said = said(text);
         self.password.as_ref().map_or(said.clone(), |password| password.blot(&said))
@@ -80,7 +83,7 @@ impl Way {
         self.own.host.to_string()
     }
 
-    /// Asks what is to be done for these objects. Tries again where that can help.
+    /// Sends a batch request. Retries after failures that may be transient.
     pub(super) async fn ask(self: &Arc<Self>, question: &Question<'_>) -> Result<Answer, GitError> {
         let body = serde_json::to_vec(question).map_err(|error| GitError::Lfs { reason: error.to_string() })?;
         let mut patience = self.patience();
@@ -120,14 +123,14 @@ impl Way {
         }
     }
 
-    /// Sends words of the LFS interface.
+    /// Sends a request of the LFS API.
     pub(super) async fn post(self: &Arc<Self>, action: &Action, body: Vec<u8>) -> Result<Response<Body>, GitError> {
         let bytes = body.len() as u64;
         let body = move || SendBody::from_owned_reader(std::io::Cursor::new(body));
         self.send(Method::POST, action, Some(MEDIA_TYPE), body, bytes).await
     }
 
-    /// Opens what an action names for reading, wherever it is moved to, as long as that may be gone to.
+    /// Opens the URL of an action for reading. Follows redirects to allowed hosts.
     pub(super) async fn get(self: &Arc<Self>, action: &Action) -> Result<Response<Body>, GitError> {
         let mut action = action.clone();
         for _ in 0..MOST_MOVES {
@@ -145,14 +148,14 @@ impl Way {
                 }
                 false => location,
             };
-            // What was given for one host says nothing to another.
+            // Headers for one host must not go to another.
             let header = action.header.filter(|_| Origin::of(&href) == Origin::of(&action.href));
             action = Action { href, header, authenticated: action.authenticated };
         }
         Err(GitError::Lfs { reason: format!("the LFS server sends on more than {MOST_MOVES} times") })
     }
 
-    /// Sends one request to a host that may be gone to.
+    /// Sends one request, if its host is allowed.
     pub(super) async fn send(
         self: &Arc<Self>,
         method: Method,
@@ -161,7 +164,7 @@ impl Way {
         body: impl FnOnce() -> SendBody<'static> + Send + 'static,
         bytes: u64,
     ) -> Result<Response<Body>, GitError> {
-        // Not its words: such an address may be a secret itself.
+        // Do not quote the URL: it may contain a secret.
         let elsewhere = || GitError::LfsElsewhere { host: "an address that cannot be read".to_owned() };
         let origin = Origin::of(&action.href).ok_or_else(elsewhere)?;
         let agent = self.agent(&origin).await?;
@@ -194,7 +197,7 @@ impl Way {
         sent.await?
     }
 
-    /// To an address of the host that was judged, once and for all requests.
+    /// Returns the agent for a host, bound to an address that was checked once for all requests.
     async fn agent(&self, origin: &Origin) -> Result<Agent, GitError> {
         let key = format!("{}://{}", origin.scheme, origin.host);
         let mut agents = self.agents.lock().await;
@@ -213,7 +216,7 @@ impl Way {
         Ok(agent)
     }
 
-    /// What an answer means that is no success, with the server's own reason.
+    /// Converts an error response, with the server's own message.
     pub(super) async fn refused(&self, who: &str, response: Response<Body>) -> GitError {
         let status = response.status().as_u16();
         let from = Origin::of(&response.get_uri().to_string()).unwrap_or_else(|| self.own.clone());

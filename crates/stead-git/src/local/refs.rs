@@ -59,7 +59,7 @@ impl LocalRefs {
         for (name, is_directory) in directory.entries()? {
             let full = format!("{prefix}/{name}");
             if is_directory {
-                // A directory that goes meanwhile has no references.
+                // A directory that disappears meanwhile has no references.
                 if let (Some(deeper), Ok(inner)) = (deep.checked_sub(1), directory.directory(&name)) {
                     self.read_loose(&inner, &full, deeper)?;
                 }
@@ -84,8 +84,8 @@ impl LocalRefs {
         }
     }
 
-    /// The answer of `ls-remote --symref` for these exact names. `None` if names are found and none is
-    /// a branch: one may be an annotated tag, and only git can tell the commit of a tag.
+    /// The answer of `ls-remote --symref` for these exact names. `None` if names are found and none
+    /// is a branch: one may be an annotated tag, and only git can tell the commit of a tag.
     pub(crate) fn listing(&self, names: &[String]) -> Option<String> {
         let found: Vec<(&String, &String)> = names.iter().filter_map(|name| self.refs.get_key_value(name)).collect();
         let is_branch = |(name, _): &(&String, &String)| name.starts_with("refs/heads/");
@@ -115,7 +115,8 @@ impl LocalRefs {
         text
     }
 
-    /// The text of a `HEAD` file. It names a branch that does not exist if the repository has no HEAD.
+    /// The text of a `HEAD` file. It names a branch that does not exist if the repository has no
+    /// HEAD.
     pub(super) fn head_text(&self) -> String {
         match &self.head {
             Some(Head::Branch(name)) => format!("ref: {name}\n"),

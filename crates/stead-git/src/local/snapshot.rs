@@ -1,8 +1,8 @@
 //! A private bare repository with the objects and references of one on this machine.
 //!
-//! It has a configuration of the server's own, no hooks and no alternates. Object files are hard
-//! links where the file system allows that, and copies elsewhere. Git checks every object by its
-//! hash when it is fetched from here, so a file that its owner changes meanwhile is only an error.
+//! It has a config written by the server, no hooks and no alternates. Object files are hard links
+//! where the file system allows that, and copies elsewhere. A fetch from here checks the hash of
+//! every object, so a file that its owner changes meanwhile only causes an error.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -16,18 +16,18 @@ use super::{Directory, LocalRepository};
 use crate::error::{GitError, disk};
 use crate::refs::is_commit;
 
-/// Object stores that borrow from each other, as deep as git itself follows them.
+/// Maximum depth of alternates, the same as in git.
 const MOST_DEEP: usize = 5;
 const MOST_STORES: usize = 64;
 const MOST_ALTERNATES_BYTES: u64 = 64 << 10;
 const MOST_SHALLOW_BYTES: u64 = 64 << 20;
 
-/// Removed when it is dropped.
+/// A snapshot, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Snapshot(tempfile::TempDir);
 
 impl Snapshot {
-    /// The prefix of the directory's name, by which one that a killed server left is found.
+    /// Prefix of the directory's name, by which a start finds the remains of a killed server.
     pub(crate) const PREFIX: &str = "local";
 
     pub(crate) fn path(&self) -> &Path {
@@ -40,7 +40,7 @@ impl LocalRepository {
     pub(crate) fn snapshot(&self, below: &Path, most_bytes: u64) -> Result<Snapshot, GitError> {
         let made = tempfile::Builder::new().prefix(Snapshot::PREFIX).tempdir_in(below).map_err(disk(below))?;
         let place = made.path();
-        // References before objects: an object that a reference names was written before it.
+        // References before objects: an object is written before a reference to it.
         let refs = self.refs()?;
         let shallow = self.git_dir.text("shallow", MOST_SHALLOW_BYTES).map_err(disk(&self.git_dir.path))?;
         for directory in ["refs", "objects/pack", "objects/info"] {
@@ -73,7 +73,7 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Takes one object store and those it borrows from.
+    /// Takes one object store and its alternates.
     fn store(&mut self, objects: &Directory, deep: usize) -> Result<(), GitError> {
         if !self.seen.insert(objects.path.clone()) {
             return Ok(());
@@ -108,8 +108,8 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Takes the files of one folder of an object store. The objects of a file that is removed
-    /// meanwhile are in a new pack.
+    /// Takes the files of one folder of an object store. If a file is removed meanwhile, its
+    /// objects are in a new pack.
     fn files(&mut self, objects: &Directory, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<(), GitError> {
         let directory = match objects.directory(folder) {
             Ok(directory) => directory,
@@ -139,12 +139,12 @@ impl Taking<'_> {
     }
 }
 
-/// Links the file that was opened, whatever its name leads to by now, or copies it.
+/// Hard-links the opened file, whatever its name refers to now, or copies it.
 fn link_or_copy(mut file: File, to: &Path) -> io::Result<()> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
     match linkat(CWD, opened, CWD, to, AtFlags::SYMLINK_FOLLOW) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        // Another file system, or a file that this user may not link.
+        // Another file system, or this user may not link the file.
         Err(_) => {
             let mut copy = File::create_new(to)?;
             io::copy(&mut file, &mut copy).map(drop)

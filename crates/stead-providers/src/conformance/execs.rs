@@ -1,4 +1,4 @@
-//! What is promised of execs, where there is a box; where there is none, that this is said.
+//! Checks of execs. A provider without a box must report that it has no execs.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn done<T>(promise: &'static str, result: Result<T, ExecError>) -> Result<T, Vio
     result.map_err(|error| Violation { promise, detail: error.to_string() })
 }
 
-/// Everything a command writes after a chunk, each chunk once and in order.
+/// Returns all output of a command after a chunk. Checks that each chunk comes once and in order.
 async fn output(execs: &dyn Execs, exec: ExecId, after: u64) -> Result<String, Violation> {
     let promise = "output is numbered from 1 and comes whole";
     let mut following = done(promise, execs.follow(exec, after).await)?;

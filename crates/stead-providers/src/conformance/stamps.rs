@@ -1,4 +1,5 @@
-//! What a tree is known by is another thing after every change, of whatever kind and by whomever, and the same while nothing changes.
+//! Checks that a tree's hash or stamp changes on every modification, by a tool or by a command, and
+//! stays the same while nothing changes.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const PROMISE: &str = "a tree is known by something else after every change";
 const PAUSE: Duration = Duration::from_millis(10);
 const PATIENCE: usize = 6_000;
 
-/// Each is made by a command where there are commands, of files that were there when the session began.
+/// A name and a shell command for each change. The files exist when the session begins.
 const CHANGES: &[(&str, &str)] = &[
     ("as long as before, with its old time", "cp -p a/one /tmp/t && printf x > a/one && touch -r /tmp/t a/one"),
     ("appended", "printf y >> a/two"),
@@ -68,7 +69,7 @@ async fn operate(workspace: &dyn Workspace, order: FileOrder) -> Result<(), Viol
     done.map(|done| done.staged.publish()).map_err(|error| Violation { promise: PROMISE, detail: error.to_string() })
 }
 
-/// What the tree is known by, once its last change is old enough.
+/// Returns the tree's hash or stamp. Waits, because no stamp is available right after a change.
 async fn known_by(workspace: &dyn Workspace) -> Result<String, Violation> {
     for _ in 0..PATIENCE {
         let hash = workspace.tree_hash().await;

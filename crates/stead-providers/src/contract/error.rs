@@ -1,4 +1,4 @@
-//! Why a provider could not do what it was ordered to.
+//! Errors of providers.
 
 use stead_core::WorkspaceId;
 use stead_core::config::ProviderName;
@@ -62,7 +62,8 @@ pub enum ProviderError {
     Setup { report: Box<SetupReport>, timeout_seconds: u64 },
     #[error("the limit of {limit} does not hold here; stead doctor says what this host can enforce")]
     Unenforced { limit: stead_core::capability::LimitKind },
-    /// What was to be put into the workspace could not be had: a clone that failed, with its own code and reason.
+    /// The content for the workspace could not be fetched, for example because a clone failed.
+    /// Carries the code and message of that failure.
     #[error("{}", .0.message)]
     Source(Failure),
     #[error(
@@ -96,16 +97,17 @@ fn setup_failed(report: &SetupReport, timeout_seconds: u64) -> String {
     format!("setup command {number} failed with exit code {exit_code}: {how}{tail}")
 }
 
-/// Number of characters of a setup command's output that its failure quotes; the whole tail is in the session.
+/// Number of characters of a setup command's output that its failure quotes. The whole tail is in
+/// the session.
 const SAID_CHARS: usize = 2_048;
 
-/// Why files were not changed, kept or put back.
+/// Errors of file changes, snapshots and restores.
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
-    /// The file is not the one the caller saw.
+    /// The file's hash does not match the one that the caller expects.
     #[error("the file has changed: its hash is now {}", .current.map_or_else(|| "(it is gone)".to_owned(), |hash| hash.to_string()))]
     Stale { current: Option<Digest> },
-    /// The caller wanted to make it and it is there.
+    /// The caller asked for a new file, but it already exists.
     #[error("the file is there already: its hash is {current}")]
     Present { current: Digest },
     #[error("the snapshot {snapshot} is not there")]
@@ -130,7 +132,7 @@ pub enum OperateError {
 }
 
 impl OperateError {
-    /// Stable, for machines.
+    /// Stable, machine-readable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Stale { .. } => "stale",
@@ -148,7 +150,7 @@ impl OperateError {
 }
 
 impl ProviderError {
-    /// Stable, for machines.
+    /// Stable, machine-readable error code.
     pub fn code(&self) -> &str {
         match self {
             Self::Absent { .. } => "provider_absent",
@@ -178,7 +180,8 @@ impl ProviderError {
         }
     }
 
-    /// The report of a step that failed: the output of a setup command, and nothing for other steps.
+    /// Returns the report of a failed init action: the output of a setup command, empty for other
+    /// actions.
     pub fn report(&self) -> StepReport {
         let setup = match self {
             Self::Setup { report, .. } => Some(report.clone()),
@@ -187,7 +190,7 @@ impl ProviderError {
         StepReport { setup, ..StepReport::default() }
     }
 
-    /// The failure as the journal keeps it, with the whole chain of causes.
+    /// Converts the error to the journal's form, with the whole chain of causes.
     pub fn to_failure(&self) -> Failure {
         let mut message = self.to_string();
         let mut cause = std::error::Error::source(self);

@@ -1,17 +1,18 @@
-//! The contract of execs: commands in a box that can be followed, fed, signalled and ended.
+//! The contract of execs: commands in a box whose output can be followed, and which accept input
+//! and signals and can be killed.
 
 use async_trait::async_trait;
 use stead_core::ExecId;
 use stead_core::exec::{ExecOrder, ExecOutput, Exit, TerminalSize};
 
-/// How a command ended, with the ends of its output.
+/// The end of a command, with the first and last part of its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecEnd {
     pub exit: Exit,
     pub output: ExecOutput,
 }
 
-/// Why something could not be done with a command.
+/// Errors of exec operations.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExecError {
     #[error("this provider's workspaces have no box to run commands in")]
@@ -27,41 +28,42 @@ pub enum ExecError {
     /// The command could not be started.
     #[error("{message}")]
     Refused { code: &'static str, message: String },
-    /// The box does not answer any more.
+    /// The box no longer answers.
     #[error("the box is gone: {reason}")]
     Lost { reason: String },
 }
 
-/// Which of a command's streams. With a terminal there is one, `Stdout`.
+/// An output stream of a command. A command with a terminal has only `Stdout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputStream {
     Stdout,
     Stderr,
 }
 
-/// What comes of following a command.
+/// An item of a followed command's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Followed {
-    /// Chunk `seq`, counted from 1. A gap in the numbers is output that is no longer kept.
+    /// Chunk `seq`, counted from 1. A gap in the numbers means that the box has discarded the
+    /// output.
     Output { seq: u64, stream: OutputStream, bytes: Vec<u8> },
-    /// The last, after every chunk.
+    /// The last item, after every chunk.
     Ended,
 }
 
-/// A command's output, as it comes.
+/// A stream of a command's output.
 #[async_trait]
 pub trait Following: Send + Sync {
     async fn next(&mut self) -> Result<Followed, ExecError>;
 }
 
-/// Whether more input is to come.
+/// Tells whether more input follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputEnd {
     More,
     Last,
 }
 
-/// An exec that the box knows.
+/// The state of an exec in the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownExec {
     pub exec: ExecId,
@@ -69,37 +71,39 @@ pub struct KnownExec {
     pub chunks: u64,
 }
 
-/// What is at work in a box.
+/// The activity in a box.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtWork {
     pub execs: Vec<KnownExec>,
-    /// Every process of the box, whoever started it.
+    /// Number of all processes in the box, including those that no exec started.
     pub processes: u64,
 }
 
-/// Commands in a box. They outlive the server: after a restart the same ids are asked for again.
+/// Commands in a box. They outlive the server: after a restart the server uses the same ids again.
 #[async_trait]
 pub trait Execs: Send + Sync {
     /// Starts a command.
     ///
-    /// Promises: on `Ok` it runs under its id and whatever it writes is numbered from 1; on `Err` nothing of it runs.
+    /// Promises: on `Ok` the command runs under its id and its output chunks are numbered from 1;
+    /// on `Err` no process of it runs.
     async fn start(&self, exec: ExecId, order: ExecOrder, output_bytes: u64) -> Result<(), ExecError>;
 
     /// Starts a command and waits for its end.
     async fn run(&self, exec: ExecId, order: ExecOrder, output_bytes: u64) -> Result<ExecEnd, ExecError>;
 
-    /// Waits for a command's end, however often it is asked.
+    /// Waits for a command's end. May be called any number of times.
     ///
-    /// Promises: answers at process exit, not when the last pipe is closed; after a timeout or a kill no process of it is alive.
+    /// Promises: returns at process exit, not when the last pipe closes; after a timeout or a kill
+    /// no process of the command is alive.
     async fn wait(&self, exec: ExecId) -> Result<ExecEnd, ExecError>;
 
-    /// Follows a command's output from the chunk after `after` on.
+    /// Follows a command's output, beginning with the chunk after `after`.
     ///
-    /// Promises: no chunk twice, none left out but those that are no longer kept. A reader that is slow holds up nobody but itself,
-    /// unless the command was started to wait for it.
+    /// Promises: no chunk comes twice, and only chunks that the box has discarded are missing. A
+    /// slow reader delays only itself, unless the command was started to wait for its reader.
     async fn follow(&self, exec: ExecId, after: u64) -> Result<Box<dyn Following>, ExecError>;
 
-    /// Gives bytes to a command's standard input; returns when all are on their way.
+    /// Sends bytes to a command's standard input; returns when the box has taken all of them.
     async fn feed(&self, exec: ExecId, bytes: &[u8], end: InputEnd) -> Result<(), ExecError>;
 
     /// Sends a signal to the command's process group.
@@ -107,11 +111,13 @@ pub trait Execs: Send + Sync {
 
     async fn resize(&self, exec: ExecId, size: TerminalSize) -> Result<(), ExecError>;
 
-    /// Ends every process of a command, also those it left behind when it ended; returns when none is left.
+    /// Kills every process of a command, including those that outlive it; returns when none is
+    /// left.
     async fn kill(&self, exec: ExecId) -> Result<(), ExecError>;
 
     async fn at_work(&self) -> Result<AtWork, ExecError>;
 
-    /// Whether the box had to be started anew when this server took it up: whatever ran in it before is gone.
+    /// Returns true if this server had to restart the box when it adopted it. All earlier processes
+    /// are gone then.
     fn started_anew(&self) -> bool;
 }

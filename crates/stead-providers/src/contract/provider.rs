@@ -15,7 +15,7 @@ use crate::contract::workspace::Workspace;
 use crate::guest::off_thread;
 use crate::overlay::layer_store::{LayerStore, Usage};
 
-/// Whether a provider can be asked for workspaces now.
+/// The health of a provider: whether it can make workspaces now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
     Healthy,
@@ -25,7 +25,7 @@ pub enum Health {
 /// Fetch progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// What it does, in a few words.
+    /// A few words that name the current stage.
     pub stage: String,
     /// Percent of the known bytes; never decreases.
     pub percent: u64,
@@ -35,89 +35,93 @@ pub struct Progress {
 /// Progress callback.
 pub type Tell<'a> = &'a (dyn Fn(Progress) + Send + Sync);
 
-/// One event of the journal that concerned the files, with the bytes at hand.
+/// One journal event that concerns files, with the bytes of its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
-    /// Where it stands: the session's journal and the place in it.
+    /// The session's journal and the event's sequence number in it.
     pub session: SessionId,
     pub seq: u64,
-    /// When what it tells of began: the time of its changes.
+    /// When the operation of this event began; the modification time of its changes.
     pub at: Timestamp,
     pub changes: Vec<stead_fs::Change>,
-    /// In the order they happened, after the changes.
+    /// In the order they happened; they come after the changes.
     pub marks: Vec<Mark>,
-    /// Of the whole tree after it; `None` if nothing happened to it.
+    /// Hash of the whole tree after the event; `None` if the event did not touch the tree.
     pub tree_hash: Option<String>,
 }
 
-/// What a file event did besides changing files.
+/// An effect of a file event other than changing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Kept(SnapshotId),
     PutBack(SnapshotId),
-    /// Provisioning was over.
+    /// Provisioning finished.
     Began,
 }
 
-/// What a workspace takes on the disk.
+/// The disk space that a workspace uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct WorkspaceUsage {
-    /// For itself alone.
+    /// Bytes that only this workspace uses.
     pub own_bytes: u64,
-    /// Of layers that others may stand on too.
+    /// Bytes of layers that other workspaces may use too.
     pub shared_bytes: u64,
     pub shared_layers: u64,
 }
 
-/// What a provider is told when a server takes up a session again.
+/// An order to adopt a session's workspace after a server start.
 #[derive(Debug, Clone)]
 pub struct AdoptOrder {
     pub create: CreateOrder,
-    /// The workspace's whole history, oldest first, for a provider whose files live in the journal; empty for others.
+    /// The workspace's whole history, oldest first, for a provider that keeps its files in the
+    /// journal; empty for others.
     pub history: Vec<FileEvent>,
 }
 
-/// Makes, finds and removes workspaces. Orders are complete: a provider makes no choices and reads no configuration.
+/// Makes, adopts, lists and removes workspaces. Orders are complete: a provider makes no choices
+/// and reads no configuration.
 #[async_trait]
 pub trait Provider: Send + Sync {
     fn name(&self) -> ProviderName;
 
-    /// What it can do here. Constant while the server runs.
+    /// The provider's capabilities on this host. Constant while the server runs.
     fn capabilities(&self) -> ProviderCapabilities;
 
-    /// Answers within a second or so; never makes anything.
+    /// Checks the provider within about a second; creates nothing.
     async fn health(&self) -> Health;
 
     /// Makes the box with an empty, writable workspace directory.
     ///
-    /// Promises: on `Ok` the workspace exists and is listed; on `Err` nothing of it is left. What an earlier, interrupted attempt
-    /// left under the same id is removed first. Two workspaces never share anything writable.
+    /// Promises: on `Ok` the workspace exists and is listed; on `Err` no trace of it remains.
+    /// Removes the remains of an interrupted attempt under the same id first. Two workspaces never
+    /// share anything writable.
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
 
-    /// Takes up a workspace that was there before the server restarted, as it was.
+    /// Adopts a workspace that existed before the server restarted.
     ///
-    /// Promises: on `Ok` its files are what the last acknowledged operation left. `Gone` if there is none; never a new, empty one.
+    /// Promises: on `Ok` its files are in the state that the last acknowledged operation left.
+    /// Returns `Gone` if the workspace does not exist; never makes a new, empty one.
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
 
     /// Removes the box, its processes and its files.
     ///
-    /// Promises: on `Ok` nothing of it is left and it is not listed. Removing what is not there is `Ok`. Touches nothing it did not
-    /// make.
+    /// Promises: on `Ok` no trace of it remains and it is not listed. Removing a workspace that
+    /// does not exist is `Ok`. Touches nothing that the provider did not make.
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError>;
 
-    /// Every workspace of this server's that exists now, whoever remembers it.
+    /// Lists all existing workspaces of this server, including those that no session refers to.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;
 
-    /// Objects on this host that the records of a copied home name and that the provider leaves
-    /// alone, one description each.
+    /// Returns one description for each object on this host that the records of a copied home name
+    /// and that the provider does not touch.
     fn unclaimed(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The server ends: what was made for boxes to come goes. Workspaces stay.
+    /// Called when the server stops: removes what was prepared for future boxes. Workspaces stay.
     fn retire(&self) {}
 
-    /// Boxes started ahead of time; `None` if this provider cannot have them here.
+    /// Boxes started ahead of time; `None` if this provider does not support them on this host.
     fn warm_boxes(&self) -> Option<&dyn WarmBoxes>;
 
     /// Images that the provider keeps a copy of; `None` if it keeps none.
@@ -127,40 +131,45 @@ pub trait Provider: Send + Sync {
     fn disk_usage(&self) -> Option<&dyn DiskUsage>;
 }
 
-/// Boxes that are started before it is known which session gets them.
+/// Boxes that start before a session claims them.
 #[async_trait]
 pub trait WarmBoxes: Send + Sync {
-    /// Everything that shapes a box before it is known whose it is, as one key.
+    /// Returns one key for everything that is fixed in a box before a session claims it.
     ///
-    /// Of the order it may look at the image and the disk, nothing else: the rest is bound by [`WarmBoxes::claim`].
+    /// The key may depend on the order's image and disk limit only: [`WarmBoxes::claim`] binds the
+    /// rest.
     async fn shape(&self, order: &CreateOrder) -> Result<String, ProviderError>;
 
-    /// Makes a box that belongs to no session yet. It answers when this returns; promises as for [`Provider::create`].
+    /// Makes a box without a session. The box answers when this returns; promises as for
+    /// [`Provider::create`].
     async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError>;
 
-    /// Gives a box that [`WarmBoxes::warm`] made to its session: limits and environment are bound now. Once.
+    /// Gives a box of [`WarmBoxes::warm`] to a session and binds its limits and environment. A box
+    /// can be claimed once.
     async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError>;
 }
 
 /// A provider's own copies of images.
 #[async_trait]
 pub trait ImageCache: Send + Sync {
-    /// Fetches the image that [`Provider::create`] will need and does not fetch itself, and reports progress.
+    /// Fetches the image that [`Provider::create`] needs but does not fetch itself. Reports
+    /// progress.
     ///
-    /// May take long. Dropping the future cancels it: it makes nothing that is the workspace's, so nothing is left to remove.
+    /// May take long. Dropping the future cancels the fetch. Nothing needs cleaning up then,
+    /// because a fetch makes no part of the workspace.
     async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError>;
 
-    /// An imported image has no name any more: the copy made for boxes to come may go.
+    /// Called when an imported image has lost its last name: the provider may delete its copy.
     async fn forget_image(&self, digest: &Digest) -> Result<(), ProviderError>;
 }
 
-/// What a provider's workspaces take on this host's disk.
+/// The disk usage of a provider's workspaces on this host.
 #[async_trait]
 pub trait DiskUsage: Send + Sync {
-    /// Of one workspace; `None` if there is no such workspace or its size is unknown.
+    /// Usage of one workspace; `None` if it does not exist or its size is unknown.
     async fn workspace_usage(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError>;
 
-    /// The store of the layers that its workspaces share. Several providers may have the same store.
+    /// The store of the layers that its workspaces share. Several providers may use the same store.
     fn layers(&self) -> &Arc<LayerStore>;
 }
 
@@ -182,7 +191,8 @@ impl Providers {
         self.0.values()
     }
 
-    /// What the layers of all providers take, each store counted once. Leaves out a store that cannot be read.
+    /// Disk usage of the layers of all providers. Counts each store once and skips unreadable
+    /// stores.
     pub async fn layer_usage(&self) -> Usage {
         let mut stores: Vec<Arc<LayerStore>> = Vec::new();
         for usage in self.iter().filter_map(|provider| provider.disk_usage()) {

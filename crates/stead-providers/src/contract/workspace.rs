@@ -23,7 +23,7 @@ use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
-/// A tool call, complete.
+/// A complete order for a tool call.
 #[derive(Debug, Clone)]
 pub struct ToolOrder {
     pub call: CallId,
@@ -31,14 +31,15 @@ pub struct ToolOrder {
     pub arguments: Value,
     pub limits: ToolLimits,
     pub now: Timestamp,
-    /// For `eval`.
+    /// Used by `eval`.
     pub evaluator: Evaluator,
 }
 
-/// A change that is decided but not yet visible. [`Staged::publish`] makes it so; dropping it leaves everything as it was.
+/// A change that is decided but not yet visible. [`Staged::publish`] makes it visible; dropping it
+/// discards the change.
 ///
-/// A workspace whose files live in the journal changes only when the journal has it: the engine publishes after the record is
-/// durable. Until then nobody else can begin a change.
+/// A workspace that keeps its files in the journal changes only after the journal has the record:
+/// the engine publishes once the record is durable. Until then no other change can begin.
 #[must_use = "a staged change that is dropped never happens"]
 pub struct Staged(Box<dyn FnOnce() + Send>);
 
@@ -47,12 +48,12 @@ impl Staged {
         Self(Box::new(publish))
     }
 
-    /// Nothing to publish: the effect has happened where it happens.
+    /// For an effect that has already happened: nothing to publish.
     pub fn done() -> Self {
         Self::new(|| {})
     }
 
-    /// This, and then something more.
+    /// Runs `more` after this change is published.
     pub fn and(self, more: impl FnOnce() + Send + 'static) -> Self {
         Self::new(move || {
             self.publish();
@@ -65,33 +66,35 @@ impl Staged {
     }
 }
 
-/// What performing something did to the files, for a workspace whose files live in the journal; empty for others.
+/// The changes that an operation made, for a workspace that keeps its files in the journal; empty
+/// for others.
 pub struct Done {
     pub changes: Vec<stead_fs::Change>,
     pub tree_hash: Option<String>,
-    /// The place of this among everything that happened to the tree; `None` if it changed nothing.
+    /// Number of this operation among all operations on the tree; `None` if it changed nothing.
     pub revision: Option<u64>,
-    /// What became of the path something was put at.
+    /// The effect on the path: created or replaced.
     pub placement: Option<Placement>,
-    /// The names of what was touched, where the files are not the journal's and somebody looked.
+    /// Names of touched files, for a provider that keeps files outside the journal and looked for
+    /// changes.
     pub touched: Option<Touched>,
-    /// Whether the tree is kept as it is afterwards, if that was asked.
+    /// The checkpoint taken afterwards, if one was asked for.
     pub point: Option<Point>,
-    /// Keeps the tree as it will be once it is published.
+    /// Keeps the tree in the state that publishing gives it.
     pub(crate) keep: Option<Keep>,
     pub staged: Staged,
 }
 
 pub(crate) type Keep = Box<dyn FnOnce(SnapshotId) + Send>;
 
-/// A tree to keep after a call, and what may be spent on it.
+/// An order for a checkpoint after a call, with the limits on its cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PointOrder {
     pub snapshot: SnapshotId,
     pub points: Points,
 }
 
-/// Whether something was there before.
+/// The effect of a write on its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     Created,
@@ -99,7 +102,7 @@ pub enum Placement {
 }
 
 impl Done {
-    /// Nothing happened to the files, or they are not the journal's business.
+    /// For an operation without effect on files, or on files that the journal does not keep.
     pub fn nothing() -> Self {
         Self {
             changes: Vec::new(),
@@ -114,25 +117,26 @@ impl Done {
     }
 }
 
-/// One action of the init plan, complete.
+/// A complete order for one init action.
 #[derive(Debug)]
 pub struct ActionOrder {
     pub action: Action,
     pub env: Env,
-    /// The bytes of the bundle an `unpack_bundle` is about.
+    /// The bytes of the bundle, for an `unpack_bundle`.
     pub bundle: Option<File>,
-    /// The layer the action puts at the workspace's root, for a `clone_repository`: from [`Workspace::prepare_layer`].
+    /// The layer to put at the workspace's root, for a `clone_repository`. Comes from
+    /// [`Workspace::prepare_layer`].
     pub layer: Option<Layer>,
     pub now: Timestamp,
 }
 
-/// What an action came to.
+/// The result of an init action.
 pub struct Performed {
     pub done: Done,
     pub report: StepReport,
 }
 
-/// A change of files by other means than a tool, complete.
+/// A complete order for a file change that is not a tool call.
 #[derive(Debug)]
 pub enum FileOrder {
     Put {
@@ -143,7 +147,7 @@ pub enum FileOrder {
         existing: Existing,
         parents: Parents,
     },
-    /// Only adds: an entry that is there already refuses the whole archive.
+    /// Only adds files: an entry that already exists refuses the whole archive.
     Unpack {
         path: String,
         archive: File,
@@ -161,26 +165,26 @@ pub enum FileOrder {
     Restore {
         snapshot: SnapshotId,
     },
-    /// Keeps the tree as it is now, then puts another back.
+    /// Keeps the current tree as `before`, then restores `snapshot`.
     Rewind {
         before: SnapshotId,
         snapshot: SnapshotId,
     },
 }
 
-/// A git to run in the box, over the agent's repository.
+/// A git command to run in the box, in the agent's repository.
 #[derive(Debug, Clone)]
 pub struct GitOrder {
-    /// Unique among what runs in the box.
+    /// A name that is unique among the commands in the box.
     pub exec: String,
     pub args: Vec<String>,
     pub input: Vec<u8>,
     pub timeout_ms: u64,
-    /// Of each stream.
+    /// Limit for each output stream.
     pub output_bytes: u64,
 }
 
-/// What it came to.
+/// The result of a git command.
 #[derive(Debug, Clone)]
 pub struct GitRan {
     pub exit_code: i32,
@@ -193,95 +197,99 @@ pub struct GitRan {
 /// A file opened for reading.
 pub struct OpenFile {
     pub stat: Stat,
-    /// Of its bytes.
+    /// Hash of the content.
     pub hash: Digest,
     pub content: Content,
 }
 
-/// What a tool call came to.
+/// The result of a tool call.
 pub struct ToolDone {
     pub answer: Answer,
     pub done: Done,
 }
 
-/// Git that runs inside a box.
+/// Git inside a box.
 #[async_trait]
 pub trait BoxGit: Send + Sync {
     async fn run(&self, order: GitOrder) -> Result<GitRan, ProviderError>;
 
-    /// Ends a git by the name its order gave it, so that [`BoxGit::run`] returns. Does nothing if there is none.
+    /// Kills the git command of this name, so that [`BoxGit::run`] returns. No-op if none runs.
     async fn kill(&self, exec: &str);
 }
 
 /// A box and its files.
 #[async_trait]
 pub trait Workspace: Send + Sync {
-    /// The limits that hold here, read back after setting them.
+    /// The limits in force, read back after they were set.
     fn enforced_limits(&self) -> Vec<LimitKind>;
 
-    /// What the box turned out to be.
+    /// Facts about the box as it was made.
     fn made(&self) -> BoxFacts {
         BoxFacts::default()
     }
 
-    /// Returns the layer of this key for the workspace to use, or an empty directory for the caller to write it into.
+    /// Returns the layer of this key for the workspace to use, or an empty directory for the caller
+    /// to write it into.
     ///
-    /// Blocks while another caller writes the same layer, so call it on a thread for blocking work and
-    /// write the layer on that thread: all other such threads may be waiting for it.
+    /// Blocks while another caller writes the same layer. Call it on a thread for blocking work and
+    /// write the layer on that thread: all other such threads may be waiting for this layer.
     fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError>;
 
-    /// Performs one action of the init plan, completely or not at all.
+    /// Performs one init action, completely or not at all.
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError>;
 
-    /// Says that provisioning is over: what is there now is what [`Workspace::diff`] compares with. Returns what the session
-    /// has to do without.
+    /// Ends provisioning: [`Workspace::diff`] compares with the files of this moment. Returns the
+    /// features that the session has to do without.
     async fn begin(&self) -> Result<Vec<Failure>, ProviderError>;
 
-    /// Changes files, keeps them or puts them back, completely or not at all.
+    /// Changes, snapshots or restores files, completely or not at all.
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError>;
 
-    /// Keeps the tree as it is after something was done, published or not, within what may be spent; says in [`Done::point`] what became of it.
+    /// Takes a checkpoint of the tree after an operation, published or not, within the cost limits.
+    /// Reports the result in [`Done::point`].
     async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError>;
 
-    /// Lets go of snapshots nobody goes back to any more. What cannot go now goes with the workspace.
+    /// Deletes snapshots that no session needs any more. Those that cannot be deleted now go with
+    /// the workspace.
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError>;
 
-    /// The same with all but these, when nothing else is under way: after a start.
+    /// Deletes all snapshots but these. Call it only while no other operation runs: after a server
+    /// start.
     async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError>;
 
-    /// Opens a file as it is now; later changes do not show in what is read.
+    /// Opens a file in its current state; the content does not show later changes.
     async fn open(&self, path: &str) -> Result<OpenFile, FsError>;
 
-    /// What a path is, and for a directory what is in it.
+    /// Stats a path and lists the entries of a directory.
     async fn list(&self, path: &str) -> Result<Listing, FsError>;
 
     /// Writes the tree below a path as tar.
     async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError>;
 
-    /// The hash of all files, where it is known without reading them.
+    /// The hash of all files, if it is known without reading them.
     async fn tree_hash(&self) -> Option<String> {
         None
     }
 
-    /// Version tag that changes when any file changes, where it costs less than reading the files. Not
-    /// comparable across workspaces.
+    /// Version tag that changes when any file changes, where it is cheaper than reading the files.
+    /// Not comparable across workspaces.
     async fn stamp(&self) -> Option<String> {
         None
     }
 
-    /// What changed since the session began.
+    /// The changes since the session began.
     async fn diff(&self) -> Result<Patch, FsError>;
 
-    /// Runs a tool. A tool that fails is an answer with an error and no change, never an `Err` of this method.
+    /// Runs a tool. A failed tool returns an answer with an error and no change, never an `Err`.
     async fn call(&self, order: ToolOrder) -> ToolDone;
 
-    /// Git inside the box; `None` where there is no box to run it in.
+    /// Git inside the box; `None` without a box.
     fn git(&self) -> Option<&dyn BoxGit>;
 
-    /// Ends a call that runs a command, with every process of it, so that [`Workspace::call`] returns. A call that is not there, is over or ends by itself
-    /// soon (the file tools) is left alone.
+    /// Kills all processes of a call that runs a command, so that [`Workspace::call`] returns.
+    /// No-op for a call that has ended, does not exist or ends by itself soon (the file tools).
     async fn cancel(&self, _call: CallId) {}
 
-    /// Its execs; `None` where there is no box to run commands in.
+    /// The workspace's execs; `None` without a box.
     fn execs(&self) -> Option<&dyn Execs>;
 }

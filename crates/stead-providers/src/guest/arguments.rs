@@ -8,9 +8,9 @@ use stead_api::tool::parameters::Seconds;
 use stead_core::config::ToolLimits;
 use stead_core::plan::WORKSPACE_ROOT;
 
-/// A command to run, or why there is none.
+/// A parsed command.
 pub(super) struct Command {
-    /// As the agent wrote it.
+    /// The command or code as the agent wrote it.
     pub(super) text: String,
     pub(super) argv: Vec<String>,
     pub(super) cwd: String,

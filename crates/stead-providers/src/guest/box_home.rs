@@ -1,4 +1,4 @@
-//! What a provider tells of one of its boxes.
+//! The provider's interface to one of its boxes.
 
 use stead_box::protocol::{Answer, ProtocolError};
 use stead_box::{BoxError, Connection};
@@ -20,42 +20,43 @@ use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 /// Writes files into an empty tree, all of them or an error.
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&mut DiskFs) -> Result<StepReport, ProviderError> + 'a>;
 
-/// A host directory that is to be the workspace.
+/// An order to use a host directory as the workspace.
 pub(crate) struct MountOrder {
     pub(crate) host_path: String,
     pub(crate) mode: MountMode,
     pub(crate) allowed_host_roots: Vec<String>,
-    /// Directories of root's that may be mounted `rw`.
+    /// Root-owned directories that may be mounted `rw`.
     pub(crate) allowed_root_owned_mounts: Vec<String>,
 }
 
-/// What a look at a tree found.
+/// The result of [`BoxHome::look`].
 #[derive(Default)]
 pub(crate) struct Looked {
     pub(crate) touched: Option<Touched>,
-    /// The snapshot that has the tree as it is.
+    /// The snapshot that equals the current tree.
     pub(crate) same: Option<SnapshotId>,
 }
 
-/// How one box is reached, and what the server keeps for it. Calls may block; none is made on an async thread.
+/// The connection to one box, and the data that the server keeps for it. Calls may block and never
+/// run on an async thread.
 ///
 /// A tree is made of layers ([`crate::overlay`]) or copied as a tar ([`super::TarStore`]).
 pub(crate) trait BoxHome: Send + Sync + 'static {
     fn provider(&self) -> ProviderName;
 
-    /// The limits that hold, read back after they were set.
+    /// The limits in force, read back after they were set.
     fn enforced_limits(&self) -> Vec<LimitKind>;
 
-    /// What the box turned out to be.
+    /// Facts about the box as it was made.
     fn made(&self) -> BoxFacts;
 
-    /// A new connection to the box's first process, greeted.
+    /// Opens a new connection to the box's first process, with the greeting done.
     fn connect(&self) -> Result<Connection, BoxError>;
 
-    /// Whether it had to be started again when the server took it up.
+    /// Returns true if the box had to be restarted when the server adopted it.
     fn started_anew(&self) -> bool;
 
-    /// Where the server puts what is on its way into or out of a box.
+    /// The server's directory for files in transit into or out of a box.
     fn scratch(&self) -> &Scratch;
 
     /// See [`Workspace::prepare_layer`](crate::Workspace::prepare_layer).
@@ -64,39 +65,39 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     /// Puts a whole tree at the root.
     fn lay(&self, layer: &Layer) -> Result<(), ProviderError>;
 
-    /// Adds files; one that would cover what is there refuses all of them.
+    /// Adds files. A file that would replace an existing one refuses all of them.
     fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError>;
 
-    /// Puts a small text of the server's own at a path, where that takes no box; `false` if it has to go through the box.
+    /// Writes a small text at a path without the box; `false` if it has to go through the box.
     fn place(&self, path: &str, text: &str) -> Result<bool, ProviderError>;
 
-    /// Host directories as workspaces; `None` if this box cannot have one.
+    /// Host directories as workspaces; `None` if this box does not support them.
     fn host_mounts(&self) -> Option<&dyn HostMounts>;
 
-    /// What is there now is what [`BoxHome::compare`] compares with.
+    /// Marks the current tree as the base of [`BoxHome::compare`].
     fn begin(&self) -> Result<Vec<Failure>, ProviderError>;
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError>;
 
-    /// What was written since the tree was last kept, as far as this provider can tell.
+    /// Reports what was written since the tree was last kept, as far as this provider can tell.
     fn look(&self) -> Result<Looked, ProviderError>;
 
-    /// Whether a snapshot now would end the box if it had nothing to do, and copy everything if it had.
+    /// Returns true if a snapshot now would stop an idle box, and copy all files of a busy one.
     fn ends_for_a_snapshot(&self) -> bool;
 
     /// See [`Workspace::stamp`](crate::Workspace::stamp).
     fn stamp(&self) -> Result<Option<String>, BoxError>;
 
-    /// Keeps the tree as it is now, within what may be spent.
+    /// Takes a checkpoint of the current tree, within the cost limits.
     fn point(&self, order: PointOrder) -> Result<Point, ProviderError>;
 
     /// All snapshots of this box.
     fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError>;
 
-    /// Snapshots nobody goes back to any more.
+    /// Deletes snapshots that no session needs any more.
     fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError>;
 
-    /// Makes the tree what the snapshot kept; `false` if there is none.
+    /// Restores the tree of a snapshot; `false` if the snapshot does not exist.
     fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError>;
 
     fn compare(&self) -> Result<Patch, BoxError>;
@@ -107,12 +108,12 @@ pub(crate) trait HostMounts {
     fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError>;
 }
 
-/// Used by the actions that copy mounts in.
+/// Returns the fill that copies host mounts in.
 pub(crate) fn mounts_fill<'a>(mounts: Vec<HostMount>, roots: &'a [String]) -> Fill<'a> {
     Box::new(move |files| crate::fill::mounts(files, mounts, roots, 0))
 }
 
-/// What a box answered when it was asked for a stamp.
+/// Reads the box's answer to a request for a stamp.
 pub(crate) fn stamp_of((answer, _): (Answer, Vec<u8>)) -> Result<Option<String>, BoxError> {
     match answer {
         Answer::Stamp { stamp } => Ok(stamp),

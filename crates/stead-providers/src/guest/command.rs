@@ -17,12 +17,12 @@ use super::reply::{answered, broken};
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::ToolDone;
 
-/// A box that says nothing for so long after the deadline is not going to.
+/// Time to wait for an answer after a command's deadline.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Number of bytes kept of each output stream of a setup command.
 const SETUP_TAIL_BYTES: usize = 4_096;
 
-/// Runs the command of a tool call. One that fails is a result; only a box that fails is an error.
+/// Runs the command of a tool call. A failed command is a result; only a failed box is an error.
 pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
     let kept_bytes = match command.capture {
         Capture::Kept => limits.output_bytes,
@@ -36,7 +36,7 @@ pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limi
         input: if command.stdin.is_some() { Input::Bytes } else { Input::Nothing },
         timeout_ms: Some(command.timeout_ms),
         terminal: None,
-        // Nobody follows a tool call: the ring would only repeat what is kept.
+        // No reader follows a tool call, so a ring would only duplicate the kept output.
         output: OutputLimits { kept_bytes, ring_bytes: 0, unread: Unread::Drop },
     };
     let input = command.stdin.unwrap_or_default();
@@ -76,7 +76,7 @@ pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limi
     answered(result, message)
 }
 
-/// Both ends of a stream, and between them how much is missing.
+/// Formats the head and tail of a stream, with the number of omitted bytes between them.
 pub(super) fn shown(bytes: &[u8], kept: Kept) -> String {
     let (head, tail) = bytes.split_at(usize::try_from(kept.head).unwrap_or(usize::MAX).min(bytes.len()));
     let (start, end) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
@@ -85,12 +85,12 @@ pub(super) fn shown(bytes: &[u8], kept: Kept) -> String {
     } else if tail.is_empty() {
         start.into_owned()
     } else {
-        // A character may lie across the middle.
+        // Decode as one piece: a character may span head and tail.
         String::from_utf8_lossy(bytes).into_owned()
     }
 }
 
-/// Runs a setup command. One that fails is an error that carries its output.
+/// Runs a setup command. Its failure is an error that carries its output.
 pub(super) fn set_up(
     home: &dyn BoxHome,
     number: u64,

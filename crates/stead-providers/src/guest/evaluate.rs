@@ -1,4 +1,5 @@
-//! The `eval` tool on the files of a box: read from it as they are asked for, changed together at the end.
+//! The `eval` tool on the files of a box: reads files on demand and writes all changes together at
+//! the end.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::contract::error::OperateError;
 use crate::contract::workspace::{ToolDone, ToolOrder};
 use crate::evaluate::{self, MOST_BYTES, WorkingCopy};
 
-/// A file of the box when the evaluation first asked for it; `None` if there was none.
+/// A file's content and hash when the evaluation first read it; `None` if it did not exist.
 type Found = Option<(Vec<u8>, Digest)>;
 
 pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
@@ -47,7 +48,7 @@ pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
     }
 }
 
-/// Writes what is new in the copy, all of it or nothing.
+/// Writes the changed files of the copy, all of them or none.
 fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Found>) -> Result<(), EvalError> {
     let mut new = Vec::new();
     for (path, before) in found {

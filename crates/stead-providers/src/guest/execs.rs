@@ -1,4 +1,4 @@
-//! Execs, spoken to `stead-init`.
+//! Execs of a box, through `stead-init`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,14 @@ use crate::contract::execs::{
     AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream,
 };
 
-/// Of the output that is kept for those who follow. One that the command waits for is larger: what a lost connection had taken must still
-/// be there for its successor.
+/// Number of output bytes that the box keeps for followers. The ring is larger if the command waits
+/// for its reader. Output that a lost connection had already taken must still be there for the next
+/// one.
 const RING_BYTES: u64 = 1 << 20;
 const WAITING_RING_BYTES: u64 = 8 << 20;
-/// Input goes in pieces of this size; the box takes as much as it has room for.
+/// Number of input bytes per request; the box takes as many as it has room for.
 const PIECE: usize = 256 << 10;
-/// Between two attempts to give a command what it does not read.
+/// Delay between two attempts to send input to a command that does not read.
 const FEED_AGAIN: Duration = Duration::from_millis(10);
 
 pub(super) struct GuestExecs {
@@ -42,14 +43,15 @@ impl GuestExecs {
         Self { home, client, output_cache: OutputCache::default() }
     }
 
-    /// Takes over from the box what it keeps of commands that have ended, so that it can be ended without a reader losing anything.
+    /// Copies the output of ended commands out of the box, so that stopping the box loses nothing
+    /// for readers.
     pub(super) async fn remember_ended(&self, alone: &Alone<'_>) {
         let Ok((Answer::Execs { execs, .. }, _)) = alone.ask(Ask::List).await else { return };
         for status in execs.into_iter().filter(|status| !status.running) {
             let Ok(exec) = status.exec.parse() else { continue };
             if let Ok(chunks) = self.drain(exec).await {
                 self.output_cache.keep(exec, chunks);
-                // Were it not forgotten, the box would only be found at work.
+                // An exec that is not forgotten would make the box count as busy.
                 let _ = alone.ask(Ask::Forget { exec: status.exec }).await;
             }
         }
@@ -175,7 +177,7 @@ impl Execs for GuestExecs {
                 return Ok(());
             }
             if taken == 0 {
-                // The command does not read, or never will again.
+                // The command is not reading, or has ended.
                 let ended = self.at_work().await?.execs.iter().any(|known| known.exec == exec && !known.running);
                 if ended {
                     return Err(ExecError::Ended);
@@ -222,11 +224,11 @@ impl Execs for GuestExecs {
     }
 }
 
-/// A connection of its own, for as long as somebody reads.
+/// A connection for one reader, open as long as the reader exists.
 struct Follower {
     exec: ExecId,
     read: OwnedReadHalf,
-    /// Closing it would end the conversation.
+    /// Kept open: dropping the write half would end the connection.
     _write: OwnedWriteHalf,
     frames: Frames,
 }

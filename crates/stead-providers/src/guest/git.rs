@@ -1,4 +1,5 @@
-//! Git in the box, over the agent's own repository: words and never a shell, and nothing of the repository's that runs by itself.
+//! Git in the box, on the agent's repository. It takes arguments, never a shell command, and runs
+//! no hooks of the repository.
 
 use stead_box::protocol::{ExecOrder, Input, OutputLimits, Unread};
 use stead_core::plan::WORKSPACE_ROOT;
@@ -7,8 +8,9 @@ use super::box_home::BoxHome;
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::{GitOrder, GitRan};
 
-/// A hook or a monitor in the repository would let an agent that may only use git run what it likes. What filters and aliases it
-/// sets up for itself still run, inside the box, where it could not do more harm than with its files.
+/// A hook or an fsmonitor in the repository would let an agent that may only use git run any
+/// program. Filters and aliases that the agent configures still run. They run inside the box, where
+/// they can do no more than the agent's own file changes.
 const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",

@@ -1,12 +1,14 @@
-//! One connection to a box for all short questions: many at once, each answered by its number.
+//! One connection to a box for all short requests: many at once, each answered by its number.
 //!
-//! The connection is made when it is first needed and made again after it was lost; questions on a lost
-//! connection fail. Output is followed on a connection per reader, so that a slow reader delays nobody.
+//! The client connects on first use and reconnects after the connection was lost; requests on a
+//! lost connection fail. Each follower of output has its own connection, so that a slow reader
+//! delays no other request.
 //!
-//! This is not the blocking [`stead_box::Connection`], because the two serve different callers. A command
-//! may run for minutes, and waiting for it here costs no thread. Files travel by descriptor or in pieces
-//! on a connection of their own, from code that holds the workspace's lock on a blocking thread, in a
-//! crate without an async runtime. Both share the frames, the messages, the greeting and the errors.
+//! This is not the blocking [`stead_box::Connection`], because the two serve different callers. A
+//! command may run for minutes, and waiting for it here costs no thread. Files travel by descriptor
+//! or in pieces on a separate connection. That code holds the workspace's lock on a blocking
+//! thread, in a crate without an async runtime. Both share the frames, the messages, the greeting
+//! and the errors.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +27,7 @@ use super::box_home::BoxHome;
 use super::off_thread;
 use crate::contract::error::ProviderError;
 
-/// Whoever wants the box alone waits so long for those who use it.
+/// Timeout for getting exclusive use of the box.
 const ALONE_WITHIN: Duration = Duration::from_secs(2);
 
 type Said = (Answer, Vec<u8>);
@@ -33,11 +35,13 @@ type Said = (Answer, Vec<u8>);
 pub(super) struct MuxClient {
     home: Arc<dyn BoxHome>,
     wire: tokio::sync::Mutex<Option<Arc<Wire>>>,
-    /// Shared by whoever is about to ask the box something; held alone by who is about to end it. Once asked, the box itself knows that it is not idle.
+    /// Held shared while a request is sent or a file operation runs, and exclusively by an
+    /// operation that may stop the box. Once it has the request, the box itself knows that it is
+    /// busy.
     gate: RwLock<()>,
 }
 
-/// A connection that was alive when it was last looked at.
+/// A connection that was alive when last checked.
 struct Wire {
     write: tokio::sync::Mutex<OwnedWriteHalf>,
     next: AtomicU64,
@@ -45,12 +49,12 @@ struct Wire {
     reader: AbortHandle,
 }
 
-/// Who waits for which number; `None` once the connection is lost.
+/// The pending requests by number; `None` once the connection is lost.
 struct Waiting(Mutex<Option<HashMap<u64, oneshot::Sender<Said>>>>);
 
 impl Waiting {
     fn with<T>(&self, work: impl FnOnce(&mut Option<HashMap<u64, oneshot::Sender<Said>>>) -> T) -> T {
-        // Each use is one insert, remove or take: a panic elsewhere cannot leave it half done.
+        // Each use is one insert, remove or take, so a panic cannot leave the map inconsistent.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -66,23 +70,24 @@ impl MuxClient {
         Self { home, wire: tokio::sync::Mutex::default(), gate: RwLock::default() }
     }
 
-    /// Held while the box must not be ended.
+    /// Returns a guard that keeps the box from being stopped.
     pub(super) async fn use_box(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().await
     }
 
-    /// The box may be another one now: what is asked next is asked on a new connection.
+    /// Drops the connection because the box may be a new one. The next request connects again.
     pub(super) async fn reconnect(&self) {
         *self.wire.lock().await = None;
     }
 
-    /// The box for whoever asks alone, if nobody else uses it for long; what is asked from then on waits.
+    /// Waits for exclusive use of the box; `None` on a timeout. Later requests wait until the guard
+    /// is dropped.
     pub(super) async fn alone(&self) -> Option<Alone<'_>> {
         let guard = tokio::time::timeout(ALONE_WITHIN, self.gate.write()).await.ok()?;
         Some(Alone { client: self, _guard: guard })
     }
 
-    /// Asks, and waits for the one answer. A refusal is an error.
+    /// Sends a request and waits for its answer. A refusal is an error.
     pub(super) async fn ask(&self, ask: Ask, body: &[u8]) -> Result<Said, BoxError> {
         let used = self.use_box().await;
         let told = self.send(ask, body).await?;
@@ -108,14 +113,14 @@ impl MuxClient {
         let (read, write) = connect(&self.home).await?.into_split();
         let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
         let reader = tokio::spawn(listen(read, waiting.clone())).abort_handle();
-        // The greeting was number 1.
+        // The greeting used number 1.
         let wire = Arc::new(Wire { write: write.into(), next: AtomicU64::new(2), waiting, reader });
         *kept = Some(wire.clone());
         Ok(wire)
     }
 }
 
-/// Nobody else asks the box anything.
+/// Exclusive use of the box: no other request is sent meanwhile.
 pub(super) struct Alone<'a> {
     client: &'a MuxClient,
     _guard: RwLockWriteGuard<'a, ()>,
@@ -126,7 +131,7 @@ impl Alone<'_> {
         hear(self.client.send(ask, &[]).await?).await
     }
 
-    /// The box may have been ended: the next question is asked on a new connection.
+    /// Drops the connection because the box may have been stopped. The next request connects again.
     pub(super) async fn hang_up(self) {
         self.client.reconnect().await;
     }
@@ -142,7 +147,7 @@ async fn hear(told: oneshot::Receiver<Said>) -> Result<Said, BoxError> {
     Ok((answer.or_refusal()?, body))
 }
 
-/// A new connection, greeted.
+/// Opens a new connection, with the greeting done.
 pub(super) async fn connect(home: &Arc<dyn BoxHome>) -> Result<UnixStream, BoxError> {
     let home = home.clone();
     let stream = off_thread(move || Ok(home.connect()?.into_stream())).await.map_err(|error| match error {
@@ -152,7 +157,7 @@ pub(super) async fn connect(home: &Arc<dyn BoxHome>) -> Result<UnixStream, BoxEr
     stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream)).map_err(BoxError::Lost)
 }
 
-/// Hands each answer to who waits for it, until the connection ends.
+/// Delivers each answer to its pending request, until the connection ends.
 async fn listen(mut read: OwnedReadHalf, waiting: Arc<Waiting>) {
     let mut frames = Frames::default();
     while let Ok((Reply { id, answer }, body)) = frames.next(&mut read).await {
@@ -164,7 +169,8 @@ async fn listen(mut read: OwnedReadHalf, waiting: Arc<Waiting>) {
     waiting.with(Option::take);
 }
 
-/// Frames from a stream. Believes nothing: lengths are checked, nonsense is the end.
+/// Reads frames from a stream. The box is untrusted: lengths are checked, and an invalid frame is
+/// an error.
 #[derive(Default)]
 pub(super) struct Frames {
     decoder: Decoder,

@@ -1,4 +1,4 @@
-//! Output of commands that have ended, whose box was ended after them.
+//! Output of ended commands whose box has been stopped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use stead_core::ExecId;
 
 use crate::contract::execs::{ExecError, Followed, Following, OutputStream};
 
-/// For one box, of all commands together; the oldest go first.
+/// Maximum bytes for all commands of one box; the oldest entries are dropped first.
 const MOST_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ fn size(chunks: &[Chunk]) -> usize {
 
 impl OutputCache {
     pub(super) fn keep(&self, exec: ExecId, chunks: Vec<Chunk>) {
-        // Whole entries come and go: a panic elsewhere leaves it whole.
+        // Entries are pushed and popped whole, so a panic cannot leave the queue inconsistent.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((exec, chunks.into()));
         let mut bytes: usize = kept.iter().map(|(_, chunks)| size(chunks)).sum();

@@ -1,4 +1,4 @@
-//! What a box said, in the words of the contract.
+//! Converts a box's answers to the types of the contract.
 
 use serde_json::Value;
 use stead_box::BoxError;
@@ -10,11 +10,11 @@ use super::workspace::MOST_BYTES;
 use crate::contract::error::OperateError;
 use crate::contract::workspace::{Done, ToolDone};
 
-/// Characters of a box's sentence that are passed on.
+/// Maximum number of characters of a box's message that are passed on.
 const MAX_TOLD: usize = 1_000;
 
-/// A refusal as the filesystem error it stands for. A box works on the agent's own files, so whatever
-/// else it refuses is about these and not about the server. A box that does not answer is unreachable.
+/// Converts a refusal to a filesystem error. A box works on the agent's own files, so any other
+/// refusal concerns those files and not the server. A box that does not answer is unreachable.
 pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
     let at = match WorkspacePath::parse(path, &PathRules::existing()) {
         Ok(path) => path,
@@ -32,7 +32,8 @@ pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
     }
 }
 
-/// The code that goes with the guest's own sentence, which names the path below the one asked for.
+/// The error code for a message from the guest. The message names the affected path, which may be
+/// below the requested one.
 fn told_code(kind: &GuestErrorKind) -> &'static str {
     match kind {
         GuestErrorKind::Exists
@@ -61,7 +62,7 @@ pub(super) fn operate_error(path: &str, error: BoxError) -> OperateError {
     }
 }
 
-/// The whole chain of causes on one line.
+/// Joins the whole chain of causes on one line.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -81,7 +82,7 @@ pub(super) fn failed(code: &str, message: String, hint: Option<String>) -> ToolD
     ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
 }
 
-/// The box itself could not do it.
+/// Returns the answer for a request that the box could not carry out.
 pub(super) fn broken(error: &BoxError) -> ToolDone {
     match error {
         BoxError::Guest(refusal) => failed(refusal.kind.code(), refusal.message.clone(), None),

@@ -1,4 +1,4 @@
-//! The server's own place for what is on its way: no box can see it.
+//! The server's directory for files in transit, invisible to all boxes.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -16,11 +16,12 @@ impl Scratch {
         Self { directory }
     }
 
-    /// Removes what servers that have died left. Only for a directory that is a server's own.
+    /// Removes the remains of servers that have died. Call it only for a directory that this server
+    /// owns.
     pub(crate) fn sweep(&self) {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| is_left(&entry.file_name().to_string_lossy())) {
-            // The next start tries again to remove what this one cannot.
+            // Ignore failures: the next server start tries again.
             let _ = match entry.file_type() {
                 Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
                 _ => fs::remove_file(entry.path()),
@@ -28,7 +29,7 @@ impl Scratch {
         }
     }
 
-    /// A file that has no name and goes when it is closed.
+    /// Creates an unlinked file, which disappears when it is closed.
     pub(crate) fn file(&self) -> io::Result<File> {
         let path = self.name()?;
         let file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -36,7 +37,7 @@ impl Scratch {
         Ok(file)
     }
 
-    /// A directory that is gone when it is dropped.
+    /// Creates a directory that is removed on drop.
     pub(crate) fn directory(&self) -> io::Result<ScratchDirectory> {
         let path = self.name()?;
         DirBuilder::new().mode(0o700).create(&path)?;

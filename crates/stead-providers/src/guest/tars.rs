@@ -1,4 +1,4 @@
-//! Trees as tars: for a box whose tree cannot be made of layers.
+//! Trees as tars, for a box whose tree cannot be made of layers.
 
 use std::fs::File;
 use std::io;
@@ -15,24 +15,24 @@ use super::box_home::{BoxHome, Fill};
 use crate::contract::error::ProviderError;
 use crate::overlay::layer_store::{Layer, LayerDraft, LayerKey, LayerSlot};
 
-/// The name of what a diff compares with.
+/// The name of the tree that a diff compares with.
 const BASE: &str = "base";
-/// What a box may write into a file of the server's.
+/// Maximum number of bytes that a box may write into a file of the server.
 const MOST_BYTES: u64 = 64 << 30;
 
-/// A box whose trees are kept as tars in files of the server's.
+/// A box whose trees the server keeps as tars.
 pub(crate) trait TarStore: BoxHome {
-    /// Keeps what the box writes into the file it is given, under this name and only as a whole.
+    /// Keeps what the box writes into the given file under this name, completely or not at all.
     fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError>;
 
-    /// What was kept of this box under the name.
+    /// Opens the tar that this box kept under the name.
     fn kept(&self, name: &str) -> io::Result<File>;
 
-    /// A snapshot of any box of this provider's.
+    /// Finds a snapshot of any box of this provider.
     fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>>;
 }
 
-/// A directory to write a tree into, which is then sent into the box.
+/// Creates a directory for a tree that is then sent into the box.
 pub(crate) fn draft(home: &dyn BoxHome, key: LayerKey) -> Result<LayerSlot, ProviderError> {
     let directory = home.scratch().directory().map_err(spool)?;
     Ok(LayerSlot::Empty(LayerDraft::scratch(key, directory)))
@@ -50,7 +50,7 @@ pub(crate) fn fill(home: &dyn BoxHome, fill: Fill<'_>) -> Result<StepReport, Pro
     Ok(report)
 }
 
-/// Sends a tree into the box. Only adds.
+/// Sends a tree into the box. Only adds files.
 pub(crate) fn send(home: &dyn BoxHome, files: &DiskFs) -> Result<(), ProviderError> {
     let mut tar = home.scratch().file().map_err(spool)?;
     archive::export_tar(files, &WorkspacePath::root(), &mut tar).map_err(|source| ProviderError::Bundle { source })?;
@@ -58,7 +58,7 @@ pub(crate) fn send(home: &dyn BoxHome, files: &DiskFs) -> Result<(), ProviderErr
     Ok(())
 }
 
-/// Keeps the tree for [`compare`].
+/// Keeps the tree as the base of [`compare`].
 pub(crate) fn begin(home: &dyn TarStore) -> Result<(), BoxError> {
     keep(home, BASE)
 }
@@ -81,7 +81,7 @@ pub(crate) fn compare(home: &dyn TarStore) -> Result<Patch, BoxError> {
     patch_of(home.connect()?.files(FileAsk::Diff, Some(&base))?)
 }
 
-/// The patch a box answered with.
+/// Reads the patch from a box's answer.
 pub(crate) fn patch_of((answer, body): (Answer, Vec<u8>)) -> Result<Patch, BoxError> {
     let nonsense = || ProtocolError::Unexpected { what: "to a comparison" };
     let Answer::Patch = answer else { return Err(nonsense().into()) };

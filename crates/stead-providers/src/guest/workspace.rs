@@ -1,4 +1,5 @@
-//! One workspace in a box, spoken to over its socket: short questions on a connection they share, files each on their own.
+//! One workspace in a box, through its socket. Short requests share a connection; each file request
+//! has its own.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -38,11 +39,12 @@ use crate::contract::workspace::{
 use crate::fill;
 use crate::overlay::layer_store::{LayerKey, LayerReport, LayerSlot};
 
-/// Where the agent finds what its task is about.
+/// Path of the file with the context of the agent's task.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
-/// What a box may write into a file of the server's: an archive of a workspace, or one file of it.
+/// Maximum number of bytes that a box may write into a file of the server: an archive or one file
+/// of the workspace.
 pub(super) const MOST_BYTES: u64 = 64 << 30;
-/// A file tool that takes longer is ended.
+/// Timeout of a file tool.
 const TOOL_TIMEOUT_MS: u64 = 60_000;
 
 pub(crate) struct GuestWorkspace {
@@ -68,7 +70,7 @@ impl GuestWorkspace {
         self.with_alone(work).await
     }
 
-    /// For who is alone with the box, or ends it on purpose.
+    /// For callers that have exclusive use of the box, or that need no guard against its end.
     async fn with_alone<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
         let inner = self.inner.clone();
         off_thread(move || Ok(work(&inner))).await.ok()
@@ -99,7 +101,7 @@ impl GuestWorkspace {
 }
 
 impl GuestWorkspace {
-    /// Takes over what the box only remembers, where a snapshot ends a box that has nothing else to do.
+    /// Saves the output of ended commands if a snapshot would stop the otherwise idle box.
     async fn let_rest(&self) {
         let Some(alone) = self.client.alone().await else { return };
         if self.with_alone(|inner| inner.home.ends_for_a_snapshot()).await == Some(true) {
@@ -115,7 +117,8 @@ impl GuestWorkspace {
             return Ok((None, Point::Kept(snapshot)));
         }
         if looked.touched.is_some() {
-            // What the box remembers for readers to come would be lost with it.
+            // The checkpoint may stop the box, which would lose the output it keeps for later
+            // readers.
             self.execs.remember_ended(&alone).await;
         }
         let point = self.with_alone(move |inner| inner.home.point(order)).await;
@@ -137,7 +140,7 @@ impl Inner {
         self.files(ask, Some(&file)).map(drop)
     }
 
-    /// A file and its hash, if it is no longer than this.
+    /// Reads a file of at most `most_bytes` bytes and its hash.
     pub(super) fn read_small(&self, path: &str, most_bytes: u64) -> Result<(Vec<u8>, Digest), BoxError> {
         let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
         let ask = FileAsk::Open { path: path.to_owned(), most_bytes };
@@ -148,7 +151,7 @@ impl Inner {
         Ok((bytes, hash.parse().map_err(|_| nonsense())?))
     }
 
-    /// Puts these files in their places, or none of them: then one of them is named.
+    /// Writes all files or none. The error names one of them.
     pub(super) fn put_all(&self, new: Vec<(NewContent, Bytes)>) -> Result<(), (String, OperateError)> {
         let Some((first, _)) = new.first() else { return Ok(()) };
         let first = first.path.clone();
@@ -277,7 +280,8 @@ impl Inner {
         }
     }
 
-    /// An archive is judged here, where each refusal has its own name, before the box unpacks it.
+    /// Checks an archive on the server, where each refusal has its own error, before the box
+    /// unpacks it.
     fn judge(&self, archive: &mut File) -> Result<(), OperateError> {
         let mut start = Vec::new();
         let read = archive.rewind().and_then(|()| archive.take(512).read_to_end(&mut start));
@@ -291,7 +295,7 @@ impl Inner {
         let ask = FileAsk::Open { path: path.to_owned(), most_bytes: MOST_BYTES };
         let (BoxAnswer::Opened { stat, hash }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
         let hash = hash.parse().map_err(|_| nonsense())?;
-        // What was copied counts, not what the box says of it.
+        // Use the size of the copy: the box's own statement is untrusted.
         let size = copy.metadata().map_err(BoxError::Lost)?.len();
         copy.rewind().map_err(BoxError::Lost)?;
         let content = Content::Stream { reader: Box::new(copy), size };
@@ -326,7 +330,7 @@ impl Inner {
     }
 }
 
-/// Why a tree was not kept or put back.
+/// Converts an error of a snapshot or restore.
 fn kept_error(error: ProviderError) -> OperateError {
     match error {
         ProviderError::Box { source } => operate_error("", source),
@@ -348,7 +352,7 @@ fn placement((answer, _): (BoxAnswer, Vec<u8>)) -> Option<Placement> {
     }
 }
 
-/// The box did not speak the protocol.
+/// The box violated the protocol.
 fn nonsense() -> BoxError {
     stead_box::protocol::ProtocolError::Unexpected { what: "to a question about files" }.into()
 }
@@ -402,7 +406,7 @@ impl Workspace for GuestWorkspace {
     }
 
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {
-        // It needs no box.
+        // Deleting snapshots does not involve the box.
         let forgotten = self.with_alone(move |inner| inner.home.forget(&snapshots)).await;
         forgotten.unwrap_or(Err(ProviderError::Interrupted))
     }
@@ -432,7 +436,7 @@ impl Workspace for GuestWorkspace {
     }
 
     async fn stamp(&self) -> Option<String> {
-        // A box that does not answer is met again by whoever then reads the files.
+        // Ignore a box that does not answer: reading the files reports it.
         self.with(|inner| inner.home.stamp()).await?.ok()?
     }
 
@@ -454,7 +458,7 @@ impl Workspace for GuestWorkspace {
     }
 
     async fn cancel(&self, call: CallId) {
-        // A command that is not there has ended, or the box has: either way the call returns.
+        // A missing command has ended, or its box has. Either way the call returns.
         let _ = self.with(move |inner| inner.home.connect()?.kill(&call.to_string())).await;
     }
 }
@@ -468,7 +472,7 @@ impl BoxGit for GuestWorkspace {
 
     async fn kill(&self, exec: &str) {
         let exec = exec.to_owned();
-        // One that is not there has ended, or the box has: either way nothing of it runs.
+        // A missing command has ended, or its box has. Either way no process of it runs.
         let _ = self.with(move |inner| inner.home.connect()?.kill(&exec)).await;
     }
 }

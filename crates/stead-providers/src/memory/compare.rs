@@ -1,15 +1,16 @@
-//! The changes that turn one tree into another, for what was filled in as a whole: mounts and bundles.
+//! Computes the changes that turn one tree into another, after mounts or a bundle filled it as a
+//! whole.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use stead_fs::{Change, Filesystem, FsError, Kind, MemoryFs, Permission, Walk, WorkspacePath};
 
-/// Applied to `before` in this order, they give `after`.
+/// Returns the changes that give `after` when applied to `before` in this order.
 pub(super) fn changes(before: &MemoryFs, after: &MemoryFs) -> Result<Vec<Change>, FsError> {
     let (old, new) = (inventory(before)?, inventory(after)?);
     let mut changes = Vec::new();
-    // Whole subtrees go at once: a path below one that went is gone already.
+    // One change removes a whole subtree, so skip paths below a removed one.
     let mut gone: Option<&WorkspacePath> = None;
     for (path, kind) in &old {
         if new.get(path) != Some(kind) && !gone.is_some_and(|above| path.is_within(above)) {

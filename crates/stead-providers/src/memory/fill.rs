@@ -1,4 +1,4 @@
-//! Filling a tree from outside, off the async threads.
+//! Fills a tree from outside, on blocking threads.
 
 use std::fs::File;
 
@@ -31,7 +31,7 @@ pub(super) async fn bundle(mut files: MemoryFs, bundle: File, digest: Option<Str
     .await
 }
 
-/// Reads a tree in, over what is there.
+/// Reads a layer into the tree, over the existing files.
 pub(super) async fn layer(mut files: MemoryFs, layer: Layer, now: Timestamp) -> Filled {
     off_thread(move || {
         let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
@@ -42,7 +42,7 @@ pub(super) async fn layer(mut files: MemoryFs, layer: Layer, now: Timestamp) -> 
     .await
 }
 
-/// A directory to write a tree into. Memory workspaces share no layers.
+/// Creates a directory for a tree. Memory workspaces share no layers.
 pub(super) fn draft(key: LayerKey) -> Result<LayerSlot, ProviderError> {
     let directory = Scratch::new(std::env::temp_dir()).directory();
     let directory = directory.map_err(|source| ProviderError::Bundle { source: ArchiveError::Io(source) })?;
@@ -52,7 +52,7 @@ pub(super) fn draft(key: LayerKey) -> Result<LayerSlot, ProviderError> {
 async fn off_thread(work: impl FnOnce() -> Filled + Send + 'static) -> Filled {
     match tokio::task::spawn_blocking(work).await {
         Ok(filled) => filled,
-        // The work panicked or the server is going down: the step has no outcome to report but this.
+        // The work panicked or the server is stopping: no other outcome is known.
         Err(_) => Err(ProviderError::Interrupted),
     }
 }

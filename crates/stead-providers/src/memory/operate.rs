@@ -1,4 +1,4 @@
-//! Files changed as bytes, kept or put back: what becomes of a tree, off the async threads.
+//! Writes, snapshots and restores on a tree, on blocking threads.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -76,7 +76,7 @@ fn placement_at(files: &MemoryFs, path: &WorkspacePath) -> Placement {
     if files.stat(path).is_ok() { Placement::Replaced } else { Placement::Created }
 }
 
-/// The hash of what is there; empty if nothing is.
+/// Returns the hash of the file at a path; `None` if there is none.
 fn current(files: &MemoryFs, path: &WorkspacePath) -> Result<Option<Digest>, OperateError> {
     match files.hash(path) {
         Ok(hash) => Ok(Some(hash)),

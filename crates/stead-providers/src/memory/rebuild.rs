@@ -1,4 +1,4 @@
-//! The tree as the fold of what the journal recorded, checked against every hash the journal has.
+//! Rebuilds the tree as the fold of the journal's records, and checks every recorded hash.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub enum RebuildError {
 }
 
 impl RebuildError {
-    /// Where the disagreement is.
+    /// Sequence number of the event at which they disagree.
     pub fn seq(&self) -> u64 {
         match self {
             Self::Change { seq, .. } | Self::Snapshot { seq, .. } | Self::Hash { seq, .. } => *seq,
@@ -49,7 +49,7 @@ pub fn rebuild(history: &[FileEvent]) -> Result<Rebuilt, RebuildError> {
         for change in &event.changes {
             files.apply(change, event.at.millis()).map_err(|source| RebuildError::Change { session, seq, source })?;
         }
-        // Not something that happened to the files, if nobody has their hash afterwards.
+        // An event without changes and without a tree hash did not touch the files.
         let revision = tree.revision + u64::from(event.tree_hash.is_some() || !event.changes.is_empty());
         for mark in &event.marks {
             match mark {

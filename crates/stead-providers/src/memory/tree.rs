@@ -1,4 +1,4 @@
-//! A memory workspace's files at one revision, and the snapshots all workspaces keep.
+//! A memory workspace's files at one revision, and the snapshots of all workspaces.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::{Filesystem, MemoryFs};
 
-/// Cloning shares every node.
+/// A revision of the files. A clone shares all nodes.
 #[derive(Clone, Default)]
 pub struct Tree {
     pub(super) files: MemoryFs,
-    /// How often something happened to the tree.
+    /// Number of operations on the tree so far.
     pub(super) revision: u64,
-    /// The files the session began with.
+    /// The files at the start of the session.
     pub(super) base: MemoryFs,
-    /// The snapshot that has these very files.
+    /// The snapshot that equals `files`.
     pub(super) kept: Option<SnapshotId>,
 }
 
 impl Tree {
-    /// The next revision, with these files.
+    /// Returns the next revision, with these files.
     pub(super) fn with(&self, files: MemoryFs) -> Tree {
         Tree { files, revision: self.revision + 1, base: self.base.clone(), kept: None }
     }
 
-    /// The hash of the whole tree, kept by its nodes.
+    /// Returns the hash of the whole tree, which the nodes cache.
     pub fn hash(&self) -> Option<String> {
         self.files.tree_hash().ok().map(|hash| hash.to_string())
     }
@@ -53,7 +53,7 @@ impl Snapshots {
 
 impl Kept {
     fn lock(&self) -> MutexGuard<'_, Snapshots> {
-        // Each change leaves the two maps in step: a panic elsewhere cannot leave them half changed.
+        // Each change updates both maps together, so a panic cannot leave them inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl Kept {
         let snapshots = self.lock();
         let kept = snapshots.of.get(&owner).into_iter().flat_map(HashMap::values);
         let all: Vec<&MemoryFs> = kept.chain(trees).collect();
-        // The sum is cheap, and counts what they share several times.
+        // The sum is cheap, but counts shared nodes several times.
         let sum: u64 = all.iter().map(|tree| tree.used_bytes()).sum();
         sum <= most_bytes || MemoryFs::used_together(all) <= most_bytes
     }

@@ -1,4 +1,4 @@
-//! One memory workspace: a persistent tree, and at most one change on its way into the journal.
+//! One memory workspace: a persistent tree, and at most one change that waits for the journal.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -33,11 +33,11 @@ use crate::contract::workspace::{
 use crate::evaluate::{self, WorkingCopy, file_limits};
 use crate::overlay::layer_store::{LayerKey, LayerSlot};
 
-/// Where the agent finds what its task is about.
+/// Path of the file with the context of the agent's task.
 const TASK_CONTEXT_PATH: &str = ".stead/task.json";
 const MAKE_ROOM: &str = "Remove files with rm first.";
 
-/// The tree is in the server's memory, so it never has more than this, whatever the disk limit says.
+/// Maximum size of a tree whatever the disk limit says, because the tree is in the server's memory.
 const LARGEST_TREE: u64 = 1 << 30;
 
 pub(super) struct MemoryWorkspace {
@@ -69,7 +69,7 @@ impl MemoryWorkspace {
         stage(current, files, changes, &self.keeper)
     }
 
-    /// On a copy, while others go on; what was written is written again on what the files have become by then.
+    /// Evaluates on a copy while other calls go on, then repeats the writes on the current files.
     async fn evaluate(&self, order: ToolOrder) -> ToolDone {
         let mut copy = WorkingCopy::new(self.files().await, &order, |_, _| Ok(()));
         let work = off_thread(move || (evaluate::evaluate(&order, &mut copy), order)).await;
@@ -95,12 +95,12 @@ impl MemoryWorkspace {
     }
 }
 
-/// Ends a change: the tree is held until it is published or the change is dropped.
+/// Stages a change. It holds the tree's lock until the change is published or dropped.
 fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>, keeper: &Keeper) -> Done {
     let room = keeper.has_room(&current.files, &files);
     let mut next = current.with(files);
     let (tree_hash, revision) = (next.hash(), Some(next.revision));
-    // Whether it is to be kept is told before it is published, if at all.
+    // The caller sets the snapshot id before it publishes, if the tree is to be kept.
     let wanted = Arc::new(OnceLock::new());
     let (told, keeper) = (wanted.clone(), keeper.clone());
     let keep: Keep = Box::new(move |snapshot| {
@@ -116,12 +116,12 @@ fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>, keeper: &K
     Done { changes, tree_hash, revision, keep: room.then_some(keep), staged, ..Done::nothing() }
 }
 
-/// Where this workspace's snapshots are kept.
+/// The store for this workspace's snapshots.
 #[derive(Clone)]
 struct Keeper {
     owner: WorkspaceId,
     kept: Kept,
-    /// Bytes that the files may take.
+    /// Maximum number of bytes of the files.
     limit: u64,
 }
 
@@ -130,7 +130,7 @@ impl Keeper {
         self.kept.keep(self.owner, snapshot, files);
     }
 
-    /// Refuses a tree that has grown beyond the limit. One that has become smaller is fine.
+    /// Refuses a tree above the limit, unless it is no larger than before.
     fn check(&self, before: &MemoryFs, after: &MemoryFs) -> Result<(), FsError> {
         let used = after.used_bytes();
         let fits = used <= self.limit || used <= before.used_bytes();
@@ -152,7 +152,8 @@ impl Keeper {
     }
 }
 
-/// Runs what reads, hashes or compares whole files where it holds up nobody. `None` if it panicked or the server is going down.
+/// Reads, hashes or compares whole files on a blocking thread. `None` if the work panicked or the
+/// server is stopping.
 async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
@@ -192,7 +193,8 @@ impl Workspace for MemoryWorkspace {
             }
             Action::RestoreSnapshot { snapshot, .. } => {
                 files = self.keeper.kept.find(snapshot).ok_or(ProviderError::NoSnapshot { snapshot })?;
-                // The files are those of another session's journal: no change of this one's.
+                // The files come from another session's journal, so this journal records no
+                // changes.
                 let done = self.stage(current, files, Vec::new());
                 return Ok(Performed { done, report });
             }
@@ -221,7 +223,8 @@ impl Workspace for MemoryWorkspace {
 
     async fn operate(&self, order: FileOrder, now: Timestamp) -> Result<Done, OperateError> {
         let current = self.current().await;
-        // The snapshot that has the files afterwards, and the one that is to have those of before.
+        // The snapshot that equals the files afterwards, and the one that keeps the files from
+        // before.
         let (same, before) = match &order {
             FileOrder::Snapshot { snapshot } | FileOrder::Restore { snapshot } => (Some(*snapshot), None),
             FileOrder::Rewind { before, snapshot } => (Some(*snapshot), Some((*before, current.files.clone()))),
@@ -235,7 +238,7 @@ impl Workspace for MemoryWorkspace {
         let work = off_thread(move || {
             let operated = operate::operate(current.files.clone(), &keeper.kept, keeper.limit, order, now)?;
             keeper.check(&current.files, &operated.files)?;
-            // Hashing the new tree is part of the work.
+            // Stage here, on the blocking thread, because it hashes the new tree.
             let done = stage(current, operated.files, operated.changes, &keeper);
             Ok::<_, OperateError>(Done { placement: operated.placement, ..done })
         });
@@ -260,7 +263,7 @@ impl Workspace for MemoryWorkspace {
         } else if done.revision.is_some() {
             done.point = Some(Point::Unkept(Unkept::Failed));
         } else {
-            // Nothing was done: the tree may be kept as it is already.
+            // The call changed nothing, so the tree may already be kept.
             let mut tree = self.tree.lock().await;
             if tree.kept.is_none() && !self.keeper.has_room(&tree.files, &tree.files) {
                 done.point = Some(Point::Unkept(Unkept::Failed));
@@ -328,7 +331,7 @@ impl Workspace for MemoryWorkspace {
         let Ok(tool) = order.tool.as_str().parse::<FileTool>() else { return no_box(order.tool) };
         let current = self.current().await;
         let mut files = current.files.clone();
-        // A search through many files would hold up every other session on this thread.
+        // A search through many files would block every other session on this thread.
         let called = off_thread(move || {
             let limits = file_limits(&order.limits);
             let call = Call { tool, arguments: &order.arguments, limits: &limits, now_millis: order.now.millis() };
@@ -359,7 +362,7 @@ impl Workspace for MemoryWorkspace {
     }
 }
 
-/// A path as the raw interface takes it: the rules for new names are the tools', not its.
+/// Parses a path of the file API. The rules for new names apply to the tools only.
 pub(super) fn existing_path(text: &str) -> Result<WorkspacePath, FsError> {
     Ok(WorkspacePath::parse(text, &PathRules::existing())?)
 }
@@ -378,7 +381,7 @@ fn failed(code: &str, message: String, hint: Option<String>) -> ToolDone {
     ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
 }
 
-/// A tool that needs processes, where there are none.
+/// The answer to a tool that needs processes, which a memory workspace does not have.
 fn no_box(tool: ToolName) -> ToolDone {
     let message = format!("Tool '{tool}' needs a box, and a memory workspace has none.");
     let hint = match tool {

@@ -1,4 +1,5 @@
-//! What makes a native box this provider's: its program, its root, its shape before it is known whose it is.
+//! The parts of a native box that this provider chooses: its program, its root, and the shape of
+//! warm boxes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,24 +12,26 @@ use crate::contract::error::ProviderError;
 use crate::overlay::Lineage;
 use crate::overlay::images::{HeldImage, Images};
 
-/// Raised whenever a box that waits would be made another way.
+/// Version of the shape. Raise it when warm boxes are made differently.
 const SHAPE: u32 = 1;
 
-/// What a server tells its native provider.
+/// The configuration of the native provider.
 #[derive(Debug, Clone)]
 pub struct NativeConfig {
-    /// Everything is kept below it; only the server's user may read it.
+    /// The directory for all data of the provider; only the server's user may read it.
     pub home: PathBuf,
-    /// Which server this is: letters, digits, `_` and `-`. Boxes of another are never touched.
+    /// Identifies this server: letters, digits, `_` and `-`. The provider never touches boxes of
+    /// other instances.
     pub instance: String,
-    /// Instances of homes that this one is a copy of: their files are adopted, their boxes are not.
+    /// Instances of homes that this one is a copy of. The provider adopts their files, but not
+    /// their boxes.
     pub former_instances: Vec<String>,
-    /// The `stead-init` program.
+    /// Path of the `stead-init` program.
     pub init: PathBuf,
 }
 
 impl NativeConfig {
-    /// Whether boxes can be made, as far as that can be told without making one.
+    /// Checks whether boxes can be made, as far as possible without making one.
     pub(super) fn check(&self) -> Result<(), String> {
         let (init, home) = (&self.init, &self.home);
         if !init.is_file() {
@@ -41,7 +44,7 @@ impl NativeConfig {
     }
 }
 
-/// What shapes a box before it is known whose it is.
+/// Returns the key of everything that is fixed in a box before a session claims it.
 pub(super) fn shape(images: &Images, order: &CreateOrder) -> Result<String, ProviderError> {
     let image = match &order.base_image {
         Some(reference) => images.look(reference)?.map(|image| image.digest.to_string()),
@@ -55,7 +58,8 @@ pub(super) fn shape(images: &Images, order: &CreateOrder) -> Result<String, Prov
     Ok(format!("native/{SHAPE}/{root}/disk={disk}"))
 }
 
-/// The image that the order names, held for the workspace; `None` if its root is a directory of the host's, or the host's own.
+/// Looks up the image that the order names and holds it for the workspace. `None` if the root is a
+/// host directory or the host's own root.
 pub(super) fn image(images: &Images, order: &CreateOrder) -> Result<Option<HeldImage>, ProviderError> {
     let held = match &order.base_image {
         Some(reference) => images.hold(reference, order.image_digest.as_deref(), &order.workspace.to_string())?,
@@ -71,15 +75,15 @@ pub(super) fn image(images: &Images, order: &CreateOrder) -> Result<Option<HeldI
     Ok(held)
 }
 
-/// What the image says, and over it what the session says.
+/// Returns the image's environment, overridden by the session's.
 pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, String> {
     let mut env = lineage.image.as_ref().map(|image| image.env.clone()).unwrap_or_default();
     env.extend(order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
     env
 }
 
-/// An unpacked root of the host's, by its real path; `None` if the order names none. It must lie inside the roots that were
-/// allowed when the session was made.
+/// Returns the real path of an unpacked root on the host; `None` if the order names none. The path
+/// must be inside the roots that were allowed when the session was made.
 pub(super) fn host_root(order: &CreateOrder) -> Result<Option<PathBuf>, ProviderError> {
     let Some(named) = &order.base_image else { return Ok(None) };
     if !named.starts_with('/') {
@@ -91,7 +95,7 @@ pub(super) fn host_root(order: &CreateOrder) -> Result<Option<PathBuf>, Provider
     Ok(Some(roots.directory(named).map_err(refused)?.path().to_owned()))
 }
 
-/// The image as the session names it, where it is a directory of the host.
+/// The image as the session names it, if it is a host directory.
 pub(super) fn named_directory(order: &CreateOrder) -> Option<String> {
     order.base_image.clone().filter(|image| image.starts_with('/'))
 }

@@ -1,4 +1,4 @@
-//! Boxes of this host's own kernel over layered trees.
+//! Boxes on this host's own kernel, over overlay trees.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,8 @@ impl Boxes for NativeBoxes {
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {
         let mut spec = self.workspaces.place.spec(order, lineage, &self.workspaces.layers, kept)?;
         spec.base = match &lineage.image {
-            // The box opens its root through no link, and the way to the server's own directories may have one.
+            // The box opens its root without following links, and the path to the server's
+            // directories may contain one.
             Some(image) => {
                 let root = self.images.root(image)?;
                 let real = root.canonicalize();
@@ -43,7 +44,7 @@ impl Boxes for NativeBoxes {
         };
         spec.env = env(order, lineage);
         if spec.limits.disk_bytes.is_none() {
-            // Without a limit there is nothing an image would be good for.
+            // A disk image serves only to enforce a limit.
             spec.volume = Volume::Directory;
         }
         let running = stead_box::resume(&self.init, &spec, self.spares.take(&spec))?;
@@ -78,7 +79,7 @@ impl Running for NativeBox {
     fn rest(&self) -> Result<bool, ProviderError> {
         let rested = match self.connect() {
             Ok(mut connection) => connection.rest()?,
-            // It has died already.
+            // The box has already died.
             Err(_) => self.has_ended(),
         };
         if rested {

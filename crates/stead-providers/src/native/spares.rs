@@ -1,4 +1,4 @@
-//! The helper that waits for the next box, with a volume like the last one's.
+//! A spare: a helper process that waits for the next box, with a volume like that of the last one.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use stead_box::{BoxSpec, ImageShape, Preparation, Spare};
 
-/// Of the image; `None` for a box that has none, and whose volume takes no time to make.
+/// The shape of the volume's disk image; `None` for a box without one, whose volume is made
+/// instantly.
 type Shape = Option<ImageShape>;
 
-/// The box that was just started has the machine first.
+/// Delay before making a spare, so that the box that just started has the CPU first.
 const AFTER: Duration = Duration::from_millis(10);
 
 pub(super) struct Spares {
@@ -24,26 +25,26 @@ pub(super) struct Spares {
 
 enum Kept {
     None,
-    /// One is being made.
+    /// A spare is being made.
     Coming,
     Waiting(Shape, Spare),
-    /// The server ends: no more are made.
+    /// The server is stopping: no more spares are made.
     Retired,
 }
 
 impl Spares {
-    /// Below a directory that no other server uses.
+    /// `directory` must belong to this server alone.
     pub(super) fn new(init: PathBuf, directory: PathBuf) -> Arc<Self> {
         stead_box::remove_spares(&directory);
         Arc::new(Self { init, directory, kept: Mutex::new(Kept::None), made: AtomicU64::default() })
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Replaced as a whole: a panic elsewhere leaves it whole.
+        // The value is replaced as a whole, so a panic cannot leave it inconsistent.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one that waits, if it is one for such a box.
+    /// Takes the waiting spare if it fits this box.
     pub(super) fn take(&self, spec: &BoxSpec) -> Option<Spare> {
         let mut kept = self.kept();
         if !matches!(&*kept, Kept::Waiting(shape, _) if *shape == spec.image_shape()) {
@@ -55,7 +56,8 @@ impl Spares {
         }
     }
 
-    /// Has one waiting for the next box like this, soon. A box that is needed earlier is started without.
+    /// Makes a spare for the next box like this one, in the background. A box that starts earlier
+    /// goes without.
     pub(super) fn refill(self: &Arc<Self>, spec: &BoxSpec) {
         let shape = spec.image_shape();
         let mut kept = self.kept();
@@ -73,7 +75,7 @@ impl Spares {
         let unfit = std::mem::replace(&mut *kept, Kept::Coming);
         let spares = self.clone();
         let make = move || {
-            // To let go of one is to wait for its end.
+            // Dropping a spare waits for its process to end, so do it on this thread.
             drop(unfit);
             std::thread::sleep(AFTER);
             spares.arrive(spares.make(shape.clone()).map_or(Kept::None, |spare| Kept::Waiting(shape, spare)));
@@ -98,7 +100,7 @@ impl Spares {
         }
     }
 
-    /// Ends the one that waits, and makes no more.
+    /// Ends the waiting spare and makes no more.
     pub(super) fn retire(&self) {
         let last = std::mem::replace(&mut *self.kept(), Kept::Retired);
         drop(last);

@@ -1,4 +1,4 @@
-//! Who runs boxes over the trees of workspaces.
+//! The interface to a provider's boxes over workspace trees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,44 +10,46 @@ use stead_core::config::ProviderName;
 use super::lineage::Lineage;
 use crate::contract::error::ProviderError;
 
-/// What a box costs that has to be started again over other layers.
+/// The cost of restarting a box over other layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restart {
-    /// So little that every change may be kept by it.
+    /// Cheap enough to take a checkpoint of every change.
     Milliseconds,
-    /// As much as somebody who asks for it is ready to wait.
+    /// Acceptable only for an operation that a user asked for.
     Noticeable,
 }
 
-/// Calls may block; none is made on an async thread.
+/// Starts boxes. Calls may block and never run on an async thread.
 pub(crate) trait Boxes: Send + Sync + 'static {
     fn provider(&self) -> ProviderName;
 
     fn restart(&self) -> Restart;
 
-    /// Starts the box of a workspace over its layers. `kept` are the generations of its own volume that somebody stands on.
+    /// Starts the box of a workspace over its layers. `kept` lists the generations of its own
+    /// volume that are still in use.
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError>;
 }
 
-/// A box over a tree that was alive when it was last looked at.
+/// A box over a tree, alive when last checked.
 pub(crate) trait Running: Send + Sync {
-    /// A new connection to its first process, greeted.
+    /// Opens a new connection to its first process, with the greeting done.
     fn connect(&self) -> Result<Connection, BoxError>;
 
     fn has_ended(&self) -> bool;
 
-    /// The limits that hold, read back after they were set.
+    /// The limits in force, read back after they were set.
     fn held(&self) -> Held;
 
-    /// Gives a box that was kept ready to somebody.
+    /// Gives a warm box to a session.
     fn bind(&self, env: BTreeMap<String, String>, limits: &Limits) -> Result<Arc<dyn Running>, ProviderError>;
 
-    /// Leaves its tree if nothing would be lost by it; says whether it did. The next box of the workspace is started then.
+    /// Releases the tree if that loses nothing, and returns true if it did. A new box has to be
+    /// started then.
     fn rest(&self) -> Result<bool, ProviderError>;
 
-    /// Leaves its tree, which nobody has used.
+    /// Releases the tree, which has not been used.
     fn leave(&self) -> Result<(), ProviderError>;
 
-    /// Ends everything that runs. The files stay.
+    /// Kills all processes. The files stay.
     fn kill(&self) -> Result<(), ProviderError>;
 }

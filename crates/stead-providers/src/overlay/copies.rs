@@ -1,4 +1,4 @@
-//! Copies of whole trees, which the removal of their workspace ends.
+//! Copies of whole trees. Removing the workspace cancels them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,15 +12,15 @@ use stead_box::{BoxError, Connection};
 use stead_core::WorkspaceId;
 use stead_fs::Stop;
 
-/// The copies of all workspaces.
+/// The running copies of all workspaces.
 #[derive(Default)]
 pub(crate) struct Copies(Mutex<BTreeMap<WorkspaceId, Arc<Copying>>>);
 
-/// The copies of one workspace.
+/// The running copies of one workspace.
 #[derive(Default)]
 pub(super) struct Copying {
     stop: Stop,
-    /// The connection over which the box is asked for a copy. A workspace makes one such copy at a time.
+    /// The connection on which the box sends a copy. A workspace makes one such copy at a time.
     connection: Mutex<Option<UnixStream>>,
 }
 
@@ -29,28 +29,28 @@ impl Copies {
         lock(&self.0).entry(workspace).or_default().clone()
     }
 
-    /// For a workspace whose lineage is gone, so that no copy can begin.
+    /// Call it only after the workspace's lineage is removed, so that no copy can begin.
     pub(super) fn forget(&self, workspace: WorkspaceId) {
         lock(&self.0).remove(&workspace);
     }
 }
 
 impl Copying {
-    /// The flag for the files that a copy reads and writes.
+    /// The stop flag for filesystems that a copy reads or writes.
     pub(super) fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Ends the copy that is being made, and every later one.
+    /// Cancels the running copy and every later one.
     pub(super) fn end(&self) {
         self.stop.request();
         if let Some(connection) = lock(&self.connection).take() {
-            // Fails if the box has hung up, which also ends the copy.
+            // Fails if the box has closed the connection, which also ends the copy.
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Asks the box for files, until [`Self::end`].
+    /// Sends a file request to the box; [`Self::end`] cancels it.
     pub(super) fn ask(
         &self,
         mut connection: Connection,
@@ -58,7 +58,7 @@ impl Copying {
         file: &File,
     ) -> Result<(Answer, Vec<u8>), BoxError> {
         *lock(&self.connection) = Some(connection.handle().map_err(BoxError::Lost)?);
-        // Looked at after the connection is known, so that a removal misses neither.
+        // Check the flag after the connection is registered, so that a removal cannot miss both.
         let answered = if self.stop.is_requested() {
             Err(BoxError::Lost(io::Error::other("the workspace is being removed")))
         } else {
@@ -70,6 +70,7 @@ impl Copying {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change is one insert, remove or replacement, so a panic elsewhere leaves it whole.
+    // Each change is one insert, remove or replacement, so a panic cannot leave the value
+    // inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

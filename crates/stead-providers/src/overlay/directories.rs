@@ -1,7 +1,7 @@
-//! Where everything of one provider's layered workspaces is, and what a box is told of it.
+//! The directories of one provider's overlay workspaces, and the specs of boxes over them.
 //!
-//! `boxes/<id>` is the box: its record, its socket, its lineage. `volumes/<id>` is what it wrote, which other workspaces may stand on and which
-//! may therefore outlive the box. `layers` is what all share.
+//! `boxes/<id>` holds the box: its record, socket and lineage. `volumes/<id>` holds what it wrote.
+//! Other workspaces may use that as a layer, so it may outlive the box. `layers` is shared by all.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -19,7 +19,7 @@ use crate::overlay::layer_store::{LayerKey, LayerStore};
 
 pub(crate) struct Directories {
     pub(crate) home: PathBuf,
-    /// Which server this is. Boxes of another are never touched.
+    /// Identifies this server. Boxes of other instances are never touched.
     pub(crate) instance: String,
     /// Instances of homes that this one is a copy of.
     former: Vec<String>,
@@ -29,15 +29,16 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    /// `uids` may be shared with other providers of this host: no two boxes have the same ids.
+    /// Other providers on this host may use the same `uids`: no two boxes get the same ids.
     pub(crate) fn new(home: PathBuf, (instance, former): (String, Vec<String>), uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));
         scratch.sweep();
         Self { home, instance, former, ranges: UidRanges::new(uids), scratch, root: stead_box::runs_as_root() }
     }
 
-    /// Takes over the files of a workspace if they were copied from another home. The box in the copied
-    /// record stays with that home. Returns a description of its processes and control groups.
+    /// Takes over the files of a workspace if they were copied from another home. The box in the
+    /// copied record still belongs to that home. Returns a description of its processes and
+    /// cgroups.
     pub(super) fn take_over(&self, directory: &Path, lineage: &mut Lineage) -> Result<Option<String>, ProviderError> {
         let foreign = stead_box::disown(directory, &self.former)?;
         if self.former.contains(&lineage.instance) {
@@ -63,18 +64,18 @@ impl Directories {
         self.boxes().join(id.to_string())
     }
 
-    /// Where the volume of a workspace is, and what lies beside it.
+    /// The directory of a workspace's volume and of the layers beside it.
     pub(super) fn volume(&self, id: &str) -> PathBuf {
         self.volumes().join(id)
     }
 
-    /// Waits until the disk has everything that leads to the files of a workspace: its lineage, its
-    /// volume's entry, and the directories above both.
+    /// Syncs everything that leads to the files of a workspace: its lineage, its volume's entry,
+    /// and the directories above both.
     pub(super) fn sync(&self, id: WorkspaceId) -> io::Result<()> {
         let volume = self.volume(&id.to_string());
         Lineage::sync(&self.directory(id))?;
         [volume, self.boxes(), self.volumes(), self.home.clone()].iter().try_for_each(|path| lineage::sync(path))?;
-        // An ordinary user's boxes take no ranges.
+        // Boxes of an ordinary user take no uid ranges.
         match self.ranges.sync() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             synced => synced,
@@ -96,7 +97,7 @@ impl Directories {
         }
     }
 
-    /// What a layer is to a box.
+    /// Converts a layer reference to the form a box takes.
     fn layer(&self, layers: &LayerStore, layer: &LayerRef) -> Result<LayerSpec, ProviderError> {
         Ok(match layer {
             LayerRef::Shared { key } => {
@@ -111,8 +112,8 @@ impl Directories {
         })
     }
 
-    /// The order for a box over a lineage's layers, and over nothing else: no root, no variables. `kept` are the generations of its own volume
-    /// that somebody stands on.
+    /// Returns the spec of a box over a lineage's layers, without a root and without environment.
+    /// `kept` lists the generations of its own volume that are still in use.
     pub(crate) fn spec(
         &self,
         order: &CreateOrder,
@@ -143,7 +144,7 @@ impl Directories {
     }
 }
 
-/// What an order says of limits, in the kernel's units.
+/// Converts the limits of an order to the kernel's units.
 pub(crate) fn limits(order: &CreateOrder) -> Limits {
     Limits {
         cpu_millis: order.limits.cpu.as_ref().map(stead_core::quantity::Cpu::millis),

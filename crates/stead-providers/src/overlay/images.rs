@@ -1,8 +1,14 @@
-//! Images that were imported from files: names of this server for root directories in the layer store.
+//! Images imported from files: this server's names for root directories in the layer store.
 //!
-//! A name is a small file that says what it means now; the root it means is a layer, held under the name and held again by every box that is made from it.
-//! The invariant: a name is written after its layer is whole and held, and a layer goes only when neither a name nor a box holds it. So an
-//! interrupted import leaves nothing that is named, and a name always leads to the bytes it was given.
+//! A name is a small file that refers to a layer. The name holds the layer, and so does every box
+//! made from it.
+//!
+//! Invariants:
+//! * A name is written after its layer is complete and held.
+//! * A layer is removed only when neither a name nor a box holds it.
+//!
+//! So an interrupted import leaves no name behind, and a name always leads to the bytes it was
+//! given.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -21,30 +27,30 @@ use stead_fs::{Digest, DiskFs};
 use crate::contract::error::ProviderError;
 use crate::overlay::layer_store::{ImageReport, Layer, LayerKey, LayerReport, LayerSlot, LayerStore};
 
-/// Of layers that are images.
+/// The kind of image layers.
 const KIND: &str = "image";
-/// What holders of layers that are names begin with.
+/// Prefix of layer holders that are image names.
 const HOLDER: &str = "image-";
 
-/// An image that has a name here.
+/// A named image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRecord {
     pub name: ImageName,
-    /// Of an OCI image its manifest's, of any other archive that of its bytes.
+    /// For an OCI image the digest of its manifest, for other archives the digest of their bytes.
     pub digest: Digest,
-    /// Of all files together.
+    /// Total size of all files.
     pub bytes: u64,
     pub files: u64,
-    /// Devices and FIFOs that the archive has and the image does not.
+    /// Number of devices and FIFOs in the archive, which the image omits.
     pub left_out: u64,
     pub imported_at: Timestamp,
-    /// What the image wants every process to find in its environment.
+    /// Environment that the image sets for every process.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     layer: String,
 }
 
-/// Whether a name was there before.
+/// The effect of an import on its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
     New,
@@ -69,7 +75,7 @@ pub enum ImageError {
 /// An image that a box holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldImage {
-    /// As the agent type says it.
+    /// The reference as the agent type gives it.
     pub(crate) reference: String,
     pub(crate) digest: Digest,
     pub(crate) layer: String,
@@ -81,31 +87,32 @@ pub(crate) struct HeldImage {
 pub struct Images {
     directory: PathBuf,
     layers: Arc<LayerStore>,
-    /// Held while a name begins or ceases to mean something, and while a box begins to hold what one means.
+    /// Held while a name is created, moved or removed, and while a box begins to hold an image.
     names: Mutex<()>,
 }
 
 impl Images {
-    /// The store of the images' files, which all layers share.
+    /// The store of the image layers, shared with all other layers.
     pub(crate) fn layers(&self) -> &Arc<LayerStore> {
         &self.layers
     }
 
-    /// Gives up what an interrupted import held. The directory is made when it is needed.
+    /// Opens the image names and releases what an interrupted import held. The directory is created
+    /// on first use.
     pub fn open(directory: PathBuf, layers: Arc<LayerStore>) -> Result<Self, ProviderError> {
         let images = Self { directory, layers, names: Mutex::default() };
         let named: Vec<String> = images.records()?.iter().map(holder).collect();
         for held in images.layers.holders().iter().filter(|held| held.starts_with(HOLDER) && !named.contains(held)) {
             images.give_up(held)?;
         }
-        // Made whole and held by nobody yet when a server was killed.
+        // A server was killed after it completed these layers and before a name held them.
         images.layers.remove_unheld_of(KIND)?;
         Ok(images)
     }
 
-    /// Makes `name` mean what is in the archive: all of it, or the name means what it meant. Blocks.
+    /// Imports an archive as `name`. On failure the name keeps its old image. Blocks.
     ///
-    /// `spool` is an empty file for what is on its way.
+    /// `spool` is an empty file for temporary data.
     pub fn import(
         &self,
         name: &ImageName,
@@ -138,7 +145,7 @@ impl Images {
             layer: key.to_string(),
         };
         let _names = self.lock();
-        // Once more, in case somebody took the same image away meanwhile.
+        // Hold again: another caller may have removed the same image meanwhile.
         self.layers.hold(&key, &holder)?;
         let before = self.read(name)?;
         self.write(&record)?;
@@ -152,12 +159,12 @@ impl Images {
         Ok(self.read(name)?)
     }
 
-    /// By name.
+    /// Returns all images, sorted by name.
     pub fn list(&self) -> Result<Vec<ImageRecord>, ImageError> {
         Ok(self.records()?)
     }
 
-    /// Takes a name away, and the bytes with it if nothing else means them. Refused while boxes use them.
+    /// Removes a name, and the image with its last name. Refused while boxes use the image.
     pub fn remove(&self, name: &ImageName) -> Result<ImageRecord, ImageError> {
         let _names = self.lock();
         let record = self.read(name)?.ok_or_else(|| ImageError::Missing { name: name.clone() })?;
@@ -173,12 +180,12 @@ impl Images {
         Ok(record)
     }
 
-    /// Whether any name means this digest.
+    /// Returns true if any name refers to this digest.
     pub fn has(&self, digest: &Digest) -> bool {
         self.records().is_ok_and(|records| records.iter().any(|record| record.digest == *digest))
     }
 
-    /// What a reference, `name` or `name@digest`, means here now; `None` if it means nothing.
+    /// Resolves a reference, `name` or `name@digest`; `None` if no image has that name.
     pub(crate) fn look(&self, reference: &str) -> Result<Option<HeldImage>, ProviderError> {
         let (name, pinned) = match reference.split_once('@') {
             Some((name, digest)) => (name, Some(digest)),
@@ -194,14 +201,15 @@ impl Images {
         Ok(Some(HeldImage { reference: reference.to_owned(), digest, layer, env }))
     }
 
-    /// The image with this digest, whatever the reference means by now; `None` if it is none of this server's, or not any more.
+    /// Finds the image with this digest, whatever the reference means now; `None` if this server
+    /// does not have it.
     pub(crate) fn look_pinned(&self, reference: &str, digest: &str) -> Result<Option<HeldImage>, ProviderError> {
         let Ok(digest) = digest.parse::<Digest>() else { return Ok(None) };
         let (key, reference) = (key_of(&digest), reference.to_owned());
         if let Some(record) = self.records()?.into_iter().find(|record| record.digest == digest) {
             return Ok(Some(HeldImage { reference, digest, layer: record.layer, env: record.env }));
         }
-        // No name means it any more, but a box may still hold it.
+        // No name refers to it, but a box may still hold it.
         let layer = match self.layers.layer(key.clone()) {
             Err(ProviderError::NoLayer { .. }) => return Ok(None),
             layer => layer?,
@@ -210,7 +218,7 @@ impl Images {
         Ok(Some(HeldImage { reference, digest, layer: key.to_string(), env }))
     }
 
-    /// What an order's image is, held by a box from now on, until the layer store is told that the box has nothing any more.
+    /// Resolves an order's image and holds it for a box, until the box releases its layers.
     pub(crate) fn hold(
         &self,
         reference: &str,
@@ -228,12 +236,12 @@ impl Images {
         Ok(Some(found))
     }
 
-    /// The box has nothing any more.
+    /// Releases everything that a box holds.
     pub(crate) fn release(&self, holder: &str) -> Result<(), ProviderError> {
         self.layers.release(holder)
     }
 
-    /// Where the root of an image that is held is. Never write there.
+    /// Path of a held image's root. Never write there.
     pub(crate) fn root(&self, image: &HeldImage) -> Result<PathBuf, ProviderError> {
         let gone =
             || ProviderError::NoImage { image: image.reference.clone(), reason: "its files are gone".to_owned() };
@@ -244,7 +252,7 @@ impl Images {
         LayerKey::parse(layer)
     }
 
-    /// The name no longer holds its layer; if nobody does, it goes now.
+    /// Releases a name's layer, and removes the layer if nothing else holds it.
     fn give_up(&self, holder: &str) -> Result<(), ProviderError> {
         let held = self.layers.held_by(holder);
         self.layers.release(holder)?;
@@ -252,7 +260,7 @@ impl Images {
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        // Nothing is behind it but the order of things on the disk.
+        // The lock protects only the order of changes on disk, so poisoning does not matter.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -278,7 +286,7 @@ impl Images {
             let path = entry.map_err(|error| self.host("list", error))?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
                 match fs::read(&path) {
-                    // Taken away meanwhile.
+                    // Removed meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     read => {
                         let record = read.and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
@@ -329,7 +337,7 @@ fn holder(record: &ImageRecord) -> String {
     holder_of(&record.name, &record.digest)
 }
 
-/// A name of its own for what each name means at a time, so that a name that moves holds both until it has moved.
+/// Holder of one name and digest. A name that moves holds both images until the move is complete.
 fn holder_of(name: &ImageName, digest: &Digest) -> String {
     format!("{HOLDER}{}-{}", &hex(name)[..32], &digest.to_string()["sha256:".len()..][..32])
 }

@@ -1,4 +1,4 @@
-//! Keeping a tree as it is: what was written becomes a layer, or all of it a copy.
+//! Keeps a tree: as a layer of the written files, or as a copy of everything.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use super::workspaces::Turn;
 use crate::contract::error::ProviderError;
 use crate::guest::Looked;
 
-/// Of what was written, so many names are taken.
+/// Maximum number of changed paths that are listed.
 const MOST_TOUCHED: u64 = 4096;
 
-/// Time after which a box is asked again whether it is idle.
+/// Delay before asking a box again whether it is idle.
 const REST_AGAIN: Duration = Duration::from_millis(10);
 
-/// The time to wait for a box to be idle. A command's result can arrive before the last of its
-/// processes has ended, and a busy machine takes its time to end one.
+/// The time to wait for a box to become idle. A command's result can arrive before the last of its
+/// processes has ended, and on a busy machine that takes a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     None,
@@ -70,7 +70,7 @@ impl OverlayBox {
         Ok(())
     }
 
-    /// Names the layers there are, over which nothing is written.
+    /// Keeps the current layers as a snapshot. Nothing may be written above them.
     pub(super) fn keep_layers_as(&self, turn: &mut Turn, snapshot: SnapshotId) -> Result<(), ProviderError> {
         self.workspaces.change(self.id(), Durability::Now, |lineage| {
             lineage.snapshots.insert(snapshot.to_string(), lineage.layers.clone());
@@ -79,8 +79,8 @@ impl OverlayBox {
         Ok(())
     }
 
-    /// Ends the box if nothing would be lost by it, as soon as that is so. Does not wait for an exec
-    /// that runs.
+    /// Releases the tree from the box as soon as that loses nothing. Does not wait for a running
+    /// exec.
     pub(super) fn rest_within(&self, turn: &mut Turn, patience: Patience) -> Result<bool, ProviderError> {
         for _ in 0..patience.tries() {
             if self.rest(turn)? {
@@ -94,7 +94,7 @@ impl OverlayBox {
         self.rest(turn)
     }
 
-    /// What the box wrote since the layers were made, and of that what is new since the last look.
+    /// Finds what the box wrote above the layers, and which of it is new since the last look.
     pub(super) fn look_at(&self, turn: &mut Turn) -> Result<Looked, ProviderError> {
         if self.lineage()?.bound.is_some() {
             return Ok(Looked::default());

@@ -1,9 +1,15 @@
 //! Layers: read-only trees that many workspaces share.
 //!
-//! A git checkout at a commit, an unpacked bundle, a copied mount is a layer: made once per [`LayerKey`], shown to any number of boxes as the
-//! lower part of an overlay, and collected when nobody holds it any more. The invariants: a layer under its name is complete and never
-//! changes again; a layer that somebody holds is never collected; a crash leaves at most something in `.making`, which the next
-//! start removes. One server owns a store: `STEAD_HOME` is locked.
+//! A git checkout at a commit, an unpacked bundle or a copied mount is a layer. It is made once per
+//! [`LayerKey`], serves any number of boxes as a lower layer of their overlays, and is collected
+//! once it has no holder.
+//!
+//! Invariants:
+//! * A layer under its final name is complete and never changes.
+//! * A layer with a holder is never collected.
+//! * A crash leaves incomplete data only in `.making`, which the next start removes.
+//!
+//! One server owns a store: `STEAD_HOME` is locked.
 
 mod collect;
 mod draft;

@@ -1,7 +1,8 @@
-//! What a workspace's tree is made of: layers below, one generation of its volume above.
+//! The layers of a workspace's tree, and the writable generation of its volume above them.
 //!
-//! It is kept in the box's directory (`workspace.json`) and in memory. The invariant: whatever a lineage names exists for as long as the lineage
-//! does, since a volume is removed only when no lineage names it, and a shared layer is held under the workspace's name.
+//! A lineage is kept in the box's directory (`workspace.json`) and in memory. Invariant: everything
+//! that a lineage names exists as long as the lineage does. A volume is removed only when no
+//! lineage names it, and the workspace holds its shared layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,7 +16,7 @@ use crate::overlay::images::HeldImage;
 
 const FILE: &str = "workspace.json";
 
-/// One layer, by where it is kept.
+/// A reference to one layer, by where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum LayerRef {
@@ -23,12 +24,12 @@ pub(crate) enum LayerRef {
     Shared { key: String },
     /// A directory beside a workspace's volume, written once by the server.
     Beside { volume: String, number: u32 },
-    /// What a workspace wrote, up to some moment.
+    /// The files that a workspace wrote to one generation of its volume.
     Generation { volume: String, number: u32, ids: Ids },
 }
 
 impl LayerRef {
-    /// The workspace whose volume it is kept with.
+    /// The workspace in whose volume directory the layer is.
     pub(super) fn volume(&self) -> Option<&str> {
         match self {
             Self::Shared { .. } => None,
@@ -39,44 +40,44 @@ impl LayerRef {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lineage {
-    /// Which server made it.
+    /// The server that made it.
     pub(crate) instance: String,
     pub(crate) ids: Ids,
-    /// The topmost last.
+    /// From the lowest to the topmost.
     pub(crate) layers: Vec<LayerRef>,
-    /// What the session began with.
+    /// The layers at the start of the session.
     pub(crate) began_with: Option<Vec<LayerRef>>,
-    /// Why there is no such copy to compare with.
+    /// Why the files at the start could not be kept, so that no diff is possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) uncompared: Option<String>,
-    /// The one that is written.
+    /// The generation that is writable now.
     pub(crate) generation: u32,
-    /// The next directory beside the volume.
+    /// Number of the next directory beside the volume.
     pub(super) next_beside: u32,
-    /// A host directory that takes the place of the layers.
+    /// A host directory that replaces the layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<stead_box::Bound>,
-    /// The image that is its root, and stays it whatever the name means later.
+    /// The image of the root. It stays the same when the image's name moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<HeldImage>,
-    /// Its box was kept ready, and is a session's now.
+    /// The box was a warm box, now claimed by a session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) claimed: bool,
     pub(super) snapshots: BTreeMap<String, Vec<LayerRef>>,
-    /// How many bytes were copied out of the volume to be kept beside it.
+    /// Number of bytes copied from the volume to layers beside it.
     #[serde(default)]
     pub(super) copied_bytes: u64,
 }
 
-/// Whether the disk must have it before anybody relies on it.
+/// The time at which a change must be on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// The session has not begun: after a crash of the host it starts anew.
+    /// The session has not begun: after a crash of the host it starts from the beginning.
     Later,
     Now,
 }
 
-/// Waits until the disk has a file, or the entries of a directory.
+/// Syncs a file, or the entries of a directory.
 pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
@@ -121,13 +122,13 @@ impl Lineage {
         Ok(())
     }
 
-    /// Waits until the disk has what was written for later.
+    /// Syncs changes that were written with [`Durability::Later`].
     pub(super) fn sync(directory: &Path) -> io::Result<()> {
         sync(&directory.join(FILE))?;
         sync(directory)
     }
 
-    /// Everything it names.
+    /// All layers that the lineage names.
     pub(super) fn refs(&self) -> impl Iterator<Item = &LayerRef> {
         let kept = self.snapshots.values().chain(&self.began_with);
         self.layers.iter().chain(kept.flatten())

@@ -1,7 +1,8 @@
-//! A box over layers, as the workspace over it needs it.
+//! A box over layers: the [`BoxHome`] of overlay workspaces.
 //!
-//! The box is started by the first thing that needs it, over the layers there are by then. To freeze what it wrote is to end it, if nothing
-//! would be lost by that, and to let the next one write elsewhere; so the cost is that of a start, whatever was written.
+//! The first operation that needs the box starts it over the current layers. Freezing the written
+//! files stops the box, if that loses nothing, and lets the next one write to a new generation. So
+//! freezing costs one start, however much was written.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,18 +33,19 @@ use crate::guest::limit_kinds;
 use crate::guest::{BoxHome, Fill, HostMounts, Looked, MountOrder, Scratch, patch_of, send};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
-/// A longer chain is made one layer: overlayfs looks through all of them for every name that is not there.
+/// Maximum number of layers before they are merged into one: overlayfs searches all of them for
+/// every name that does not exist.
 pub(super) const MOST_LAYERS: usize = 24;
-/// What a box may write into a file of the server's.
+/// Maximum number of bytes that a box may write into a file of the server.
 const MOST_BYTES: u64 = 64 << 30;
 
-/// The code of the warning, and of the refusal, that there is nothing to compare with.
+/// The code of the warning and of the error when the session has no base for a diff.
 const DIFF_UNAVAILABLE: &str = "diff_unavailable";
 
 /// The part of the volume's reserve that must be left before a new generation begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Margin {
-    /// Enough for this generation: for what a user asked for.
+    /// Enough for this generation: for operations that a user asked for.
     Share,
     /// All of it: checkpoints after each call must not use up what a snapshot or a rewind needs.
     All,
@@ -64,10 +66,10 @@ pub(crate) struct OverlayBox {
     pub(crate) workspaces: Arc<Workspaces>,
     pub(crate) boxes: Arc<dyn Boxes>,
     pub(crate) turn: Arc<Mutex<Turn>>,
-    /// What was promised to hold when the workspace was made.
+    /// The limits that the provider promised when the workspace was made.
     pub(crate) promised: Vec<LimitKind>,
     pub(crate) made: BoxFacts,
-    /// Whether no box ran when the server took the workspace up.
+    /// True if no box ran when the server adopted the workspace.
     pub(crate) started_anew: bool,
 }
 
@@ -77,7 +79,7 @@ impl OverlayBox {
     }
 
     pub(super) fn turn(&self) -> MutexGuard<'_, Turn> {
-        // Set and cleared as a whole: a panic elsewhere leaves it whole.
+        // Fields are set as a whole, so a panic cannot leave the value inconsistent.
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +105,7 @@ impl OverlayBox {
         self.turn().running.is_some()
     }
 
-    /// Starts the box over the files that the one before it left.
+    /// Starts the box over the files of its predecessor.
     pub(crate) fn start_again(&self) -> Result<(), ProviderError> {
         self.start(&mut self.turn()).map(drop)
     }
@@ -115,7 +117,7 @@ impl OverlayBox {
             match running.connect() {
                 Err(error) if dead(&error) && running.has_ended() => turn.running = None,
                 connected => {
-                    // Whoever connects may write.
+                    // Any connection may write.
                     turn.written = true;
                     return Ok(connected?);
                 }
@@ -124,7 +126,8 @@ impl OverlayBox {
         Ok(self.start(turn)?.connect()?)
     }
 
-    /// Has the box leave its tree if nothing would be lost by it; says whether it has.
+    /// Makes the box release its tree if that loses nothing; returns true if no box uses the tree
+    /// now.
     pub(super) fn rest(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
         let Some(running) = turn.running.clone() else { return Ok(true) };
         let rested = running.rest()?;
@@ -134,9 +137,9 @@ impl OverlayBox {
         Ok(rested)
     }
 
-    /// Makes a layer of the written files and returns all layers. Returns `None` if the workspace is a
-    /// host directory, has too many layers, or has something running in its box. Fails with `VolumeFull`,
-    /// before any change, if the volume could not begin another generation.
+    /// Makes a layer of the written files and returns all layers. Returns `None` if the workspace
+    /// is a host directory, has too many layers, or has a busy box. Fails with `VolumeFull`, before
+    /// any change, if the volume has no room for another generation.
     pub(super) fn freeze(
         &self,
         turn: &mut Turn,
@@ -167,10 +170,11 @@ impl OverlayBox {
         Ok(Some(changed.layers))
     }
 
-    /// Has the box leave its tree, as [`Self::rest_within`] does, if the volume has room for a new generation.
+    /// Makes the box release its tree, like [`Self::rest_within`], if the volume has room for a new
+    /// generation.
     ///
-    /// The reserve is as the last start left it, and the agent may have removed files since. So a box
-    /// with nothing at work is started again, which fills the reserve, before the refusal.
+    /// The reserve was measured at the last start, and the agent may have removed files since. So
+    /// an idle box is restarted, which fills the reserve, before the refusal.
     pub(super) fn rest_with_reserve(
         &self,
         turn: &mut Turn,
@@ -178,7 +182,8 @@ impl OverlayBox {
         patience: Patience,
     ) -> Result<bool, ProviderError> {
         let reserve = turn.running.as_ref().map(|running| running.held().reserve);
-        // Every start on a full volume uses up some of the reserve, and a container's may fail without it.
+        // Every start on a full volume uses up some of the reserve, and a container may fail to
+        // start without it.
         let may_try = margin == Margin::Share && self.boxes.restart() == Restart::Milliseconds;
         if !may_try && reserve.is_some_and(|reserve| !margin.is_met_by(reserve)) {
             return Err(ProviderError::VolumeFull);
@@ -195,9 +200,10 @@ impl OverlayBox {
         self.rest(turn)
     }
 
-    /// Makes one layer of the whole tree by copying it, whoever is at work there.
+    /// Makes one layer of the whole tree by copying it, even while the box is busy.
     ///
-    /// Copies lie outside the volume. All of one workspace together may take what the volume may, so the host loses at most that once more.
+    /// Copies are outside the volume. All copies of one workspace together may take as much as its
+    /// volume, so they at most double its disk usage.
     pub(super) fn copy(&self, turn: &mut Turn) -> Result<LayerRef, ProviderError> {
         let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
         let tar = self.scratch().file().map_err(spool)?;
@@ -212,7 +218,7 @@ impl OverlayBox {
             (Err(_), Some(limit)) if bytes >= room => return Err(ProviderError::NoRoom { limit }),
             (copied, _) => copied?,
         };
-        // Counted before it is kept: a copy that fails now was not free either.
+        // Count it before it is kept: a copy that fails from here on also used the disk.
         self.workspaces.change(self.id(), Durability::Now, |lineage| lineage.copied_bytes += bytes)?;
         let ((), layer) = own_layers::make(&self.workspaces, self.id(), |tree| {
             let mut files = DiskFs::open(tree).map_err(spool)?.with_stop(copying.stop());
@@ -221,9 +227,9 @@ impl OverlayBox {
         Ok(layer)
     }
 
-    /// Keeps what the session begins with. Returns the reason instead if the tree cannot be copied: other users of a host
-    /// directory may leave files in it that the box cannot read, or more than the copy may take, and that is no reason to
-    /// refuse the session.
+    /// Keeps the files at the start of the session. Returns the reason instead if the tree cannot
+    /// be copied. Other users of a host directory may leave files that the box cannot read, or more
+    /// bytes than the copy may take. That is no reason to refuse the session.
     fn begin_with(&self, turn: &mut Turn) -> Result<(Option<Vec<LayerRef>>, Option<String>), ProviderError> {
         if let Some(layers) = self.freeze(turn, Durability::Later, Margin::Share, Patience::None)? {
             return Ok((Some(layers), None));
@@ -248,7 +254,7 @@ impl OverlayBox {
         }
     }
 
-    /// Puts a layer on top of everything, where nothing runs; `false` where something does.
+    /// Adds a layer on top; `false` if the box is busy.
     fn cover(&self, turn: &mut Turn, layer: LayerRef) -> Result<bool, ProviderError> {
         if self.freeze(turn, Durability::Later, Margin::Share, Patience::None)?.is_none() {
             return Ok(false);
@@ -264,14 +270,14 @@ impl OverlayBox {
         if self.lineage()?.bound.is_some() {
             return Err(ProviderError::HostDirectory);
         }
-        // Everything that can fail comes before the box is ended and the layers are replaced.
+        // Everything that can fail comes before the box is stopped and the layers are replaced.
         if !self.workspaces.hold_snapshot(self.id(), snapshot)? {
             return Ok(false);
         }
         if !self.rest(&mut turn)?
             && let Some(running) = turn.running.take()
         {
-            // What runs works with files that are no longer to be there.
+            // Its processes use files that the restore removes.
             running.kill()?;
         }
         if !self.workspaces.stand_on(self.id(), snapshot, u32::from(turn.written))? {
@@ -343,7 +349,7 @@ impl BoxHome for OverlayBox {
             own_layers::refuse_covering(&self.workspaces, &below.layers, files)
         });
         match made {
-            // What the tree has there itself is for the box to judge.
+            // The path conflicts with an existing file: let the box decide.
             Err(ProviderError::Files { source: FsError::Exists { .. } }) => Ok(false),
             made => self.cover(&mut self.turn(), made?),
         }
@@ -363,7 +369,7 @@ impl BoxHome for OverlayBox {
         self.workspaces.change(self.id(), Durability::Later, |lineage| {
             (lineage.began_with, lineage.uncompared) = (began_with, uncompared);
         })?;
-        // The disk and the box at once; the session begins when both are done.
+        // Sync the disk and start the box in parallel; the session begins when both are done.
         let directory = self.workspaces.place.directory(self.id());
         let (synced, started) = std::thread::scope(|scope| {
             let sync = scope.spawn(|| self.workspaces.place.sync(self.id()));
@@ -410,7 +416,7 @@ impl BoxHome for OverlayBox {
             return Ok(Point::Unkept(Unkept::AtWork));
         }
         match self.keep_as(&mut turn, order.snapshot, Margin::All, Patience::None) {
-            // The agent has filled its own disk: its calls go on, and cannot be rewound to.
+            // The agent has filled its own disk. Its calls go on, but no rewind can return to them.
             Err(ProviderError::VolumeFull) => Ok(Point::Unkept(Unkept::Failed)),
             kept => kept.map(|()| Point::Kept(order.snapshot)),
         }
@@ -447,7 +453,7 @@ impl BoxHome for OverlayBox {
         let same = turn.compares_with == lineage.began_with;
         drop(turn);
         let answer = match lineage.began_with.as_deref() {
-            // The box was at work when the session began, and knows of nothing to compare with.
+            // The box was busy when the session began, so it has no lower layers to compare with.
             Some([layer @ LayerRef::Beside { .. }]) if !same => {
                 let tar = self.tar_of(layer)?;
                 connection.files(FileAsk::Diff, Some(&tar))?
@@ -464,8 +470,8 @@ impl HostMounts for OverlayBox {
         let roots = AllowedRoots::open(&order.allowed_host_roots).map_err(refused)?;
         let directory = roots.directory(&order.host_path).map_err(refused)?;
         let (access, owner) = match order.mode {
-            // Copied, not put below the overlay as it is: a directory that changes below an overlay has no defined content, and a diff or
-            // an apply needs to know what the agent began with.
+            // Copied, not used as a lower layer: an overlay over a changing directory has undefined
+            // content. A diff or an apply also needs the files that the agent began with.
             MountMode::Overlay => {
                 let stop = self.workspaces.copies.of(self.id()).stop();
                 return self.fill(own_layers::copy_of(directory.into_files().with_stop(stop)));
@@ -493,7 +499,7 @@ impl OverlayBox {
     }
 }
 
-/// Ends a box that was kept ready and that nobody has used: it stands on other layers than it will have to.
+/// Stops a warm box that was never used, because it runs over outdated layers.
 fn end_unused(turn: &mut Turn) -> Result<(), ProviderError> {
     match turn.running.take() {
         Some(running) => running.leave(),

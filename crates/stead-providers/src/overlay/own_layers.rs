@@ -1,4 +1,4 @@
-//! Layers of one workspace's own: directories beside its volume that the server writes once.
+//! A workspace's own layers: directories beside its volume that the server writes once.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -18,7 +18,7 @@ use crate::contract::error::ProviderError;
 use crate::guest::Fill;
 use crate::overlay::layer_store::LayerKey;
 
-/// Makes such a layer: all of it, or nothing is left. It is named by no lineage yet.
+/// Makes such a layer, completely or not at all. No lineage names it yet.
 pub(super) fn make<T>(
     workspaces: &Workspaces,
     id: WorkspaceId,
@@ -27,7 +27,7 @@ pub(super) fn make<T>(
     make_and_sync(workspaces, id, write, |tree| Ok(rustix::fs::syncfs(File::open(tree)?)?))
 }
 
-/// The same of one small text. Only it is brought onto the disk, not everything that happens to be on its way there.
+/// Makes a layer of one small text file. Syncs only that file, not the whole filesystem.
 pub(super) fn make_file(
     workspaces: &Workspaces,
     id: WorkspaceId,
@@ -55,7 +55,7 @@ fn make_and_sync<T>(
     write: impl FnOnce(&Path) -> Result<T, ProviderError>,
     sync: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(T, LayerRef), ProviderError> {
-    // Never the same number twice, also if this fails.
+    // A number is never used twice, even if this fails.
     let lineage = workspaces.change(id, Durability::Later, |lineage| lineage.next_beside += 1)?;
     let layer = LayerRef::Beside { volume: id.to_string(), number: lineage.next_beside - 1 };
     let tree = path(workspaces, &layer)?;
@@ -73,7 +73,7 @@ fn make_and_sync<T>(
     }
 }
 
-/// Removes those of a workspace that no lineage names any more. The caller has its turn.
+/// Removes a workspace's own layers that no lineage names. The caller holds the workspace's turn.
 pub(super) fn sweep(workspaces: &Workspaces, id: WorkspaceId) -> Result<(), ProviderError> {
     let (volume, named) = (id.to_string(), workspaces.named_beside(id));
     let made = workspaces.lineage(id).map_or(0, |lineage| lineage.next_beside);
@@ -86,7 +86,7 @@ pub(super) fn sweep(workspaces: &Workspaces, id: WorkspaceId) -> Result<(), Prov
     Ok(())
 }
 
-/// The directory of a layer that is one on this host.
+/// The host directory of a layer; an error for a generation, which is inside its volume.
 pub(super) fn path(workspaces: &Workspaces, layer: &LayerRef) -> Result<PathBuf, ProviderError> {
     let gone = |reason| BoxError::Gone { reason };
     match layer {
@@ -103,7 +103,7 @@ pub(super) fn failed(path: &Path, error: io::Error) -> ProviderError {
     host("make", path, error)
 }
 
-/// Filling a workspace only adds: a file that would cover something that is there refuses the whole.
+/// Refuses a fill that would hide an existing file. Filling a workspace only adds files.
 pub(super) fn refuse_covering(
     workspaces: &Workspaces,
     below: &[LayerRef],
@@ -129,7 +129,7 @@ pub(super) fn refuse_covering(
     covered.map_or(Ok(()), |path| Err(refused(FsError::Exists { path })))
 }
 
-/// Everything of a host directory, links as links.
+/// Copies everything from a host directory, links as links.
 pub(super) fn copy_of(directory: DiskFs) -> Fill<'static> {
     Box::new(move |files| {
         stead_fs::lay(&directory, files, 0).map_err(|source| ProviderError::Files { source })?;

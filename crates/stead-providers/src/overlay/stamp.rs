@@ -1,7 +1,8 @@
-//! What a tree is known by, for the price of what was written.
+//! The stamp of an overlay tree. Its cost depends only on the written files.
 //!
-//! The layers below never change, so a tree is what its layers' names and the stamp of its upper say: every change, also of a mode, a time or a
-//! name, is made in the upper, and what goes leaves its mark there. The layers change only while no box runs.
+//! Lower layers never change, so the names of the layers and a stamp of the upper directory
+//! identify a tree. Every change, also of a mode, a time or a name, happens in the upper directory,
+//! and a removal leaves a whiteout there. The layers change only while no box runs.
 
 use stead_box::BoxError;
 use stead_box::protocol::FileAsk;
@@ -18,7 +19,7 @@ impl OverlayBox {
         let mut turn = self.turn();
         let before = below()?;
         if before.2.is_some() {
-            // A directory of the host's has no upper.
+            // A host directory has no upper directory.
             drop(turn);
             return stamp_of(self.connect()?.files(FileAsk::Stamp, None)?);
         }
@@ -27,11 +28,11 @@ impl OverlayBox {
             drop(turn);
             match connection.files(FileAsk::StampWritten, None) {
                 Ok(answer) => stamp_of(answer)?,
-                // A box that was at work before its session began does not know where it is written.
+                // A box that was busy before its session began does not know its upper directory.
                 Err(_) => return stamp_of(self.connect()?.files(FileAsk::Stamp, None)?),
             }
         } else {
-            // As an upper with nothing in it.
+            // The stamp of an empty upper directory.
             Some(Digest::of(b"").to_string())
         };
         if below()? != before {

@@ -1,4 +1,4 @@
-//! What one workspace takes on the disk.
+//! The disk usage of one workspace.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,12 +14,13 @@ use crate::contract::error::ProviderError;
 use crate::contract::provider::WorkspaceUsage;
 use crate::overlay::layer_store::LayerKey;
 
-/// An agent may make a tree of any depth: what lies deeper is not counted, so that neither stack nor descriptors run out.
+/// Maximum depth that is counted: an agent may make a tree of any depth, and the recursion must not
+/// exhaust the stack or the file descriptors.
 const MOST_DEPTH: usize = 128;
 const FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Workspaces {
-    /// Its own volume, and the shared layers it stands on. Other workspaces' volumes are theirs.
+    /// Counts its own volume and its shared layers, but not the volumes of other workspaces.
     pub(crate) fn usage(&self, id: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
         let Some(lineage) = self.lineage(id) else { return Ok(None) };
         let volume = self.place.volume(&id.to_string());
@@ -38,7 +39,8 @@ impl Workspaces {
     }
 }
 
-/// Bytes on the disk. The agent may be at work below: every step is from a descriptor, and no link is followed.
+/// Bytes on disk. The agent may be changing the tree, so every step starts at a descriptor and
+/// follows no link.
 fn measure(directory: &Path) -> io::Result<u64> {
     below(&openat(CWD, directory, FLAGS, Mode::empty())?, 0)
 }
@@ -48,7 +50,7 @@ fn below(directory: &OwnedFd, depth: usize) -> io::Result<u64> {
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        // What goes or changes meanwhile is not counted.
+        // Ignore files that disappear meanwhile.
         let Ok(found) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;

@@ -1,7 +1,8 @@
-//! Boxes that are kept ready: started over nothing, bound to a session when it takes one.
+//! Warm boxes: started over no layers, bound to a session when it claims one.
 //!
-//! The invariant: a box that waits has run nothing and written nothing, so what it is over can still be chosen: a session that brings no
-//! files has the box as it is, one that brings layers has it, or a new one, over them ([`super::overlay_box`]).
+//! Invariant: a waiting box has run nothing and written nothing, so its layers can still be chosen.
+//! A session without files uses the box unchanged. A session with layers gets the same box, or a
+//! new one, over its layers ([`super::overlay_box`]).
 
 use std::collections::BTreeMap;
 
@@ -12,17 +13,17 @@ use crate::contract::error::ProviderError;
 use crate::guest::limit_kinds;
 
 impl OverlayBox {
-    /// Starts the box over nothing.
+    /// Starts the box over no layers.
     pub(crate) fn warm(&self) -> Result<(), ProviderError> {
         let mut turn = self.turn();
-        // What a session that brings no files begins with, and so what its box is to compare with.
+        // A session without files begins with an empty tree, so its box compares with that.
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.began_with = Some(Vec::new()))?;
         self.start(&mut turn)?.connect()?;
         turn.written = false;
         Ok(())
     }
 
-    /// Gives the box that waits to its session.
+    /// Gives the waiting box to its session.
     pub(crate) fn claim(&self, env: BTreeMap<String, String>) -> Result<(), ProviderError> {
         let gone = || ProviderError::Gone { workspace: self.id() };
         let mut turn = self.turn();

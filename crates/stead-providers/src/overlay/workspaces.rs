@@ -1,4 +1,5 @@
-//! All workspaces of the provider: made, found again, removed, and what they stand on.
+//! All workspaces of one provider, with the layers and volumes they use: creation, adoption and
+//! removal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,15 +18,15 @@ use super::lineage::{Durability, LayerRef, Lineage};
 use crate::contract::error::ProviderError;
 use crate::overlay::layer_store::{LayerKey, LayerStore, Retention};
 
-/// How often layers that nobody holds are looked for.
+/// Interval between collections of layers without holders.
 const COLLECT_EVERY: Duration = Duration::from_secs(300);
 
 pub(crate) struct Workspaces {
     pub(crate) place: Directories,
     pub(crate) layers: Arc<LayerStore>,
-    /// Of every workspace on the disk, also of another server's.
+    /// Lineages of all workspaces on disk, including those of other servers.
     lineages: Mutex<BTreeMap<WorkspaceId, Lineage>>,
-    /// Held while a workspace's box is started, ended or removed. Taken before `lineages`.
+    /// Held while a workspace's box is started, stopped or removed. Taken before `lineages`.
     turns: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<Turn>>>>,
     collected: Mutex<Option<Instant>>,
     pub(super) copies: Copies,
@@ -38,20 +39,21 @@ pub(crate) struct Workspaces {
 #[derive(Default)]
 pub(crate) struct Turn {
     pub(crate) running: Option<Arc<dyn Running>>,
-    /// What the box that runs compares with.
+    /// The layers that the running box compares with.
     pub(super) compares_with: Option<Vec<LayerRef>>,
-    /// Whether a box has run over the generation that is written: then there may be something in it.
+    /// True if a box has run over the current generation, so that it may contain files.
     pub(crate) written: bool,
-    /// The snapshot that has the layers as they are, if nothing is written over them.
+    /// The snapshot that equals the layers, if nothing is written above them.
     pub(super) kept: Option<SnapshotId>,
-    /// Whether the last look found nothing written over the layers; true only for who looked, while nobody else uses the box.
+    /// True if the last look found nothing written above the layers. Valid only for the caller that
+    /// looked, while it has exclusive use of the box.
     pub(super) clean: bool,
-    /// What was found written when somebody last looked, and when it was.
+    /// Paths and modification times found at the last look.
     pub(super) seen: BTreeMap<String, i64>,
 }
 
 impl Turn {
-    /// The layers are others now, and nothing is written over them.
+    /// Records that the layers have changed and that nothing is written above them.
     pub(super) fn stands_on(&mut self, kept: Option<SnapshotId>) {
         (self.written, self.kept) = (false, kept);
         self.seen.clear();
@@ -59,12 +61,12 @@ impl Turn {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these changes by single inserts and removes: a panic elsewhere leaves it whole.
+    // The values change by single inserts and removes, so a panic cannot leave them inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Workspaces {
-    /// Reads what there is, and removes volumes that nobody stands on any more.
+    /// Reads the workspaces on disk and removes unused volumes.
     pub(crate) fn open(place: Directories, layers: Arc<LayerStore>) -> Self {
         let (mut lineages, mut unclaimed) = (BTreeMap::new(), Vec::new());
         for name in names(&place.boxes()).unwrap_or_default() {
@@ -72,7 +74,8 @@ impl Workspaces {
             if let (Ok(id), Ok(Some(mut lineage))) = (name.parse(), Lineage::read(&directory)) {
                 match place.take_over(&directory, &mut lineage) {
                     Ok(foreign) => unclaimed.extend(foreign),
-                    // The lineage keeps its old instance, so the workspace counts as another server's.
+                    // The lineage keeps its old instance, so the workspace counts as one of another
+                    // server.
                     Err(error) => unclaimed.push(format!("workspace {name}: {}", error.to_failure().message)),
                 }
                 lineages.insert(id, lineage);
@@ -81,7 +84,7 @@ impl Workspaces {
         let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
         let copies = Copies::default();
         let workspaces = Self { place, layers, lineages, turns, collected, copies, unclaimed };
-        // What cannot be removed now is tried again with the next removal.
+        // Ignore failures: the next removal tries again.
         let _ = workspaces.sweep();
         workspaces
     }
@@ -90,14 +93,16 @@ impl Workspaces {
         lock(&self.turns).entry(id).or_default().clone()
     }
 
-    /// Reserves the place for a workspace that `describe` describes: all of it, or nothing is left. The box is started when something needs it.
+    /// Reserves the directories of a workspace that `describe` describes, completely or not at all.
+    /// The box starts at the first operation that needs it.
     pub(crate) fn reserve(
         &self,
         id: WorkspaceId,
         describe: impl FnOnce(&Directories) -> Result<Lineage, ProviderError>,
     ) -> Result<Lineage, ProviderError> {
         let directory = self.place.directory(id);
-        // What an interrupted attempt left has one of these: the directory is made before everything else, the volume goes last.
+        // An interrupted attempt left at least one of these: the directory is made first and the
+        // volume is removed last.
         if directory.exists() || self.place.volume(&id.to_string()).exists() {
             self.remove(id)?;
         }
@@ -115,7 +120,7 @@ impl Workspaces {
         made
     }
 
-    /// Whether the workspace is there; its box is what `find` finds, or started when something needs it.
+    /// Adopts an existing workspace. Its box is the one that `find` returns, or starts when needed.
     pub(crate) fn adopt(
         &self,
         id: WorkspaceId,
@@ -139,8 +144,8 @@ impl Workspaces {
         self.remove_after(id, || Ok(()))
     }
 
-    /// Removes a workspace after `end` has ended its box. Both happen under the workspace's turn, so no
-    /// start can be under way, and every later start finds no lineage and fails with `Gone`.
+    /// Removes a workspace after `end` has stopped its box. Both happen under the workspace's turn,
+    /// so no start can be running, and every later start finds no lineage and fails with `Gone`.
     pub(crate) fn remove_after(
         &self,
         id: WorkspaceId,
@@ -149,7 +154,7 @@ impl Workspaces {
         if self.is_of_another(id) {
             return Ok(());
         }
-        // A copy may have the turn, and takes as long as there is to copy.
+        // A long copy may hold the turn, so cancel it first.
         self.copies.of(id).end();
         let turn = self.turn(id);
         let mut turn = lock(&turn);
@@ -168,19 +173,19 @@ impl Workspaces {
         self.sweep()
     }
 
-    /// Removes volumes that no lineage names and no workspace has, and now and then layers.
+    /// Removes volumes that no lineage uses, and collects layers at intervals.
     fn sweep(&self) -> Result<(), ProviderError> {
         let directory = self.place.volumes();
         for name in names(&directory).map_err(|error| host("list", &directory, error))? {
             let Ok(id) = name.parse::<WorkspaceId>() else { continue };
             let turn = self.turn(id);
-            // Somebody is at work with it: whoever removes it comes by again.
+            // The volume is in use. The operation that removes it sweeps again.
             let Ok(_turn) = turn.try_lock() else { continue };
             let wanted = {
                 let lineages = lock(&self.lineages);
                 lineages.contains_key(&id) || lineages.values().any(|lineage| lineage.volumes().contains(name.as_str()))
             };
-            // A workspace that is just being made has its directory first.
+            // A workspace that is being made has its directory first.
             if !wanted && !self.place.directory(id).exists() {
                 stead_box::remove(&directory.join(&name))?;
                 lock(&self.turns).remove(&id);
@@ -195,7 +200,7 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Proven by what is written in its directory, never guessed from a name.
+    /// Decided by the records in its directory, never by its name.
     fn is_of_another(&self, id: WorkspaceId) -> bool {
         let instance = match self.lineage(id) {
             Some(lineage) => Some(lineage.instance),
@@ -214,7 +219,8 @@ impl Workspaces {
         lock(&self.lineages).get(&id).cloned()
     }
 
-    /// Changes a lineage, in memory and then on the disk; if the disk refuses, not at all. The caller has the workspace's turn.
+    /// Changes a lineage in memory and then on disk; a disk error undoes the change. The caller
+    /// holds the workspace's turn.
     pub(crate) fn change(
         &self,
         id: WorkspaceId,
@@ -227,7 +233,7 @@ impl Workspaces {
         self.lineage(id).ok_or(ProviderError::Gone { workspace: id })
     }
 
-    /// [`Self::change`] that may read the lineages of other workspaces. It changes this one's alone.
+    /// Like [`Self::change`], but may read the lineages of other workspaces. Changes only this one.
     fn change_among<T>(
         &self,
         id: WorkspaceId,
@@ -251,7 +257,8 @@ impl Workspaces {
         Ok(changed)
     }
 
-    /// Holds the shared layers of a snapshot for this workspace; `false` if there is no such snapshot.
+    /// Holds the shared layers of a snapshot for this workspace; `false` if the snapshot does not
+    /// exist.
     pub(super) fn hold_snapshot(&self, id: WorkspaceId, snapshot: SnapshotId) -> Result<bool, ProviderError> {
         let Some(layers) = find_snapshot(&lock(&self.lineages), snapshot) else { return Ok(false) };
         for layer in &layers {
@@ -264,12 +271,13 @@ impl Workspaces {
         Ok(true)
     }
 
-    /// Makes the layers of a snapshot this workspace's own, in memory and on the disk or not at all;
-    /// `false` if there is no such snapshot. `given_up` generations of the volume, those written over
-    /// the old layers, are no longer used. The caller has the workspace's turn and has called
-    /// [`Self::hold_snapshot`].
+    /// Replaces this workspace's layers by those of a snapshot, in memory and on disk or not at
+    /// all; `false` if the snapshot does not exist. `given_up` is the number of generations above
+    /// the old layers, which are no longer used. The caller holds the workspace's turn and has
+    /// called [`Self::hold_snapshot`].
     pub(super) fn stand_on(&self, id: WorkspaceId, snapshot: SnapshotId, given_up: u32) -> Result<bool, ProviderError> {
-        // Found and named in one step: between them another workspace could let go of the volumes.
+        // Find and use the layers in one step: between two steps another workspace could release
+        // the volumes.
         self.change_among(id, Durability::Now, |lineages| {
             let Some(layers) = find_snapshot(lineages, snapshot) else { return false };
             if let Some(lineage) = lineages.get_mut(&id) {
@@ -280,7 +288,7 @@ impl Workspaces {
         })
     }
 
-    /// The generations of a volume that some lineage names.
+    /// The generations of a volume that any lineage names.
     pub(super) fn kept_generations(&self, id: WorkspaceId) -> Vec<u32> {
         let own = id.to_string();
         let number = |layer: &LayerRef| match layer {
@@ -292,7 +300,7 @@ impl Workspaces {
 }
 
 impl Workspaces {
-    /// The directories beside a volume that some lineage names.
+    /// The directories beside a volume that any lineage names.
     pub(super) fn named_beside(&self, id: WorkspaceId) -> Vec<u32> {
         let own = id.to_string();
         let number = |layer: &LayerRef| match layer {
@@ -303,13 +311,13 @@ impl Workspaces {
     }
 }
 
-/// The layers of a snapshot, whichever workspace kept it.
+/// The layers of a snapshot of any workspace.
 fn find_snapshot(lineages: &BTreeMap<WorkspaceId, Lineage>, snapshot: SnapshotId) -> Option<Vec<LayerRef>> {
     let name = snapshot.to_string();
     lineages.values().find_map(|lineage| lineage.snapshots.get(&name)).cloned()
 }
 
-/// The names in a directory; none if there is no directory.
+/// The names in a directory; empty if the directory does not exist.
 fn names(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

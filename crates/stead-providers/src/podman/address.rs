@@ -1,20 +1,20 @@
-//! Where Podman is: its service's address, as Podman itself writes one.
+//! The address of the Podman service, in Podman's own notation.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde::Deserialize;
 
-/// What the operator said: `PODMAN_BASE_URL`, `PODMAN_IDENTITY`, `PODMAN_CONNECTION`.
+/// The operator's settings: `PODMAN_BASE_URL`, `PODMAN_IDENTITY`, `PODMAN_CONNECTION`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodmanTarget {
     pub base_url: Option<String>,
     pub identity: Option<PathBuf>,
-    /// A name of `podman system connection list`.
+    /// A name from `podman system connection list`.
     pub connection: Option<String>,
 }
 
-/// An address that can be dialled.
+/// A parsed address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
     Unix(PathBuf),
@@ -46,7 +46,7 @@ struct Connection {
 }
 
 impl PodmanTarget {
-    /// An address beats a connection's name; with neither, the socket where Podman's own service listens.
+    /// Resolves the address: the URL first, then the connection, then Podman's default socket.
     pub(super) fn resolve(&self) -> Result<Address, String> {
         if let Some(url) = &self.base_url {
             return parse(url, self.identity.clone());
@@ -57,7 +57,7 @@ impl PodmanTarget {
         }
     }
 
-    /// Podman keeps its connections in files whose names and forms have changed; its own program knows them all.
+    /// Asks the podman program: its connection files have changed names and formats over time.
     fn connection(&self, name: &str) -> Result<Address, String> {
         let listed = Command::new("podman").args(["system", "connection", "list", "--format", "json"]).output();
         let listed = listed.map_err(|error| format!("cannot ask podman for the connection {name:?}: {error}"))?;
@@ -77,7 +77,7 @@ impl PodmanTarget {
     }
 }
 
-/// Root's socket, or the one of the user's own service.
+/// The socket of the system service for root, of the user's service otherwise.
 fn usual_socket() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !stead_box::runs_as_root()) {
         Some(directory) => PathBuf::from(directory).join("podman/podman.sock"),

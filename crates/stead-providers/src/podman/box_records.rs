@@ -1,8 +1,8 @@
-//! What the server keeps of its Podman boxes: one directory each, with the record of what belongs to it.
+//! The server's records of its Podman boxes: one directory for each.
 //!
-//! The invariant: the record is written before the container is made and goes after it, so whatever was interrupted, the directories name
-//! everything that is ours. A container of this instance without a directory here belongs to no
-//! workspace, and [`super::orphan_containers`] removes it.
+//! Invariant: the record is written before the container is made and removed after it. So after any
+//! interruption the directories name every container of this server. A container of this instance
+//! without a directory belongs to no workspace, and [`super::orphan_containers`] removes it.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
@@ -22,36 +22,36 @@ use crate::overlay::{LayerRef, Lineage};
 
 const RECORD: &str = "podman.json";
 
-/// What one box consists of.
+/// The parts of one box.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) instance: String,
     pub(super) container: String,
     pub(super) image: Image,
-    /// Who runs it, as Podman said; `None` as long as Podman's answer is owed.
+    /// The runtime that Podman reported; `None` while its answer is outstanding.
     pub(super) runtime: Option<String>,
     pub(super) first_uid: Option<u32>,
-    /// The first process, as the host numbers it.
+    /// Host pid of the first process.
     pub(super) pid: Option<i32>,
     pub(super) held: Held,
-    /// What the box's calls begin with, where its first process calls the server.
+    /// The secret that opens each connection, if the first process connects to the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dial: Option<String>,
-    /// It was kept ready, and is a session's now.
+    /// The box was a warm box, now claimed by a session.
     #[serde(default)]
     pub(super) warm: bool,
-    /// Its files are layers; otherwise they were copied into its volume.
+    /// True if its files are layers, false if they are copied into its volume.
     #[serde(default)]
     pub(super) layered: bool,
-    /// The first process, where it is one of this kernel's.
+    /// The first process, if it runs on this kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mark: Option<ProcessMark>,
-    /// The tree it has; `None` while that is about to change.
+    /// The tree of the box; `None` while it is being changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) over: Option<Over>,
 }
 
-/// Which tree a container has.
+/// The tree of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Over {
     layers: Vec<LayerRef>,
@@ -65,7 +65,7 @@ impl Over {
 }
 
 impl Record {
-    /// Of a container that is about to be asked for.
+    /// The record of a container that does not exist yet.
     pub(super) fn new(instance: String, container: String, image: Image, first_uid: Option<u32>) -> Self {
         let (runtime, pid, held, dial, mark, over) = (None, None, Held::default(), None, None, None);
         let (warm, layered) = (false, false);
@@ -78,19 +78,19 @@ pub(super) struct BoxRecords {
     instance: String,
     ranges: UidRanges,
     scratch: Scratch,
-    /// Of boxes whose first process calls the server.
+    /// Switchboards of boxes whose first process connects to the server.
     switchboards: Mutex<HashMap<WorkspaceId, Arc<Switchboard>>>,
 }
 
 impl BoxRecords {
-    /// `uids` is shared with the other providers of this host: no two boxes have the same ids.
+    /// `uids` is shared with the other providers on this host: no two boxes get the same ids.
     pub(super) fn new(home: PathBuf, instance: String, uids: PathBuf) -> Self {
         let scratch = Scratch::new(home.join("spool"));
         scratch.sweep();
         Self { home, instance, ranges: UidRanges::new(uids), scratch, switchboards: Mutex::default() }
     }
 
-    /// A new connection to the box's first process, greeted.
+    /// Opens a new connection to the box's first process, with the greeting done.
     pub(super) fn connect(&self, id: WorkspaceId) -> Result<Connection, BoxError> {
         let board = self.switchboards().get(&id).cloned();
         match board {
@@ -103,14 +103,15 @@ impl BoxRecords {
         self.switchboards().insert(id, Arc::new(board));
     }
 
-    /// Lets a box that calls find the server again.
+    /// Listens again for connections from a box.
     pub(super) fn reopen(&self, id: WorkspaceId, secret: &str) -> Result<(), BoxError> {
         self.keep(id, Switchboard::open(&self.directory(id), secret.to_owned())?);
         Ok(())
     }
 
     fn switchboards(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Switchboard>>> {
-        // Only whole entries are inserted and removed: a panic elsewhere cannot leave it half changed.
+        // Only whole entries are inserted and removed, so a panic cannot leave the map
+        // inconsistent.
         self.switchboards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +131,7 @@ impl BoxRecords {
         self.boxes().join(id.to_string())
     }
 
-    /// Makes the box's directory. It is not there: removing comes before making.
+    /// Makes the box's directory. It must not exist: removal comes before creation.
     pub(super) fn make(&self, id: WorkspaceId) -> Result<PathBuf, ProviderError> {
         let (boxes, directory) = (self.boxes(), self.directory(id));
         fs::create_dir_all(&boxes).map_err(|error| host("make", &boxes, error))?;
@@ -144,12 +145,14 @@ impl BoxRecords {
         if stead_box::runs_as_root() { Ok(Some(self.ranges.take(&id.to_string())?)) } else { Ok(None) }
     }
 
-    /// The same ids inside as outside: the box's kernel is another, and what is outside it is nobody in a namespace of its own.
+    /// Maps the ids one to one. The box has its own kernel, and in a user namespace its file server
+    /// would see host files as owned by the overflow uid.
     pub(super) fn own_uids(&self) -> Option<u32> {
         stead_box::runs_as_root().then_some(0)
     }
 
-    /// Where the box's files are: a volume of the limits' size where only root can make one, a plain directory elsewhere.
+    /// Makes the volume for the box's files: a volume with a size limit as root, a plain directory
+    /// otherwise.
     pub(super) fn volume(&self, directory: &Path, limits: &Limits, first: Option<u32>) -> Result<(), ProviderError> {
         if let Some(first) = first {
             let templates = self.home.join("templates");
@@ -163,7 +166,8 @@ impl BoxRecords {
         sync(&volume).map_err(|error| host("sync", &volume, error))
     }
 
-    /// Whether what the process has as its workspace is the volume, and not a directory of the host's.
+    /// Returns true if the process has the volume as its workspace, and not a directory of the
+    /// host's disk.
     pub(super) fn volume_holds(&self, directory: &Path, pid: i32) -> bool {
         let device = |path: PathBuf| fs::metadata(path).map(|found| (found.dev(), found.ino()));
         let (inside, outside) = (
@@ -174,14 +178,15 @@ impl BoxRecords {
         inside == outside && inside.0 != host.0
     }
 
-    /// The same of a box whose processes this kernel does not know: it was given what is mounted here.
+    /// Like [`Self::volume_holds`], for a box whose processes this kernel cannot see: checks the
+    /// mount that the box was given.
     pub(super) fn volume_is_apart(&self, directory: &Path) -> bool {
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
         matches!((device(&directory.join("volume/upper")), device(directory)), (Ok(inside), Ok(host)) if inside != host)
     }
 
-    /// Replaces the record, on the disk: without it the files of the box are not found again after a power
-    /// loss.
+    /// Replaces the record and syncs it: without it the files of the box are lost after a power
+    /// failure.
     pub(super) fn write(&self, id: WorkspaceId, record: &Record) -> Result<(), ProviderError> {
         let directory = self.directory(id);
         let new = directory.join("podman.json.new");
@@ -205,18 +210,18 @@ impl BoxRecords {
         }
     }
 
-    /// The record of a box that must have one.
+    /// The record of a box; an error if it has none.
     pub(super) fn record(&self, id: WorkspaceId) -> Result<Record, ProviderError> {
         self.read(id)?.ok_or(ProviderError::Gone { workspace: id })
     }
 
-    /// Proven by the record, never guessed from a name. A record that cannot be read proves nothing.
+    /// Decided by the record, never by the name. An unreadable record decides nothing.
     pub(super) fn is_of_another(&self, id: WorkspaceId) -> bool {
         matches!(self.read(id), Ok(Some(record)) if record.instance != self.instance)
     }
 
-    /// Takes over the files of boxes that were copied from a home of these instances. Leaves their
-    /// containers alone and returns a description of each.
+    /// Takes over the files of boxes that were copied from a home of these instances. Does not
+    /// touch their containers and returns a description of each.
     pub(super) fn disown(&self, former: &[String]) -> Vec<String> {
         let mut unclaimed = Vec::new();
         for entry in fs::read_dir(self.boxes()).into_iter().flatten().flatten() {
@@ -233,7 +238,7 @@ impl BoxRecords {
             unclaimed.push(format!("container {} of instance {}", record.container, record.instance));
             let fresh = Record::new(self.instance.clone(), self.container(id), record.image, record.first_uid);
             let own = Record { warm: record.warm, layered: record.layered, held: record.held, ..fresh };
-            // A socket that was copied leads nowhere.
+            // A copied socket has no listener.
             let _ = fs::remove_file(entry.path().join("control.sock"));
             if let Err(error) = self.write(id, &own) {
                 unclaimed.push(format!("workspace {id}: {}", error.to_failure().message));
@@ -247,7 +252,7 @@ impl BoxRecords {
         format!("stead-{}-{id}", self.instance)
     }
 
-    /// Nobody calls for the box any more.
+    /// Stops listening for connections from the box.
     pub(super) fn close(&self, id: WorkspaceId) {
         self.switchboards().remove(&id);
     }
@@ -267,14 +272,14 @@ impl BoxRecords {
         Ok(found)
     }
 
-    /// Podman's ids of the image with this digest, as boxes of this server's have it.
+    /// Podman's ids of the image with this digest, from the records of this server's boxes.
     pub(super) fn ids_of(&self, digest: &str) -> Result<Vec<String>, ProviderError> {
         let records = self.list()?.into_iter().filter_map(|id| self.read(id).transpose());
         let records = records.collect::<Result<Vec<_>, _>>()?.into_iter();
         Ok(records.filter(|record| record.image.digest == digest).map(|record| record.image.id).collect())
     }
 
-    /// Where a workspace's snapshot is kept: with the box, and so gone with it.
+    /// Path of a workspace's snapshot. It is in the box's directory and removed with it.
     pub(super) fn snapshot(&self, id: WorkspaceId, name: &str) -> io::Result<PathBuf> {
         let directory = self.directory(id).join("snapshots");
         fs::create_dir_all(&directory)?;
@@ -290,13 +295,13 @@ impl BoxRecords {
         for entry in entries {
             let name = entry?.file_name();
             let stem = name.to_str().and_then(|name| name.strip_suffix(".tar"));
-            // What a diff compares with is there, too.
+            // The directory also contains the base of diffs, whose name is no snapshot id.
             found.extend(stem.and_then(|stem| stem.parse::<SnapshotId>().ok()));
         }
         Ok(found)
     }
 
-    /// A snapshot of any box of this server's.
+    /// Finds a snapshot of any box of this server.
     pub(super) fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {
         for entry in fs::read_dir(self.boxes())? {
             let path = entry?.path().join("snapshots").join(format!("{snapshot}.tar"));
@@ -309,7 +314,7 @@ impl BoxRecords {
     }
 }
 
-/// Waits until the disk has a file, or the entries of a directory.
+/// Syncs a file, or the entries of a directory.
 pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -1,7 +1,8 @@
-//! Containers over layered trees.
+//! Containers over overlay trees.
 //!
-//! Into a container of this kernel the files are put while it waits, so one that rests, or was kept ready, is given other layers for the price of a few
-//! mounts. One of another kernel takes what is mounted below its directory when it starts, and is started again for others.
+//! A container on this kernel gets its files while it waits. So an idle or warm container is given
+//! other layers for the cost of a few mounts. A container with its own kernel takes the mounts
+//! below its directory when it starts, and must restart for other layers.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,7 +19,7 @@ use super::start::{Podman, gone};
 use crate::contract::error::ProviderError;
 use crate::overlay::{Boxes, Lineage, Restart, Running};
 
-/// Waits for Podman on a thread that may.
+/// Blocks on a request to Podman. Call it only on a thread for blocking work.
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Handle::current().block_on(work)
 }
@@ -26,14 +27,14 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
 pub(super) struct PodmanBoxes(pub(super) Arc<Podman>);
 
 impl PodmanBoxes {
-    /// The box of a workspace, if it lives and is over what the lineage says.
+    /// The box of a workspace, if it is alive and runs over the lineage's layers.
     pub(super) fn find(&self, id: WorkspaceId, lineage: &Lineage) -> Result<Option<Arc<dyn Running>>, ProviderError> {
         let podman = &self.0;
         let Some(record) = podman.place.read(id)?.filter(|record| record.over == Some(Over::of(lineage))) else {
             return Ok(None);
         };
         if let Some(secret) = &record.dial {
-            // One that calls and has ended would be waited for in vain.
+            // Waiting for a connection from an ended container would time out.
             if !wait(podman.is_running(&record.container))? {
                 return Ok(None);
             }
@@ -60,7 +61,7 @@ impl Boxes for PodmanBoxes {
         let (podman, id) = (&self.0, order.workspace);
         let spec = podman.workspaces.place.spec(order, lineage, &podman.workspaces.layers, kept)?;
         let mut record = podman.place.record(id)?;
-        // Nothing is over it until it is known to be.
+        // Record no tree until the new one is in place.
         let before = record.over.take();
         podman.place.write(id, &record)?;
         let waiting = record.mark.clone().filter(|_| before.is_some() && podman.place.connect(id).is_ok());
@@ -104,7 +105,7 @@ impl Running for PodmanBox {
         match self.record() {
             Ok(Record { mark: Some(mark), .. }) => !mark.is_alive(),
             Ok(record) => !wait(self.podman.is_running(&record.container)).unwrap_or(true),
-            // A record that cannot be read says nothing about the container.
+            // An unreadable record says nothing about the container.
             Err(error) => matches!(error, ProviderError::Gone { .. }),
         }
     }
@@ -116,7 +117,7 @@ impl Running for PodmanBox {
     fn bind(&self, env: BTreeMap<String, String>, limits: &Limits) -> Result<Arc<dyn Running>, ProviderError> {
         let mut record = self.record()?;
         let pid = record.pid.ok_or_else(gone)?;
-        // That it answers proves that the process is still the one that was recorded.
+        // An answer proves that the pid is still that of the recorded process.
         self.connect()?.bind(env)?;
         let Held { disk, reserve, .. } = record.held;
         record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, limits) };
@@ -130,7 +131,7 @@ impl Running for PodmanBox {
         let rested = match self.connect() {
             Ok(mut connection) if stays => connection.be_alone()?,
             Ok(mut connection) => connection.rest()?,
-            // It has died already.
+            // The box has already died.
             Err(_) => self.has_ended(),
         };
         if rested && !stays {

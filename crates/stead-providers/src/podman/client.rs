@@ -1,4 +1,4 @@
-//! Podman's REST interface: the few calls that are needed, each with an end to its patience.
+//! A client of Podman's REST API: the few calls that are needed, each with a timeout.
 
 use std::io;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use super::file_body::FileBody;
 use super::tunnel::Tunnel;
 use crate::contract::error::ProviderError;
 
-/// Of the interface; Podman 4 and 5 both speak it.
+/// Version of the API; Podman 4 and 5 both support it.
 const API: &str = "/v4.0.0/libpod";
-/// Docker's interface, which tells of a pull what Podman's own does not: how many bytes there are and have come.
+/// The Docker-compatible API. Unlike Podman's own it reports the bytes of a pull.
 const COMPATIBLE: &str = "/v1.40";
 const MOST_LINE: usize = 64 << 10;
 const MOST_ANSWER: usize = 16 << 20;
-/// Podman may be pulling, or waiting for its locks.
+/// Timeout of a request. Long, because Podman may be pulling or waiting for its locks.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// An image goes in.
+/// Timeout for the upload of an image.
 const FILE_PATIENCE: Duration = Duration::from_secs(900);
 
 type Body = BoxBody<Bytes, io::Error>;
@@ -44,7 +44,8 @@ pub(super) struct Client {
     tunnel: Tunnel,
 }
 
-/// Drives a connection for as long as somebody waits for what comes over it; then it is closed, and Podman gives up what it did for it.
+/// The task that drives a connection. Dropping it closes the connection, and Podman cancels the
+/// request.
 struct Driven(JoinHandle<Result<(), hyper::Error>>);
 
 impl Drop for Driven {
@@ -53,14 +54,14 @@ impl Drop for Driven {
     }
 }
 
-/// What Podman said.
+/// An answer from Podman.
 pub(super) struct Said {
     pub(super) status: StatusCode,
     pub(super) body: Value,
 }
 
 impl Said {
-    /// Podman's own sentence about why not.
+    /// Podman's own error message.
     pub(super) fn reason(&self) -> String {
         let text = |name: &str| self.body.get(name).and_then(Value::as_str).map(str::to_owned);
         text("message").or(text("cause")).unwrap_or_else(|| self.status.to_string())
@@ -79,7 +80,7 @@ impl Client {
         Self { address, tunnel }
     }
 
-    /// Where it is, for people.
+    /// The address, for messages.
     pub(super) fn place(&self) -> String {
         match &self.address {
             Ok(address) => address.to_string(),
@@ -101,12 +102,12 @@ impl Client {
         self.within(PATIENCE, Method::POST, path, body).await
     }
 
-    /// A POST that is answered when something has happened, however long that takes.
+    /// A POST without a timeout, answered when something has happened.
     pub(super) async fn post_and_wait(&self, path: &str) -> Result<Said, ProviderError> {
         self.send(Method::POST, path, None).await
     }
 
-    /// Sends a file of any size, a piece at a time.
+    /// Uploads a file of any size in pieces.
     pub(super) async fn send_file(&self, path: &str, file: std::fs::File) -> Result<Said, ProviderError> {
         let body = FileBody::of(file).boxed();
         self.within(FILE_PATIENCE, Method::POST, path, Some(("application/x-tar", body))).await
@@ -129,7 +130,8 @@ impl Client {
         }
     }
 
-    /// A POST whose answer is a line now and then: each is heard as it comes. `patience` is with the silence between them.
+    /// A POST whose answer is a stream of lines. Passes each line on as it arrives. `patience`
+    /// limits the time between two lines.
     pub(super) async fn follow(
         &self,
         path: &str,
@@ -147,7 +149,7 @@ impl Client {
             let Ok(bytes) = frame.into_data() else { continue };
             for byte in bytes {
                 if byte != b'\n' {
-                    // A line longer than this is none that anybody knows.
+                    // Longer lines are cut: no known message is that long.
                     if line.len() < MOST_LINE {
                         line.push(byte);
                     }
@@ -177,7 +179,7 @@ impl Client {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MOST_ANSWER).collect().await;
         let body = body.map_err(|error| self.unreachable(error.to_string()))?.to_bytes();
-        // Some answers are several JSON values, and some are words.
+        // Some answers are several JSON values, and some are plain text.
         let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
         Ok(Said { status, body })
     }
@@ -225,7 +227,7 @@ impl Client {
     }
 }
 
-/// A name as part of a path.
+/// Percent-encodes a name as part of a path.
 pub(super) fn escaped(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -1,4 +1,4 @@
-//! What Podman is asked for: one container, closed on every side.
+//! The container that the provider asks Podman for, isolated in every respect.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,40 +16,41 @@ use stead_core::WorkspaceId;
 use super::client::{Client, escaped};
 use crate::contract::error::ProviderError;
 
-/// Raised whenever the shape below changes: boxes kept ready in an older shape are not used.
+/// Version of the shape below. Raise it when the shape changes: older warm boxes are not used then.
 pub(super) const SHAPE: u32 = 4;
 const CPU_PERIOD_MICROS: u64 = 100_000;
-/// A directory with nothing in it.
+/// An empty directory.
 const EMPTY: &str = "empty";
 const PROCESSES: u64 = 32_768;
-/// Between attempts to remove a container that Podman says is busy.
+/// Longest pause between attempts to remove a container that Podman reports as busy.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const BUSY_ATTEMPTS: u32 = 50;
-/// Before the second attempt; before each one after it as much more.
+/// Pause before the second attempt; each later pause is longer by the same amount.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-/// Whoever started a container reaps it at once, if it still lives; if not, Podman is told to look itself.
+/// Time to wait for a killed container to be reaped. Its monitor does that at once, if it is alive;
+/// if not, Podman checks for itself.
 const END_PATIENCE: Duration = Duration::from_millis(500);
 
 const INSTANCE_LABEL: &str = "stead.instance";
 const WORKSPACE_LABEL: &str = "stead.workspace";
 
-/// Where the box's files come from.
+/// The source of the box's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Files {
     /// Directories of a volume that is mounted in the box's directory.
     Volume,
-    /// What is mounted for it below its directory.
+    /// The mounts that were made for the box below its directory.
     OnTheHost,
-    /// What is put into it before it is let in; until then it has empty directories.
+    /// Mounts that are added before the box starts its work; until then it has empty directories.
     Furnished,
 }
 
-/// Everything that makes one container differ from another.
+/// The parameters of one container.
 pub(super) struct Container<'a> {
     pub(super) name: &'a str,
     pub(super) instance: &'a str,
     pub(super) workspace: &'a str,
-    /// By its id: a name may mean another image tomorrow.
+    /// By id, because a name can move to another image.
     pub(super) image_id: &'a str,
     pub(super) runtime: Option<&'a str>,
     /// `None`: Podman runs without root, and its user is the agent. 0: ids are not mapped.
@@ -73,7 +74,7 @@ impl Container<'_> {
             "work_dir": "/",
             "user": format!("{AGENT_ID}:{AGENT_ID}"),
             "hostname": "stead",
-            // No right, none to be had, and no network but its own loopback.
+            // No capabilities, no way to gain any, and no network but the loopback device.
             "cap_drop": ["all"],
             "no_new_privileges": true,
             "seccomp_profile_path": self.seccomp,
@@ -82,29 +83,32 @@ impl Container<'_> {
             "pidns": {"nsmode": "private"},
             "ipcns": {"nsmode": "private"},
             "utsns": {"nsmode": "private"},
-            // The image is looked at; what is written goes to the volume, or to memory that is counted.
+            // The image is read-only; writes go to the volume or to tmpfs, which counts against the
+            // memory limit.
             "read_only_filesystem": true,
             "image_volume_mode": "ignore",
             "mounts": [
                 bind(self.init, INIT, "ro"),
                 bind(&gate, GATE, "ro"),
-                // What programs expect to be there; only the box's own root, whom nobody can become, may write it.
+                // Programs expect this directory. Only the box's root may write to it, and no
+                // process can become root.
                 memory("/run", "16m", "0755"),
                 terminals(),
             ],
-            // Beyond what Podman covers: the same of /proc as in every box.
+            // In addition to Podman's masks, so that every box hides the same parts of /proc.
             "mask": HIDDEN_OF_PROC.iter().map(|name| format!("/proc/{name}")).collect::<Vec<_>>(),
             "resource_limits": self.resources(),
-            // Explicit: Podman's own are more than a root without CAP_SYS_RESOURCE may give.
+            // Explicit, because Podman's defaults exceed what root without CAP_SYS_RESOURCE may
+            // set.
             "r_limits": [
                 {"type": "nofile", "soft": OPEN_FILES, "hard": OPEN_FILES},
                 {"type": "nproc", "soft": PROCESSES, "hard": PROCESSES},
-                // The container runtime makes the user namespace as the user it runs as, so the kernel charges these to
-                // that user, for all containers together.
+                // The container runtime creates the user namespace as the user it runs as, so the
+                // kernel charges these to that user, for all containers together.
                 {"type": "sigpending", "soft": SHARED_QUEUED_SIGNALS, "hard": SHARED_QUEUED_SIGNALS},
                 {"type": "msgqueue", "soft": SHARED_MESSAGE_QUEUE_BYTES, "hard": SHARED_MESSAGE_QUEUE_BYTES},
             ],
-            // Its first process is no service, writes no log and is asked by nobody but us.
+            // The first process is not a service and writes no log. Only this server talks to it.
             "systemd": "false",
             "sdnotifyMode": "ignore",
             "healthconfig": {"Test": ["NONE"]},
@@ -131,7 +135,7 @@ impl Container<'_> {
         order
     }
 
-    /// What has to be there before Podman is asked.
+    /// Makes the directories that must exist before the request to Podman.
     pub(super) fn prepare(&self) -> io::Result<()> {
         if self.files == Files::Furnished { fs::create_dir_all(self.directory.join(EMPTY)) } else { Ok(()) }
     }
@@ -178,7 +182,7 @@ fn bind(source: &Path, destination: &str, access: &str) -> Value {
     json!({"type": "bind", "source": source, "destination": destination, "options": ["bind", access, "nosuid", "nodev"]})
 }
 
-/// With what is mounted below it.
+/// A bind mount that includes the mounts below the source.
 fn bind_all(source: &Path, destination: &str) -> Value {
     let access = if destination == TREES { "ro" } else { "rw" };
     let options = ["rbind", access, "nosuid", "nodev"];
@@ -190,22 +194,22 @@ fn memory(destination: &str, size: &str, mode: &str) -> Value {
     json!({"type": "tmpfs", "source": "tmpfs", "destination": destination, "options": options})
 }
 
-/// The usual `/dev/pts`, with a bound on what it takes of the host's number.
+/// The usual `/dev/pts`, with a limit on its share of the host's pseudo-terminals.
 fn terminals() -> Value {
     let most = format!("max={PSEUDO_TERMINALS}");
     let options = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", &most];
     json!({"type": "devpts", "source": "devpts", "destination": "/dev/pts", "options": options})
 }
 
-/// Who has a name.
+/// The owner of a container name.
 pub(super) enum Found {
     Nobody,
-    /// This server, as its label says.
+    /// This server, according to the label.
     Ours(Own),
     Another,
 }
 
-/// A container of this server's.
+/// A container of this server.
 pub(super) struct Own {
     id: String,
     /// Its first process, while it runs.
@@ -220,14 +224,15 @@ pub(super) async fn find(client: &Client, instance: &str, name: &str) -> Result<
     if found.status.is_success() {
         return Ok(Found::of(&found.body, found.body.pointer("/Config/Labels"), instance));
     }
-    // One whose files are gone, as an interrupted removal leaves it, cannot be shown; listed it is.
+    // An interrupted removal leaves a container without files. Podman lists such a container but
+    // cannot inspect it.
     let filters = json!({"name": [format!("^{name}$")]}).to_string();
     let listed = client.get(&format!("/containers/json?all=true&filters={}", escaped(&filters))).await?.ok()?;
     let listed = listed.as_array().and_then(|all| all.first());
     Ok(listed.map_or(Found::Nobody, |found| Found::of(found, found.get("Labels"), instance)))
 }
 
-/// The containers with the label of this server, and the workspace that each was made for.
+/// The containers with this server's label, and the workspace of each.
 pub(super) async fn of_instance(client: &Client, instance: &str) -> Result<Vec<(WorkspaceId, Own)>, ProviderError> {
     let filters = json!({"label": [format!("{INSTANCE_LABEL}={instance}")]}).to_string();
     let listed = client.get(&format!("/containers/json?all=true&filters={}", escaped(&filters))).await?.ok()?;
@@ -252,17 +257,19 @@ impl Found {
     }
 }
 
-/// A name that Podman's storage has and Podman has not: of a container that was never finished. The name has this server's instance in it.
+/// Removes the remains of a container that was never completed: a name that only Podman's storage
+/// knows. The name contains this server's instance.
 ///
-/// Not while Podman may still be at it: then it would finish one without files.
+/// Do not call it while Podman may still be creating the container, which would then have no files.
 pub(super) async fn remove_half(client: &Client, name: &str) -> Result<(), ProviderError> {
     client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await.map(drop)
 }
 
-/// Removes a container that is ours, by its id.
+/// Removes a container of this server by its id.
 pub(super) async fn remove(client: &Client, own: &Own) -> Result<(), ProviderError> {
     if let Some(pid) = own.pid {
-        // Podman looks only ten times a second whether what it has killed is gone: it finds it gone.
+        // Kill the process first: Podman polls only ten times a second for the end of one that it
+        // killed.
         let id = own.id.clone();
         let ended = tokio::task::spawn_blocking(move || stead_box::end_container(pid, &id, END_PATIENCE));
         ended.await.map_err(|_| ProviderError::Interrupted)?;
@@ -274,7 +281,7 @@ pub(super) async fn remove(client: &Client, own: &Own) -> Result<(), ProviderErr
             return Ok(());
         }
         attempts += 1;
-        // A process that is just ending keeps its mounts busy for a moment; Podman gives up at once.
+        // An ending process keeps its mounts busy for a moment, and Podman gives up at once.
         if attempts >= BUSY_ATTEMPTS {
             return Err(ProviderError::Podman { reason: said.reason() });
         }

@@ -1,4 +1,4 @@
-//! A Podman box whose tree is copied, as the workspace over it needs it.
+//! The [`BoxHome`](crate::guest::BoxHome) of a Podman box whose tree is copied.
 
 use std::fs::{self, File};
 use std::io;
@@ -133,7 +133,7 @@ impl TarStore for CopiedBox {
         let file = File::create(&new).map_err(BoxError::Lost)?;
         write(&file)?;
         let named = file.sync_all().and_then(|()| fs::rename(&new, &path));
-        // The directory of snapshots may be new itself.
+        // The directory of snapshots may itself be new.
         let parents = path.ancestors().skip(1).take(2);
         named.and_then(|()| parents.into_iter().try_for_each(box_records::sync)).map_err(BoxError::Lost)
     }

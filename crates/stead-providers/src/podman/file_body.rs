@@ -1,4 +1,4 @@
-//! A file as the body of a request, read where it holds up nobody.
+//! A file as the body of a request, read on a blocking thread.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,7 +27,7 @@ impl FileBody {
                 });
                 let last = !matches!(&read, Ok(piece) if !piece.is_empty());
                 let ended = matches!(&read, Ok(piece) if piece.is_empty());
-                // Nobody takes it any more: the request was given up.
+                // A send fails if the request was cancelled.
                 if ended || sender.blocking_send(read).is_err() || last {
                     return;
                 }

@@ -1,4 +1,4 @@
-//! Which image a name means now.
+//! Resolves image names.
 
 use std::collections::BTreeMap;
 
@@ -9,37 +9,38 @@ use serde_json::Value;
 use super::client::{Client, escaped};
 use crate::contract::error::ProviderError;
 
-/// An image by everything that names it.
+/// An image with all its names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Image {
-    /// As the agent type says it.
+    /// The reference as the agent type gives it.
     pub(super) reference: String,
-    /// What a container is made from.
+    /// The id from which containers are made.
     pub(super) id: String,
-    /// What cannot change without being another image.
+    /// The digest, which identifies the content.
     pub(super) digest: String,
-    /// What an imported one wants every process to find; Podman knows that of all others.
+    /// Environment of an imported image. For all other images Podman sets it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) env: BTreeMap<String, String>,
 }
 
-/// Whether an image that is not there is fetched.
+/// The policy for missing images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pull {
-    /// What is not there is an error: nothing is fetched behind an operator's back.
+    /// A missing image is an error: the server pulls nothing without the operator's consent.
     #[default]
     Never,
-    /// Asked for where Podman is configured to look.
+    /// Pulls from the registries in Podman's configuration.
     Missing,
 }
 
-/// What Podman has under that name now.
+/// Finds the image that Podman has under this name now.
 pub(super) async fn find(client: &Client, reference: &str) -> Result<Image, ProviderError> {
     let absent = || missing(reference, "Podman has no image of that name");
     look(client, reference).await?.ok_or_else(absent)
 }
 
-/// The image with this digest, under one of the names it may have here; `None` if Podman has it no more.
+/// Finds the image with this digest under any of its possible names; `None` if Podman does not have
+/// it.
 pub(super) async fn look_pinned(
     client: &Client,
     reference: &str,
@@ -55,11 +56,11 @@ pub(super) async fn look_pinned(
     Ok(None)
 }
 
-/// `repository@digest` of a reference with or without a tag.
+/// Returns `repository@digest` for a reference with or without a tag.
 pub(super) fn pinned(reference: &str, digest: &str) -> String {
     let name = reference.split('@').next().unwrap_or(reference);
     let repository = match name.rsplit_once(':') {
-        // What follows the last colon is a port if a slash comes after it.
+        // A part with a slash after the last colon is a port and path, not a tag.
         Some((repository, tag)) if !tag.contains('/') => repository,
         _ => name,
     };

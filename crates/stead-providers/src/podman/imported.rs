@@ -1,7 +1,8 @@
-//! Images that were imported into this server, given to Podman when a box first needs one.
+//! Images imported into this server, copied to Podman when a box first needs one.
 //!
-//! Podman has each under a name made of this server's instance and the image's digest. So what a name means here is asked here, never there; an
-//! image that is there has the right bytes; and what two servers give one Podman are two images.
+//! Podman has each image under a name made of this server's instance and the image's digest. So
+//! this server alone decides what an image name means. An image under such a name always has the
+//! right bytes, and two servers that use one Podman have separate images.
 
 use std::fs::File;
 use std::io::Seek as _;
@@ -18,7 +19,8 @@ use crate::guest::off_thread;
 use crate::overlay::images::HeldImage;
 
 impl PodmanProvider {
-    /// The imported image a reference means, held for the box and known to Podman; `None` if none was imported under that name.
+    /// Holds the imported image of a reference for the box, and copies it to Podman if needed.
+    /// `None` if no image of that name was imported.
     pub(super) async fn lend(&self, reference: &str, order: &CreateOrder) -> Result<Option<Image>, ProviderError> {
         let (images, asked) = (self.images.clone(), reference.to_owned());
         let (pinned, holder) = (order.image_digest.clone(), order.workspace.to_string());
@@ -38,7 +40,7 @@ impl PodmanProvider {
         Ok(Some(Image { reference: reference.to_owned(), id, digest: held.digest.to_string(), env: held.env }))
     }
 
-    /// Podman need not have it any more.
+    /// Removes the copy of an image from Podman.
     pub(super) async fn take_back(&self, digest: &Digest) -> Result<(), ProviderError> {
         let name = self.lent_name(digest);
         if image::look(&self.podman.client, &name).await?.is_some() {

@@ -1,7 +1,8 @@
-//! Containers that Podman may still make although nobody waits for them any more.
+//! Containers that Podman may still create after their request was abandoned.
 //!
-//! Podman finishes what it was asked for, whoever has hung up. So a box that goes while Podman's answer is owed (its server was killed, or
-//! lost patience) leaves a note of the container's name, and the name is looked for until Podman can have nothing left to do.
+//! Podman completes a request even if the client has disconnected. If a box is removed while
+//! Podman's answer is outstanding (its server was killed, or timed out), the server keeps a note of
+//! the container's name. It looks for that name until Podman can no longer create the container.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::container::{self, Found};
 
-/// How long a request that nobody waits for may still be under way.
+/// Time for which an abandoned request may still be running.
 const GRACE: Duration = Duration::from_secs(15);
 const EVERY: Duration = Duration::from_millis(500);
 
@@ -30,13 +31,14 @@ impl LateContainers {
         Self { notes, instance, client, watching: AtomicBool::new(false) }
     }
 
-    /// From now on a container of this name is nobody's.
+    /// Notes that a container of this name is an orphan from now on.
     pub(super) fn note(&self, container: &str) -> io::Result<()> {
         fs::create_dir_all(&self.notes)?;
         File::create(self.notes.join(container))?.sync_all()
     }
 
-    /// The name is used again: who has it is found when the next container is made.
+    /// Deletes the note because the name is used again. Making the next container finds the current
+    /// one.
     pub(super) fn forget(&self, container: &str) -> io::Result<()> {
         match fs::remove_file(self.notes.join(container)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -53,7 +55,8 @@ impl LateContainers {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    /// Removes what comes late, in the background, until nothing can any more. Those of an earlier server are waited for anew.
+    /// Removes late containers in the background until none can appear. For notes of an earlier
+    /// server the grace period starts again.
     pub(super) fn watch(self: &Arc<Self>) {
         if self.noted().is_empty() || self.watching.swap(true, Ordering::AcqRel) {
             return;
@@ -65,7 +68,7 @@ impl LateContainers {
                 let noted = late.noted();
                 if noted.is_empty() {
                     late.watching.store(false, Ordering::Release);
-                    // One that was noted just before it was said that nobody watches.
+                    // A note may have been added just before the flag was cleared.
                     return late.watch();
                 }
                 since.retain(|name, _| noted.contains(name));
@@ -81,7 +84,7 @@ impl LateContainers {
     async fn look_for(&self, name: &str, for_the_last_time: bool) {
         let found = container::find(&self.client, &self.instance, name).await;
         if !self.is_noted(name) {
-            // The name is used again: what was found may be wanted.
+            // The name is used again: the container may be wanted.
             return;
         }
         let settled = match found {
@@ -89,11 +92,11 @@ impl LateContainers {
             Ok(Found::Nobody) if for_the_last_time => container::remove_half(&self.client, name).await.is_ok(),
             Ok(Found::Nobody) => false,
             Ok(Found::Another) => for_the_last_time,
-            // Podman is away: it may go on with what it was asked for when it is back.
+            // Podman is unreachable: it may complete the request when it is back.
             Err(_) => false,
         };
         if settled {
-            // What cannot be forgotten is looked for again.
+            // Ignore failures: the next round looks for the container again.
             let _ = self.forget(name);
         }
     }

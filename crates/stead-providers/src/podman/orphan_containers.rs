@@ -1,8 +1,8 @@
 //! Containers of this server that belong to no workspace.
 //!
-//! A workspace's directory is made before its container and removed after it. So a container with this
-//! server's label and without a directory is left over, whatever caused that. No other server has the
-//! label: a copied home gets an instance of its own.
+//! A workspace's directory is made before its container and removed after it. So a container with
+//! this server's label and without a directory is an orphan. No other server has the label: a
+//! copied home gets an instance of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::contract::error::ProviderError;
 const AGAIN: Duration = Duration::from_secs(30);
 
 impl Podman {
-    /// Removes the orphaned containers that earlier servers of this home left, once, in the background:
-    /// Podman may be unreachable for now, and the server's start must not wait for it.
+    /// Removes orphaned containers of earlier servers of this home, once, in the background. Podman
+    /// may be unreachable for now, and the server's start must not wait for it.
     pub(super) fn remove_orphans_once(self: &Arc<Self>) {
         if self.orphans_sought.set(()).is_err() {
             return;
@@ -32,7 +32,8 @@ impl Podman {
 
     async fn remove_orphans(&self) -> Result<(), ProviderError> {
         for (workspace, own) in container::of_instance(&self.client, &self.config.instance).await? {
-            // A start makes the directory first, so a container that is listed and wanted has one.
+            // A container that belongs to a workspace has a directory, because a start makes the
+            // directory first.
             if !self.place.directory(workspace).exists() {
                 tracing::warn!(%workspace, "removing a container that belongs to no workspace");
                 container::remove(&self.client, &own).await?;

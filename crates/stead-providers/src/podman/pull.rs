@@ -1,8 +1,9 @@
-//! Fetching an image: by Podman, from where Podman is told to trust, once for everybody who waits for it.
+//! Pulls images through Podman from its configured registries, once for all callers that wait.
 //!
-//! Whoever waits can stop waiting; when nobody waits any more, the connection is closed and Podman throws away what it has. So a pull is
-//! nobody's to clean up, whether a session was closed or a server killed. Which registries may be spoken to without TLS is said in
-//! Podman's own `registries.conf`, and nowhere here.
+//! A caller can stop waiting. When the last one does, the connection is closed and Podman discards
+//! the partial image. So a pull leaves nothing to clean up, whether a session was closed or a
+//! server killed. Podman's own `registries.conf` configures registries without TLS; this module
+//! does not.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,15 +17,16 @@ use super::image::missing;
 use crate::contract::error::ProviderError;
 use crate::contract::provider::{Progress, Tell};
 
-/// Podman says nothing while it unpacks, and a layer can be large.
+/// Timeout between two lines. Podman prints nothing while it unpacks, and a layer can be large.
 const SILENCE: Duration = Duration::from_secs(600);
-/// Between two words about it that differ, and between any two: a slow pull is not to fill a journal.
+/// Minimum time between two reports, if the percentage changed and if not, so that a slow pull does
+/// not fill the journal.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
-/// What a registry says of a name or tag it does not have; Podman repeats it.
+/// Messages of registries for an unknown name or tag, which Podman passes on.
 const UNKNOWN: [&str; 3] = ["manifest unknown", "name unknown", "repository name not known"];
 
-/// What is known of a pull that somebody waits for.
+/// The state of a pull.
 #[derive(Debug, Clone)]
 enum News {
     Progress(Progress),
@@ -33,17 +35,17 @@ enum News {
 
 #[derive(Debug, Clone)]
 enum Refused {
-    /// Nobody has it.
+    /// No registry has the image.
     Missing(String),
     Failed(String),
 }
 
-/// The pulls under way, by reference.
+/// The running pulls, by reference.
 #[derive(Debug, Default)]
 pub(super) struct Pulls(Mutex<HashMap<String, Arc<watch::Sender<News>>>>);
 
 impl Pulls {
-    /// Returns when the image is there.
+    /// Waits until Podman has the image.
     pub(super) async fn wait(
         self: &Arc<Self>,
         client: &Arc<Client>,
@@ -69,7 +71,7 @@ impl Pulls {
         }
     }
 
-    /// The one under way, or a new one.
+    /// Joins the running pull of this reference, or starts one.
     fn join(self: &Arc<Self>, client: &Arc<Client>, reference: &str) -> watch::Receiver<News> {
         let mut under_way = self.under_way();
         if let Some(sender) = under_way.get(reference) {
@@ -92,7 +94,8 @@ impl Pulls {
         news
     }
 
-    /// Returns when nobody waits any more, and nobody can begin to.
+    /// Returns when the last caller has stopped waiting, and removes the pull so that none can
+    /// join.
     async fn forsaken(&self, reference: &str, sender: &watch::Sender<News>) {
         loop {
             sender.closed().await;
@@ -105,7 +108,8 @@ impl Pulls {
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<String, Arc<watch::Sender<News>>>> {
-        // Only whole entries are inserted and removed: a panic elsewhere cannot leave it half changed.
+        // Only whole entries are inserted and removed, so a panic cannot leave the map
+        // inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,13 +137,14 @@ async fn pull(client: &Client, reference: &str, news: &watch::Sender<News>) -> R
     })
 }
 
-/// Whether a reference says who has it, rather than leaving it to be guessed: `host/…`, where a host has a dot or a port, or is `localhost`.
+/// Returns true if a reference names its registry: `host/…`, where the host has a dot or a port, or
+/// is `localhost`.
 fn names_a_registry(reference: &str) -> bool {
     let host = reference.split_once('/').map_or("", |(host, _)| host);
     host == "localhost" || host.contains(['.', ':'])
 }
 
-/// What was said of the parts of an image.
+/// The progress of an image's parts.
 #[derive(Debug, Default)]
 struct Tally {
     parts: HashMap<String, Part>,
@@ -157,7 +162,7 @@ impl Tally {
     fn hear(&mut self, line: &Value) {
         let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
         let (id, status) = (text("id"), text("status"));
-        // Manifests have a few hundred parts at the most; what says otherwise is not counted.
+        // Manifests have a few hundred parts at most; further ones are not counted.
         if id.is_empty() || (self.parts.len() >= 4096 && !self.parts.contains_key(id)) {
             return;
         }
@@ -170,7 +175,8 @@ impl Tally {
             (part.here, part.whole) = (part.total, true);
         }
         let (here, total) = self.bytes();
-        // A part whose size is not known yet makes it too high, never lower again; whole it is when Podman has it.
+        // A part of unknown size makes the percentage too high, but it never decreases. It reaches
+        // 100 only when Podman has the image.
         let percent = (here.saturating_mul(100)).checked_div(total).unwrap_or(0).min(99);
         self.percent = self.percent.max(percent);
     }

@@ -1,4 +1,4 @@
-//! One container, asked for, started and let in: the same for a box that is made, made again, or kept ready.
+//! Creates, starts and admits one container, for a new, restarted or warm box.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -23,7 +23,7 @@ use crate::contract::error::ProviderError;
 use crate::guest::off_thread;
 use crate::overlay::{Lineage, Workspaces, limits};
 
-/// How long a started container may take until its first process asks for its control socket.
+/// Timeout for a started container until its first process asks for its control socket.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Podman {
@@ -32,19 +32,21 @@ pub(super) struct Podman {
     pub(super) place: Arc<BoxRecords>,
     pub(super) late: Arc<LateContainers>,
     pub(super) workspaces: Arc<Workspaces>,
-    /// Set once a tree was made of layers here.
+    /// Set once an overlay was mounted successfully on this host.
     pub(super) shares: OnceLock<()>,
-    /// Set once orphaned containers are being looked for.
+    /// Set once the search for orphaned containers has started.
     pub(super) orphans_sought: OnceLock<()>,
 }
 
 impl Podman {
-    /// Whether the box's processes are this kernel's: then files can be put into it while it waits.
+    /// Returns true if the box's processes run on this kernel, so that files can be mounted while
+    /// it waits.
     pub(super) fn is_of_this_kernel(&self) -> bool {
         passes_descriptors(self.config.runtime.as_deref())
     }
 
-    /// Whether trees can be made of layers here, tried until they could be; the reason if not. May block.
+    /// Checks whether overlays can be mounted on this host, and repeats the test until it succeeds.
+    /// The error is the reason. May block.
     pub(super) fn shares(&self) -> Result<(), String> {
         if self.config.trees == Trees::Copied {
             return Err("this server is told to copy".to_owned());
@@ -60,7 +62,7 @@ impl Podman {
         Ok(())
     }
 
-    /// A tree of one layer that somebody else owns.
+    /// The spec of a test tree with one layer that another user owns.
     fn trial(&self) -> BoxSpec {
         let directory = self.config.home.clone();
         BoxSpec {
@@ -82,7 +84,7 @@ impl Podman {
         }
     }
 
-    /// Makes everything of a box but its container, and the record that names it.
+    /// Makes everything of a box but its container, and writes its record.
     pub(super) fn set_aside(&self, order: &CreateOrder, image: Image) -> Result<Record, ProviderError> {
         let (id, place, config) = (order.workspace, &self.place, &self.config);
         place.check().map_err(|error| box_records::host("make", &config.home, error))?;
@@ -109,7 +111,8 @@ impl Podman {
         Ok(record)
     }
 
-    /// Starts a container over the files of a tree, or over a directory and a volume that are there. The record says that it is asked for.
+    /// Starts a container over the files of a tree, or over an existing directory and volume. The
+    /// record already names the container.
     pub(super) async fn start(
         &self,
         order: &CreateOrder,
@@ -122,7 +125,8 @@ impl Podman {
             .map_err(|error| box_records::host("write below", &self.config.home, error))?;
         let (directory, mut limits) = (self.place.directory(id), limits(order));
         if !self.is_of_this_kernel() {
-            // What the host would count are threads of gVisor's own; that the limit does not hold is said in the session.
+            // The host would count gVisor's own threads. The session reports that this limit does
+            // not hold.
             limits.pids = None;
         }
         let at = directory.clone();
@@ -177,7 +181,7 @@ impl Podman {
         Ok(record)
     }
 
-    /// Has the tree's files put where they belong.
+    /// Mounts the files of a tree.
     async fn lay(&self, spec: BoxSpec, to: TreeTo) -> Result<Held, ProviderError> {
         let init = self.config.init.clone();
         off_thread(move || {
@@ -187,7 +191,7 @@ impl Podman {
         .await
     }
 
-    /// Has Podman make and start the container.
+    /// Makes Podman create and start the container.
     async fn ask_for(
         &self,
         order: &CreateOrder,
@@ -212,7 +216,7 @@ impl Podman {
         };
         wanted.prepare().map_err(|error| box_records::host("make", &directory, error))?;
         self.create_container(&record.container, wanted.order()).await?;
-        // Podman takes another runtime for one it does not know, and says nothing: look before anything runs.
+        // Podman silently replaces a runtime that it does not know, so check before anything runs.
         record.runtime = Some(self.runtime_of(&record.container).await?);
         let started = self.client.post(&format!("/containers/{}/start", record.container), None).await?;
         if !started.status.is_success() && !passes_descriptors(record.runtime.as_deref()) {
@@ -221,8 +225,9 @@ impl Podman {
         started.ok().map(drop)
     }
 
-    /// Asks for the container. A server that was killed while it asked for one of this name may have left one, or half of one, or Podman may still
-    /// be at it: the name is this server's alone, so what has it goes.
+    /// Creates the container. A server that was killed during such a request may have left a
+    /// container of this name, complete or not. Podman may also still be creating it. Only this
+    /// server uses the name, so the old container is removed.
     async fn create_container(&self, name: &str, order: serde_json::Value) -> Result<(), ProviderError> {
         let mut attempts = 0;
         loop {
@@ -240,7 +245,7 @@ impl Podman {
         }
     }
 
-    /// Lets in the first process of a box of this kernel, over its files.
+    /// Admits the first process of a box on this kernel and mounts its files.
     async fn admit(
         &self,
         gate: Gate,
@@ -254,7 +259,8 @@ impl Podman {
             let guest = gate.admit(hand_over, &limits, START_PATIENCE, |mark| {
                 marked = mark;
                 let Some(spec) = tree else {
-                    // Without root on this host it may not be possible: the session says that others share what is counted.
+                    // This may fail without root. The session then reports that boxes share the
+                    // kernel's per-user limits.
                     if let Some(mark) = marked.clone() {
                         let _ = stead_box::lay_tree(&init, &TreeOrder { spec: trial, to: TreeTo::Counted(mark) });
                     }
@@ -269,7 +275,8 @@ impl Podman {
         .await
     }
 
-    /// Lets in the first process of a box whose kernel takes no descriptors; one that ends before it has asked says why not.
+    /// Admits the first process of a box whose kernel cannot receive file descriptors. If the
+    /// container ends before that, the error gives the reason.
     async fn admit_dialling(
         &self,
         record: &Record,
@@ -288,7 +295,8 @@ impl Podman {
         }
     }
 
-    /// Who really runs it. Another than the one asked for is an error, not a substitute.
+    /// Returns the runtime that really runs the container. A runtime other than the configured one
+    /// is an error.
     async fn runtime_of(&self, container: &str) -> Result<String, ProviderError> {
         let found = self.client.get(&format!("/containers/{container}/json")).await?.ok()?;
         let runtime = found.get("OCIRuntime").and_then(|name| name.as_str());
@@ -300,16 +308,17 @@ impl Podman {
         }
     }
 
-    /// The filter of every box, where Podman can read it.
+    /// Writes the seccomp filter of all boxes to a file that Podman can read.
     fn seccomp_profile(&self) -> Result<PathBuf, ProviderError> {
         let home = &self.config.home;
         write_seccomp_profile(home).map_err(|error| box_records::host("write the seccomp profile below", home, error))
     }
 
-    /// Removes everything of a box, container first. May block.
+    /// Removes everything of a box, beginning with its container. May block.
     pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         self.workspaces.remove_after(id, || {
-            // The record is read under the turn: a start that held it may have made a new container.
+            // Read the record under the turn: a start that held the turn may have made a new
+            // container.
             if let Some(record) = self.place.read(id)? {
                 if record.runtime.is_none() {
                     let noted = self.late.note(&record.container);
@@ -329,7 +338,7 @@ impl Podman {
         Ok(found.status.is_success() && found.body.pointer("/State/Running") == Some(&serde_json::Value::Bool(true)))
     }
 
-    /// Removes the container, if there is one and it is ours by its label as well as by our record.
+    /// Removes a container if both its label and the record say that it belongs to this server.
     pub(super) async fn remove_container(&self, name: &str) -> Result<(), ProviderError> {
         match container::find(&self.client, &self.config.instance, name).await? {
             Found::Ours(own) => container::remove(&self.client, &own).await,
@@ -338,7 +347,8 @@ impl Podman {
     }
 }
 
-/// Several boxes may start at once, also by two servers: each writes a file of its own and renames it, so whoever reads the profile reads all of it.
+/// Several boxes may start at once, even of two servers. Each writes its own file and renames it,
+/// so that a reader never sees a partial profile.
 fn write_seccomp_profile(home: &Path) -> io::Result<PathBuf> {
     let path = home.join("seccomp.json");
     let profile = stead_box::build::seccomp_profile().to_string();
@@ -352,7 +362,8 @@ fn write_seccomp_profile(home: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// gVisor's kernel is not this host's: it knows nothing of its descriptors, and what serves it files enters a user namespace before it looks for them.
+/// gVisor has its own kernel, which cannot receive descriptors of this host. Its file server enters
+/// a user namespace before it opens files.
 fn passes_descriptors(runtime: Option<&str>) -> bool {
     !runtime.is_some_and(|runtime| runtime.starts_with("runsc"))
 }
@@ -367,7 +378,7 @@ pub(super) fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, Str
     order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// A box that is looked for and not there.
+/// The error for a box without a record.
 pub(super) fn gone() -> BoxError {
     BoxError::Gone { reason: "there is no record of it" }
 }

@@ -1,4 +1,4 @@
-//! A way to a Podman behind ssh: one `ssh` that forwards a socket of ours to Podman's.
+//! A tunnel to a remote Podman: one `ssh` process that forwards a local socket to Podman's.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::address::Address;
 
-/// How long ssh may take until its end of the tunnel is there.
+/// Timeout for ssh to open the tunnel.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) struct Tunnel {
@@ -18,12 +18,12 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// `socket` is ours to make; its directory is private.
+    /// `socket` is created by the tunnel; its directory must be private.
     pub(super) fn new(socket: PathBuf) -> Self {
         Self { socket, ssh: Mutex::new(None) }
     }
 
-    /// The near end, once it is there. An ssh that has ended is started anew.
+    /// Returns the local end once the tunnel is open. Starts ssh again if it has ended.
     pub(super) async fn through(&self, address: &Address) -> Result<PathBuf, String> {
         let Address::Ssh { user, host, port, socket, identity } = address else {
             return Err("only an ssh address has a tunnel".to_owned());
@@ -37,7 +37,7 @@ impl Tunnel {
             std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
         }
         let mut command = Command::new("ssh");
-        // Never asks: nobody is there to answer. A host key that is not known is refused.
+        // Never prompt, because no user can answer. Refuse unknown host keys.
         command.args([
             "-N",
             "-T",

@@ -1,4 +1,4 @@
-//! The layer store on a real disk: once, whole, shared, collected.
+//! The layer store on a real disk: layers are complete, written once, shared and collected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn key(name: &str) -> LayerKey {
     LayerKey::of("test", &[name.as_bytes()])
 }
 
-/// A report that is known again.
+/// A report that can be recognised.
 fn report(name: &str) -> LayerReport {
     LayerReport::checkout(vec![Failure::new("of", name)])
 }
@@ -74,7 +74,7 @@ fn callers_at_the_same_time_share_one_making_and_outlive_a_failed_one() {
                     LayerSlot::Empty(draft) => draft,
                 };
                 fs::write(draft.tree().join("half"), "half").unwrap();
-                // The first two give up, and leave nothing of theirs.
+                // The first two give up and leave nothing behind.
                 runs.fetch_add(1, Ordering::SeqCst) >= 2 && draft.complete(report("shared")).is_ok()
             })
         })
@@ -88,7 +88,7 @@ fn callers_at_the_same_time_share_one_making_and_outlive_a_failed_one() {
 fn what_a_crash_left_is_removed_and_never_taken_for_a_layer() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".making/7/tree/deep")).unwrap();
-    // A directory under a layer's name without its label: not a layer.
+    // A directory with a layer's name but without its label is not a layer.
     fs::create_dir_all(home.path().join(key("a").as_str()).join("tree/old")).unwrap();
     let store = open(home.path());
     assert!(leftovers(home.path()).is_empty());
@@ -132,7 +132,7 @@ fn a_label_that_cannot_be_read_is_an_error_and_no_empty_report() {
     assert_eq!(find(&store, "a", "ws_2").1, report("a"));
 }
 
-/// Whoever makes the workspace, a tree that is handed over is at its root.
+/// Every provider puts a given tree at the root of the workspace.
 #[tokio::test]
 async fn a_memory_workspace_reads_the_tree_it_is_handed() {
     use stead_core::env::Env;

@@ -1,4 +1,4 @@
-//! Every provider against the suite.
+//! Runs the conformance suite on every provider.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -21,7 +21,7 @@ use stead_providers::{
 
 const ORDINARY: &str = "65534";
 
-/// The program as it is now, built by whoever runs the tests.
+/// Path of the current `stead-init`, which the test runner builds.
 fn init() -> PathBuf {
     if let Ok(program) = std::env::var("STEAD_TEST_INIT") {
         return program.into();
@@ -32,7 +32,7 @@ fn init() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("stead-init")
 }
 
-/// Runs the case here and, where this is root, once more without.
+/// Runs the case in this process and, if this is root, again as an ordinary user.
 pub(crate) fn as_root_and_as_ordinary_user(name: &str, case: fn(&Path, PathBuf)) {
     let home = tempfile::tempdir().unwrap();
     let program = init();
@@ -235,7 +235,7 @@ fn files_go_in_and_out_and_are_compared() {
     });
 }
 
-/// A server that begins anew finds the boxes of the one before it, running or not.
+/// A new server finds the boxes of the previous one, running or not.
 #[test]
 fn a_new_server_takes_up_the_boxes_of_the_old_one() {
     as_root_and_as_ordinary_user("native::a_new_server_takes_up_the_boxes_of_the_old_one", |home, init| {
@@ -253,7 +253,7 @@ fn a_new_server_takes_up_the_boxes_of_the_old_one() {
             assert_eq!(workspace.enforced_limits(), held);
             let result = call(&workspace, ToolName::Bash, json!({"command": "cat a; pgrep -c sleep"})).await;
             assert_eq!(result["stdout"], "kept\n1\n");
-            // The box dies; its files do not.
+            // The box ends, but its files stay.
             stead_box::RunningBox::find(&home.join("boxes").join(order(4).workspace.to_string()))
                 .unwrap()
                 .kill()
@@ -263,7 +263,7 @@ fn a_new_server_takes_up_the_boxes_of_the_old_one() {
             assert_eq!(result["stdout"], "kept\n0\n");
             let unknown = AdoptOrder { create: order(5), history: Vec::new() };
             assert!(matches!(after.adopt(&unknown).await, Err(ProviderError::Gone { .. })));
-            // A server of another name sees nothing of it, and removes nothing.
+            // A server with another instance name neither sees nor removes it.
             let other = named(home, init, "other".to_owned());
             assert_eq!(other.list().await.unwrap(), []);
             other.remove(order(4).workspace).await.unwrap();

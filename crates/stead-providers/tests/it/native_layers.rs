@@ -1,4 +1,5 @@
-//! Native workspaces as layers: frozen, shared between boxes of different ids, compared, and never fooled.
+//! Native workspaces as layers: frozen, shared between boxes with different ids, compared, and safe
+//! from forged markers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ fn snap(number: u128) -> SnapshotId {
     SnapshotId::from_bits(number)
 }
 
-/// Puts a shared tree at the root of a workspace; `write` writes it if there is none yet.
+/// Puts a shared tree at the root of a workspace; `write` creates it if it does not exist yet.
 async fn lay(workspace: &Arc<dyn Workspace>, write: impl FnOnce(&Path)) {
     let layer = match workspace.prepare_layer(LayerKey::of("test", &[b"tree"])).unwrap() {
         LayerSlot::Ready(layer) => layer,
@@ -68,7 +69,7 @@ fn many_workspaces_share_one_tree_and_a_diff_tells_what_each_did() {
             assert!(patch.text.contains("+more") && patch.text.contains("-two"), "{}", patch.text);
             assert_eq!(bash(&other, "cat a src/b docs/d src/deep/c").await, "one\ntwo\nfour\nthree\n");
             assert!(other.diff().await.unwrap().changed.is_empty());
-            // Where the server keeps all this shows nowhere in the box.
+            // The box cannot see the server's paths.
             let shown = format!("grep -c -e {} -e volumes -e layers /proc/self/mountinfo", home.display());
             assert_eq!(bash(&other, &shown).await, "0\n");
             for number in [1001, 1002] {
@@ -97,7 +98,7 @@ fn a_fork_stands_on_what_was_frozen_and_outlives_its_origin() {
                 let lineage = home.join("boxes").join(order(2001).workspace.to_string()).join("workspace.json");
                 let frozen = std::fs::read_to_string(lineage).unwrap();
                 assert!(frozen.contains("\"generation\",\"volume\""), "it was copied, not frozen: {frozen}");
-                // The box is another one now, and what is not the workspace is as it was.
+                // The box was restarted, but files outside the workspace are unchanged.
                 assert_eq!(bash(&origin, "echo later > a; cat /tmp/t ~/h").await, "t\nh\n");
                 let fork = provider.create(&order(2002)).await.unwrap();
                 let restore = Action::RestoreSnapshot { session: order(2001).session, snapshot: snap(1) };
@@ -110,7 +111,7 @@ fn a_fork_stands_on_what_was_frozen_and_outlives_its_origin() {
                 assert_eq!(patch.changed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a", "private/p"]);
                 operate(&origin, FileOrder::Restore { snapshot: snap(1) }).await;
                 assert_eq!(bash(&origin, "cat a private/p").await, "kept\np\n");
-                // The origin goes; what the fork stands on does not, also not for a server that begins anew.
+                // After the origin is removed, the fork keeps its layers, also with a new server.
                 provider.remove(order(2001).workspace).await.unwrap();
                 assert_eq!(bash(&fork, "cat a src/b").await, "mine\ntwo\n");
                 drop((provider, fork));
@@ -123,8 +124,8 @@ fn a_fork_stands_on_what_was_frozen_and_outlives_its_origin() {
     );
 }
 
-/// The last process of a command may end a moment after its result is there. That must not turn a
-/// snapshot into a copy of the whole tree.
+/// The last process of a command may end shortly after its result. A snapshot must not copy the
+/// whole tree because of it.
 #[test]
 fn a_snapshot_waits_for_what_is_about_to_end() {
     as_root_and_as_ordinary_user("native_layers::a_snapshot_waits_for_what_is_about_to_end", |home, init| {
@@ -140,7 +141,7 @@ fn a_snapshot_waits_for_what_is_about_to_end() {
             bash(&workspace, "echo one > a; (setsid sleep 0.1 >/dev/null 2>&1 &)").await;
             operate(&workspace, FileOrder::Snapshot { snapshot: snap(1) }).await;
             assert!(kept(1).contains("generation"), "it was copied, not frozen: {}", kept(1));
-            // The control: beside a process that goes on, the files are copied.
+            // The control: if a process keeps running, the files are copied.
             bash(&workspace, "echo two > a; (setsid sleep 600 >/dev/null 2>&1 &)").await;
             operate(&workspace, FileOrder::Snapshot { snapshot: snap(2) }).await;
             assert!(!kept(2).contains("generation"), "{}", kept(2));
@@ -164,7 +165,7 @@ fn a_restore_that_fails_leaves_the_files_as_they_were() {
             bash(&other, "echo mine > own").await;
             let lineage = home.join("boxes").join(order(2202).workspace.to_string()).join("workspace.json");
             let before = std::fs::read(&lineage).unwrap();
-            // Without its label a layer cannot be held.
+            // A layer without its label cannot be used.
             let label = home.join("layers").join(LayerKey::of("test", &[b"tree"]).to_string()).join("layer.json");
             let aside = home.join("label");
             std::fs::rename(&label, &aside).unwrap();
@@ -172,10 +173,10 @@ fn a_restore_that_fails_leaves_the_files_as_they_were() {
             assert!(other.operate(restore(), Timestamp::from_millis(0)).await.is_err());
             assert_eq!(std::fs::read(&lineage).unwrap(), before, "the record of the layers has changed");
             assert_eq!(bash(&other, "cat own; ls").await, "mine\nown\n");
-            // A box that starts anew has them, too: the old files are not over the new layers.
+            // A restarted box has its files too: the old files are not above the new layers.
             operate(&other, FileOrder::Snapshot { snapshot: snap(2) }).await;
             assert_eq!(bash(&other, "cat own; ls").await, "mine\nown\n");
-            // The control: with the label it is done.
+            // The control: with the label the restore succeeds.
             std::fs::rename(&aside, &label).unwrap();
             operate(&other, restore()).await;
             assert_eq!(bash(&other, "cat a; ls").await, "one\na\ndocs\nsrc\n");
@@ -191,7 +192,8 @@ fn marks_an_agent_forges_hide_nothing_in_a_layer() {
     as_root_and_as_ordinary_user("native_layers::marks_an_agent_forges_hide_nothing_in_a_layer", |home, init| {
         run(async {
             let provider = provider(home, init);
-            // Also where there is nothing below: what is written is somebody's layer later.
+            // The files written here become a layer of the fork, so forged markers must have no
+            // effect.
             for number in [3001, 3002] {
                 let workspace = provider.create(&order(number)).await.unwrap();
                 lay(&workspace, repository).await;
@@ -233,7 +235,7 @@ fn a_snapshot_of_a_busy_box_ends_nothing_in_it() {
         run(async {
             let provider = provider(home, init);
             let workspace = provider.create(&order(4001)).await.unwrap();
-            // At work already when the session begins.
+            // The process already runs when the session starts.
             workspace
                 .perform(crate::native::setup(1, "echo one > a; (setsid sleep 600 >/dev/null 2>&1 &)", 5))
                 .await
@@ -254,13 +256,13 @@ fn a_snapshot_of_a_busy_box_ends_nothing_in_it() {
     });
 }
 
-/// What is copied lies outside the volume, and is counted all the same.
+/// Copies lie outside the volume, but count against the disk limit.
 #[test]
 fn copies_of_a_busy_box_are_bounded_by_its_disk_limit() {
     as_root_and_as_ordinary_user("native_layers::copies_of_a_busy_box_are_bounded_by_its_disk_limit", |home, init| {
         run(async {
             let provider = provider(home, init);
-            // 64 MiB.
+            // The disk limit is 64 MiB.
             let workspace = provider.create(&order(4101)).await.unwrap();
             workspace.begin().await.unwrap();
             bash(&workspace, "head -c 25M /dev/zero > a; (setsid sleep 600 >/dev/null 2>&1 &)").await;
@@ -271,7 +273,7 @@ fn copies_of_a_busy_box_are_bounded_by_its_disk_limit() {
             let third = workspace.operate(FileOrder::Snapshot { snapshot: snap(3) }, at).await.err().unwrap();
             assert_eq!(third.code(), "no_room", "{third}");
             assert_eq!(bash(&workspace, "stat -c %s a; pgrep -c sleep").await, "26214400\n1\n");
-            // Nothing runs: nothing has to be copied.
+            // No process runs, so nothing has to be copied.
             bash(&workspace, "pkill sleep; while pgrep -x sleep; do true; done").await;
             operate(&workspace, FileOrder::Snapshot { snapshot: snap(4) }).await;
             provider.remove(order(4101).workspace).await.unwrap();
@@ -315,7 +317,8 @@ fn a_host_directory_is_mounted_as_it_was_asked_for() {
             let roots = vec![host.display().to_string()];
             let mount = |path: &Path, mode, allowed_host_roots| {
                 let host_path = path.display().to_string();
-                // The tests run as root, and as an ordinary user: whose the directory is differs.
+                // The tests run as root and as an ordinary user, so the owner of the directory
+                // differs.
                 let allowed_root_owned_mounts = vec![host.display().to_string()];
                 action(Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts })
             };
@@ -361,7 +364,8 @@ fn a_host_directory_is_mounted_as_it_was_asked_for() {
     });
 }
 
-/// Tries to set every special bit in the workspace, by the tools there are; prints the modes that came of it.
+/// Tries to set every special bit in the workspace with the usual tools, and prints how many were
+/// set.
 const SPECIAL_BITS: &str = "touch f; for m in 4755 2755 1755 6755; do chmod $m f 2>/dev/null; done; mkdir -m 1777 d 2>/dev/null; \
     mkdir e; chmod g+s e 2>/dev/null; install -m 4755 f g 2>/dev/null; stat -c %a f d e g 2>/dev/null | grep -cE '^[1-7]...$'";
 
@@ -395,7 +399,7 @@ fn no_special_bits_are_set_in_a_writable_host_directory() {
                 assert_eq!(entry.metadata().unwrap().mode() & 0o7000, 0, "{:?}", entry.file_name());
             }
             provider.remove(order(6101).workspace).await.unwrap();
-            // The control: where there is no host directory the same commands set them.
+            // The control: without a host directory the same commands set the bits.
             let workspace = provider.create(&order(6102)).await.unwrap();
             workspace.begin().await.unwrap();
             assert_eq!(bash(&workspace, SPECIAL_BITS).await.trim(), "4");
@@ -404,14 +408,15 @@ fn no_special_bits_are_set_in_a_writable_host_directory() {
     });
 }
 
-/// Boxes, groups, devices, open files: what was not there before is not there after. `STEAD_TEST_CYCLES` makes it longer.
+/// Boxes, cgroups, devices and open files are the same before and after. `STEAD_TEST_CYCLES` sets
+/// the number of cycles.
 #[test]
 fn cycles_leave_nothing() {
     as_root_and_as_ordinary_user("native_layers::cycles_leave_nothing", |home, init| {
         let cycles: u128 = std::env::var("STEAD_TEST_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
         run(async {
             let provider = provider(home, init);
-            // Volumes that are mounted somewhere: of boxes, and of the box to come.
+            // Number of attached volumes: of spares and of boxes.
             let devices = || {
                 let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
                 let files = devices
@@ -423,7 +428,7 @@ fn cycles_leave_nothing() {
             let count = || {
                 let of_home =
                     |file: &str| std::fs::read_to_string(file).unwrap().matches(home.to_str().unwrap()).count();
-                // Other tests run beside this one: only what is open below this home counts.
+                // Other tests run at the same time, so count only files below this home.
                 let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
                 let files = files.filter_map(|file| std::fs::read_link(file.path()).ok());
                 let files = files.filter(|file| file.starts_with(home)).count();
@@ -441,7 +446,7 @@ fn cycles_leave_nothing() {
                 let restore = Action::RestoreSnapshot { session: one.session, snapshot: snap(7000 + number) };
                 other.perform(action(restore)).await.unwrap();
                 assert_eq!(bash(&other, "cat a/b/c").await, "x\n");
-                // In either order.
+                // Remove them in either order.
                 for gone in if number % 2 == 0 { [&one, &fork] } else { [&fork, &one] } {
                     provider.remove(gone.workspace).await.unwrap();
                 }
@@ -450,7 +455,7 @@ fn cycles_leave_nothing() {
                 assert!(devices().0 <= 1, "more than one box to come");
             }
             provider.retire();
-            // The kernel frees a device a moment after its last user is gone.
+            // The kernel frees a device shortly after its last user has ended.
             for _ in 0..1_000 {
                 if devices() == (0, 0) {
                     return;

@@ -1,7 +1,8 @@
-//! A tool call over the protocol.
+//! Tool calls over MCP.
 //!
-//! A tool that ran and failed, and a call that may not run, are both results a model can read (`isError`), with the stable code beside the sentence. Only a name that is
-//! no tool at all is an error of the protocol.
+//! A tool that ran and failed, and a call that was refused, both give a result that a model can
+//! read (`isError`), with a stable code and a message. Only an unknown tool name is a protocol
+//! error.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use super::text;
 use crate::problem::Problem;
 use crate::tools;
 
-/// Between two signs of life of a call whose caller asked for them.
+/// Interval of progress notifications, if the client asked for them.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn call(
@@ -47,7 +48,8 @@ pub(super) async fn call(
     })
 }
 
-/// A call by a catalog's name, through the gate a run's call passes; `None` where there is no catalog.
+/// Calls a tool of the catalog, with the same checks as a run's tool call. Returns `None` if the
+/// session has no catalog.
 async fn call_presented(
     chosen: &Chosen,
     request: &CallToolRequestParams,
@@ -70,7 +72,8 @@ async fn call_presented(
     })
 }
 
-/// What the content or an MCP server answered. The latter's blocks are passed on as they came.
+/// Converts the result of a content operation or of another MCP server. Content blocks of an MCP
+/// server pass through unchanged.
 fn elsewhere(call: CallId, seq: u64, answer: Answer) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.is_error = Some(answer.error.is_some());
@@ -94,7 +97,8 @@ fn told(call: CallId, seq: u64) -> MetaObject {
     MetaObject(meta)
 }
 
-/// Waits for the call and says each second that it goes on, if the caller gave a token to say it with.
+/// Waits for the call and sends a progress notification each second, if the client gave a progress
+/// token.
 async fn with_progress<T>(called: impl Future<Output = T>, context: &RequestContext<RoleServer>) -> T {
     let Some(token) = context.meta.get_progress_token() else { return called.await };
     tokio::pin!(called);
@@ -106,7 +110,7 @@ async fn with_progress<T>(called: impl Future<Output = T>, context: &RequestCont
                 let seconds = begun.elapsed().as_secs_f64();
                 let mut progress = ProgressNotificationParam::new(token.clone(), seconds);
                 progress.message = Some(format!("running for {seconds:.0} s"));
-                // A client that does not listen any more is no reason to stop the call.
+                // A failed notification is no reason to stop the call.
                 let _ = context.peer.notify_progress(progress).await;
             }
         }
@@ -126,7 +130,7 @@ fn result(reply: ToolReply) -> CallToolResult {
     result
 }
 
-/// The same refusal HTTP gives, as a result.
+/// Converts a problem into a tool result with the same code and message.
 pub(super) fn refused(problem: &Problem) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.is_error = Some(true);
@@ -135,7 +139,7 @@ pub(super) fn refused(problem: &Problem) -> CallToolResult {
     result
 }
 
-/// A refusal where the protocol has no room for a result.
+/// Converts a problem into a protocol error, for methods that cannot return an error as a result.
 pub(super) fn refusal(problem: &Problem) -> ErrorData {
     let data = json!({"code": problem.code().as_str()});
     ErrorData::invalid_request(problem.sentence(), Some(data))

@@ -1,4 +1,4 @@
-//! The session's tools as the protocol tells of them.
+//! The session's tools in the form of MCP.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use super::chosen::Chosen;
 use super::set_digest;
 use crate::problem::Problem;
 
-/// Every tool the session's agent may call now: of the catalog, where there is one, else the workspace's own.
+/// Returns every tool that the session's agent may call now: the tools of the catalog if there is
+/// one, else the workspace's own.
 pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
     match ops::offered_tools(&chosen.app.engine, chosen.session, chosen.catalog.clone()).await {
         Ok(Some(offered)) => return Ok(offered.into_iter().map(presented).collect()),
@@ -26,13 +27,14 @@ pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
     let state =
         ops::session(&chosen.app.engine, chosen.session).await.map_err(|error| refusal(&Problem::from(error)))?;
     let Some(session) = state.session else { return Ok(Vec::new()) };
-    // Whoever asks: what is listed is what the session's agent may call.
+    // The list depends on the session's agent, not on the caller.
     let agent = Actor::Session { session: chosen.session };
     let own = Definition::all().filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe);
     Ok(own.chain(set_digest::listed(&session)).collect())
 }
 
-/// As its catalog describes it. Without hints of its own it has those of what it stands for.
+/// Converts a tool of a catalog. Without annotations of its own it gets those of the operation that
+/// it is bound to.
 fn presented(OfferedTool { descriptor, operation }: OfferedTool) -> Tool {
     let shape = descriptor.parameters.as_object().cloned().unwrap_or_else(JsonObject::new);
     let own = descriptor.annotations.and_then(|hints| serde_json::from_value::<ToolAnnotations>(hints).ok());
@@ -55,7 +57,7 @@ fn describe(tool: Definition) -> Tool {
         .with_annotations(annotations(&tool))
 }
 
-/// Hints for clients that ask before a call.
+/// Annotations for clients that ask a person before they call a tool.
 fn annotations(tool: &Definition) -> ToolAnnotations {
     let hints = ToolAnnotations::new().open_world(tool.open_world);
     match tool.name.changes_files() {

@@ -1,4 +1,5 @@
-//! Tells clients when the session's tools and prompts became others, which an apply does and nothing else.
+//! Notifies clients when the session's tools and prompts change. Only adopting another content
+//! snapshot changes them.
 
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use stead_core::content::SnapshotRef;
@@ -7,23 +8,24 @@ use tokio::sync::watch;
 
 use super::chosen::Chosen;
 
-/// Waits for another snapshot to be the session's active one.
+/// Waits until another content snapshot becomes active.
 struct Watch<'a> {
     chosen: &'a Chosen,
-    /// Told of everything that is recorded from before `seen` was looked at: nothing falls between.
+    /// Counts recorded events. It is created before `seen` is read, so that no change is lost in
+    /// between.
     counter: Option<watch::Receiver<u64>>,
     seen: Option<SnapshotRef>,
 }
 
 impl<'a> Watch<'a> {
     async fn new(chosen: &'a Chosen) -> Self {
-        // Read if it was not: only what is in memory can be watched.
+        // Loads the session if necessary, because only loaded sessions can be watched.
         active(chosen).await;
         let counter = chosen.app.engine.watch(chosen.session);
         Self { chosen, counter, seen: active(chosen).await }
     }
 
-    /// Returns when there is another; `false` when there never will be.
+    /// Returns true after a change, and false if no change can follow.
     async fn changed(&mut self) -> bool {
         let Some(counter) = &mut self.counter else { return false };
         while counter.changed().await.is_ok() {
@@ -42,7 +44,7 @@ async fn active(chosen: &Chosen) -> Option<SnapshotRef> {
     state.session?.content.active.as_ref().map(|snapshot| snapshot.reference())
 }
 
-/// For a client of an older revision: on its standalone stream, until it is gone.
+/// Notifies a client of an older protocol version on its standalone stream, until it disconnects.
 pub(super) async fn tell(chosen: Chosen, peer: Peer<RoleServer>) {
     let mut watch = Watch::new(&chosen).await;
     loop {
@@ -58,13 +60,14 @@ pub(super) async fn tell(chosen: Chosen, peer: Peer<RoleServer>) {
     }
 }
 
-/// For a client that subscribed.
+/// Notifies a client that subscribed, until it cancels.
 pub(super) async fn follow(chosen: &Chosen, context: &SubscriptionContext) {
     let mut watch = Watch::new(chosen).await;
     loop {
         tokio::select! {
             changed = watch.changed() => {
-                // Each is told only to who asked for it; who hears of neither is gone.
+                // The sink only sends notifications that the client subscribed to. If both fail,
+                // the client is gone.
                 let tools = changed && context.sink().notify_tool_list_changed().await.is_ok();
                 let prompts = changed && context.sink().notify_prompt_list_changed().await.is_ok();
                 if !tools && !prompts {

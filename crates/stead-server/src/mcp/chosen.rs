@@ -1,6 +1,7 @@
-//! Which session a request is about, and who asks.
+//! Determines the caller and the session of a request.
 //!
-//! A session token is for its session and names it by itself. An admin token works on any, so it must say which: `/mcp?session=ses_…`.
+//! A session token identifies its session. An admin token works for any session, so the request
+//! must name one: `/mcp?session=ses_…`.
 
 use http::Uri;
 use rmcp::model::{ErrorData, Extensions};
@@ -14,7 +15,7 @@ use crate::auth;
 use crate::problem::Problem;
 use crate::query::{Parameters, Query, ReadQuery};
 
-/// Who asks about which session.
+/// The caller and the session that it addresses.
 #[derive(Clone)]
 pub(super) struct Caller {
     actor: Actor,
@@ -23,7 +24,8 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// A session token may name its own session. Any other is answered as everywhere: as if it did not exist.
+    /// A session token may name its own session. Any other session gives the same error as one that
+    /// does not exist.
     pub(super) fn new(actor: Actor, uri: &Uri) -> Result<Self, Problem> {
         let Query(Asked { session, profile }) = Query::from_uri(uri)?;
         let session = match (&actor, session) {
@@ -48,7 +50,7 @@ impl Caller {
 /// The query of `/mcp`.
 struct Asked {
     session: Option<SessionId>,
-    /// The names that the tools have.
+    /// Profile that determines the tool names.
     profile: Option<&'static str>,
 }
 
@@ -59,19 +61,19 @@ impl ReadQuery for Asked {
     }
 }
 
-/// A caller, and the server to answer with.
+/// A caller together with the server state that handles its message.
 pub(super) struct Chosen {
     pub(super) app: App,
     pub(super) actor: Actor,
     pub(super) session: SessionId,
-    /// The catalog the caller wants to see; without one, the active snapshot's.
+    /// Catalog that the caller chose; `None` for the catalog of the active snapshot.
     pub(super) catalog: Option<String>,
-    /// Counts this message as under way on a connection that is one caller's.
+    /// Counts this message as in progress on a `/mcp/line` connection.
     pub(super) answering: Option<Answering>,
 }
 
 impl Chosen {
-    /// From the connection if it is one caller's, else from the request.
+    /// Uses the caller of the connection if it has one, else the caller of the request.
     pub(super) fn of(door: &Door, extensions: &Extensions) -> Result<Self, ErrorData> {
         let Caller { actor, session, catalog } = match &door.caller {
             Some(caller) => caller.clone(),

@@ -1,6 +1,8 @@
-//! The protocol over one open connection, a message a line: what `stead mcp` carries between an agent's pipes and this server.
+//! MCP over one connection with one message per line. `stead mcp` uses it to connect an agent's
+//! standard input and output with this server.
 //!
-//! `GET /mcp/line` with `Upgrade: mcp` turns the connection into that. Who asked, and for which session, is settled by then and does not change.
+//! `GET /mcp/line` with `Upgrade: mcp` upgrades the connection. Its caller and session are fixed
+//! from then on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,7 @@ use crate::problem::{Code, Problem};
 use crate::quota::Ticket;
 
 const PROTOCOL: &str = "mcp";
-/// How many agents may be connected so at once.
+/// Maximum number of open connections of this kind.
 const MOST: usize = 1024;
 
 #[derive(Clone)]
@@ -69,7 +71,7 @@ pub(super) async fn upgrade(
     response
 }
 
-/// Serves until the client goes, takes nothing for the write timeout, or the server stops.
+/// Serves until the client disconnects, reads nothing for the write timeout, or the server stops.
 async fn serve(app: &App, caller: Caller, io: TokioIo<hyper::upgrade::Upgraded>) {
     let (read, write) = tokio::io::split(io);
     let throttle = Throttle::new(app.config.max_requests_per_session);

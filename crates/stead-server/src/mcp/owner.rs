@@ -1,7 +1,8 @@
-//! Each session of the protocol belongs to the token that opened it, and each token may open a bounded number.
+//! Binds each MCP session to the token that opened it, and limits the number of MCP sessions per
+//! token.
 //!
-//! The id of a protocol session is a random text that clients may log. Without the token that opened it, the id opens nothing and does not
-//! even tell whether the session exists.
+//! The id of an MCP session is a random string that clients may log. Without the token that opened
+//! the session, the id gives no access and does not reveal that the session exists.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,8 @@ use crate::problem::{Code, OwnForm, Problem};
 use crate::quota::Ticket;
 
 const HEADER: &str = "mcp-session-id";
-/// The key of an entry whose session is being opened and has no id yet. Ids of the library have no such character.
+/// Key prefix of an entry whose session has no id yet. Session ids of the library do not contain
+/// this character.
 const OPENING: &str = "opening:";
 
 #[derive(Clone)]
@@ -47,7 +49,8 @@ struct Limits {
     body_timeout: Duration,
 }
 
-/// Who opened it, and what they asked for beside their token: the Stead session where an admin named one.
+/// The token that opened an MCP session, and the query string of that request. With an admin token
+/// the query names the Stead session.
 #[derive(Clone, PartialEq, Eq)]
 struct Owner {
     actor: Actor,
@@ -70,7 +73,7 @@ impl Owners {
         self.lock().get(id).cloned()
     }
 
-    /// A place for one more session of this token.
+    /// Reserves an MCP session for this token.
     async fn open(&self, owner: &Owner) -> Result<Opening, Problem> {
         match self.reserve(owner) {
             // Ended sessions count until `forget_ended` removes them.
@@ -116,12 +119,13 @@ impl Owners {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
-        // Only whole entries are inserted and removed.
+        // Each change inserts or removes a whole entry, so a panic elsewhere cannot leave one half
+        // changed.
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts as a session until it has an id or was not opened.
+/// A reservation. It counts as a session until it is dropped.
 struct Opening {
     owners: Owners,
     key: String,
@@ -139,8 +143,8 @@ impl Drop for Opening {
     }
 }
 
-/// Middleware: keeps each token to its own protocol sessions, and remembers who opened a new one. Errors of JSON-RPC keep
-/// their form; what the library answers as plain text becomes a problem.
+/// Middleware that only lets a token use its own MCP sessions, and records the owner of a new one.
+/// JSON-RPC errors keep their form. Plain-text errors of the library become problems.
 pub(super) async fn check(owners: State<Owners>, request: Request, next: Next) -> Response {
     let sent = plain_errors::Sent::of(request.headers());
     let mut response = match admit(owners, request, next).await {
@@ -164,7 +168,8 @@ async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Re
     if id.is_some() || kind == Kind::Other {
         return Ok(next.run(request).await);
     }
-    // Only here: to a client with an MCP session a 404 means that its MCP session has ended.
+    // Check this only for new MCP sessions: to a client with an MCP session, a 404 means that its
+    // MCP session has ended.
     stead_engine::ops::session(&owners.app.engine, chosen.session()).await?;
     let opening = owners.open(&asking).await?;
     let response = next.run(request).await;
@@ -174,14 +179,15 @@ async fn admit(State(owners): State<Owners>, request: Request, next: Next) -> Re
     Ok(response)
 }
 
-/// The kind of a request: one that opens a session, or any other.
+/// Kind of a request: one that opens an MCP session, or any other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Initialize,
     Other,
 }
 
-/// Takes a message into memory within the token's quota: the library reads bodies without a time limit and parses any number of values.
+/// Reads a message into memory within the token's quota. The library itself would read a body
+/// without a timeout and parse any number of values.
 async fn read(request: Request, limits: Limits) -> Result<(Request, Kind), Problem> {
     if request.method() != Method::POST {
         return Ok((request, Kind::Other));
@@ -205,9 +211,8 @@ struct Message<'a> {
     method: Option<std::borrow::Cow<'a, str>>,
 }
 
-/// Tells whether a message opens a session. The library may accept a message that fails to parse
-/// here, such as a batch or one with a duplicate key, so such a message counts as one that opens a
-/// session.
+/// Returns the kind of a message. The library may accept a message that fails to parse here, such
+/// as a batch or one with a duplicate key. Such a message counts as one that opens a session.
 fn kind(bytes: &Bytes) -> Kind {
     match serde_json::from_slice::<Message<'_>>(bytes) {
         Ok(Message { method }) if method.as_deref() != Some("initialize") => Kind::Other,

@@ -1,4 +1,4 @@
-//! Errors that the MCP library answers as plain text, in the form of all other problems.
+//! Converts plain-text errors of the MCP library into problems.
 
 use axum::body::{Body, to_bytes};
 use axum::response::{IntoResponse as _, Response};
@@ -7,10 +7,10 @@ use http::{HeaderMap, StatusCode};
 
 use crate::problem::{Code, Problem};
 
-/// Bytes of the longest text that the library answers.
+/// Maximum size of an error text of the library, in bytes.
 const MOST_BYTES: usize = 4096;
 
-/// The form of the request's body.
+/// Content type of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     Json,
@@ -24,11 +24,11 @@ impl Sent {
     }
 }
 
-/// Keeps the status of an error without a content type and gives it a problem as its body. Clients go by the
-/// status: 404 makes them open a new MCP session.
+/// Replaces the body of a plain-text error with a problem and keeps the status. Clients depend on
+/// the status: after a 404 they open a new MCP session.
 pub(super) async fn shape(response: Response, sent: Sent) -> Response {
     let code = match response.status() {
-        // The library answers 415 also to JSON that is no message of JSON-RPC.
+        // The library also responds with 415 to JSON that is not a JSON-RPC message.
         StatusCode::UNSUPPORTED_MEDIA_TYPE if sent == Sent::Json => Code::InvalidRequest,
         StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
         StatusCode::BAD_REQUEST => Code::InvalidRequest,

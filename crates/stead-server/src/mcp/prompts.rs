@@ -1,4 +1,4 @@
-//! The prompt packs of the session's content.
+//! The prompt packs of the session's content as MCP prompts.
 
 use rmcp::model::{ContentBlock, ErrorData, GetPromptResult, Prompt, PromptMessage, Role};
 use stead_core::content::message::{self, Message, Part};
@@ -25,7 +25,7 @@ pub(super) async fn get(chosen: &Chosen, name: &str) -> Result<GetPromptResult, 
     Ok(GetPromptResult::new(messages.into_iter().flat_map(told).collect()))
 }
 
-/// The protocol knows two roles: what is said to the model is the user's.
+/// Converts a message. MCP has only two roles, so system and tool messages become user messages.
 fn told(message: Message) -> Vec<PromptMessage> {
     let role = match message.role {
         message::Role::Assistant => Role::Assistant,

@@ -1,4 +1,4 @@
-//! What can be read without a tool: the workspace's files, and what changed in it.
+//! MCP resources: the workspace's files, the diff and the digest.
 
 use base64::Engine as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
@@ -13,9 +13,10 @@ use crate::problem::{Code, Problem};
 const FILES: &str = "stead://workspace/";
 const DIFF: &str = "stead://diff";
 const DIGEST: &str = "stead://digest";
-/// What stands for itself in an address: letters, digits, and these.
+/// Characters that are percent-encoded: all except letters, digits and these.
 const SPECIAL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_').remove(b'~');
-/// A resource is one message; what is larger is for the tools, which read in pages.
+/// Maximum size of a resource, because it is sent in one message. The tools read larger files in
+/// pages.
 const MOST_BYTES: u64 = 4 << 20;
 
 pub(super) fn templates() -> Vec<ResourceTemplate> {
@@ -25,16 +26,17 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// The changes and the files at the top; the rest is found through directories.
+/// Lists the diff, the digest and the files in the workspace root. Clients find other files through
+/// directories.
 pub(super) async fn list(chosen: &Chosen, _: Option<String>) -> Result<ListResourcesResult, ErrorData> {
     let mut resources = vec![
         Resource::new(DIFF, "diff")
             .with_title("Changes")
-            .with_description("What changed in the workspace since the session began, as a patch.")
+            .with_description("Changes in the workspace since the session began, as a patch.")
             .with_mime_type("text/x-diff"),
         Resource::new(DIGEST, "digest")
             .with_title("Digest")
-            .with_description("What the session is told of its workspace.")
+            .with_description("The digest of the workspace.")
             .with_mime_type("text/markdown"),
     ];
     if let Opened::Directory(listing) = open(chosen, "/").await? {
@@ -94,7 +96,7 @@ fn whole(contents: ResourceContents) -> ReadResourceResult {
     ReadResourceResult::new(vec![contents])
 }
 
-/// Every byte that could mean something in an address is written as a number.
+/// Returns the URI of a file, with reserved bytes percent-encoded.
 fn address(path: &str) -> String {
     format!("{FILES}{}", percent_encoding::utf8_percent_encode(path, SPECIAL))
 }

@@ -1,6 +1,8 @@
-//! `set_digest`: the one thing an agent may change that is no file. It is the session's route of the same name, under the same rules.
+//! The tool `set_digest`, with the same rules as the route. It is the only tool that changes
+//! something other than files.
 //!
-//! It is listed where the agent type leaves the choice of tools open: one that names its tools, or a catalog, shows exactly those.
+//! It is listed only if the agent type does not restrict the tools. An agent type with a list of
+//! tools, or a catalog, shows exactly its own tools.
 
 use std::sync::Arc;
 
@@ -33,13 +35,13 @@ fn describe() -> Tool {
         "type": "object", "required": ["body"], "additionalProperties": false,
         "properties": {
             "body": text(BODY_CHARS, "The digest, as Markdown."),
-            "summary": text(SUMMARY_CHARS, "What a prompt shows of it."),
+            "summary": text(SUMMARY_CHARS, "Summary that prompts show."),
             "scope": {
                 "type": "string", "enum": ["session", "global"], "default": "session",
                 "description": "For this session, or for every session like it, which only an operator's token may set.",
             },
-            "section_key": {"type": "string", "default": stead_core::digest::DEFAULT_KEY, "description": "Which digest."},
-            "tag": {"type": "string", "default": stead_core::digest::DEFAULT_TAG, "description": "Which of the digests for everyone."},
+            "section_key": {"type": "string", "default": stead_core::digest::DEFAULT_KEY, "description": "Name of the digest."},
+            "tag": {"type": "string", "default": stead_core::digest::DEFAULT_TAG, "description": "Name of the shared digest, for the scope global."},
         },
     });
     let output = json!({
@@ -52,7 +54,7 @@ fn describe() -> Tool {
     Tool::new(NAME, description, shape(parameters)).with_raw_output_schema(shape(output)).with_annotations(hints)
 }
 
-/// What the route takes from its address and its body, in one.
+/// The query parameters and the body of the route, combined.
 struct Wish {
     name: DigestName,
     text: DigestText,

@@ -1,4 +1,5 @@
-//! What a tool answered, as text for a model: the thing itself, then only the facts that change what to do next.
+//! Renders tool results as text for a model: first the content, then only facts that affect the
+//! next step.
 
 use std::fmt::Write as _;
 

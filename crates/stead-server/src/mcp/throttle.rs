@@ -1,8 +1,9 @@
-//! Keeps one connection of the protocol from having more under way than a token may.
+//! Limits the concurrent messages of one `/mcp/line` connection to the limit of a token.
 //!
-//! The library starts a task for every message it reads and another for every answer it has to write. So nothing more is read while
-//! as many messages are being answered as are allowed, or while the client does not take what was written to it. A client that takes
-//! nothing for the write timeout is cut off.
+//! The library starts a task for every message that it reads and for every response that it writes.
+//! So the connection reads no further message while the maximum number is in progress, or while the
+//! client does not read its responses. The server closes the connection of a client that reads
+//! nothing for the write timeout.
 
 use std::io;
 use std::pin::Pin;
@@ -23,7 +24,7 @@ pub(super) struct Throttle {
 
 #[derive(Default)]
 struct Held {
-    /// The reader that waits for its turn.
+    /// Waker of the reader that waits for its turn.
     reader: Option<Waker>,
     stalled_since: Option<Instant>,
 }
@@ -43,7 +44,7 @@ impl Throttle {
         self.with(|held| held.stalled_since.is_some_and(|since| since.elapsed() >= limit))
     }
 
-    /// Ready when another message may be read.
+    /// Is ready when the connection may read another message.
     fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         self.with(|held| {
             if self.answering.load(Relaxed) < self.most && held.stalled_since.is_none() {
@@ -67,7 +68,7 @@ impl Throttle {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Held) -> T) -> T {
-        // Each use sets or takes whole fields.
+        // Each closure sets or takes whole fields, so a panic cannot leave them half changed.
         work(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -78,7 +79,7 @@ fn wake(held: &mut Held) {
     }
 }
 
-/// A message that is being answered.
+/// Guard of a message in progress.
 pub(super) struct Answering(Arc<Throttle>);
 
 impl Drop for Answering {
@@ -88,7 +89,8 @@ impl Drop for Answering {
     }
 }
 
-/// Lines of bounded length and complexity, read no faster than they are answered.
+/// A reader that limits the length and the number of JSON values of each line, and reads no faster
+/// than the server responds.
 pub(super) struct Lines<R> {
     pub(super) read: R,
     pub(super) throttle: Arc<Throttle>,
@@ -102,7 +104,7 @@ impl<R> Lines<R> {
         Self { read, throttle, longest, length: 0, values: Values::default() }
     }
 
-    /// A line that does not end would be kept in memory until it does.
+    /// Checks new bytes. A line without an end would otherwise fill the memory.
     fn judge(&mut self, new: &[u8]) -> io::Result<()> {
         for piece in new.split_inclusive(|byte| *byte == b'\n') {
             self.length += piece.len();
@@ -128,7 +130,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     }
 }
 
-/// Notices when the client does not take what is written.
+/// A writer that detects a client that does not read.
 pub(super) struct Writer<W> {
     pub(super) write: W,
     pub(super) throttle: Arc<Throttle>,

@@ -20,7 +20,7 @@ use stead_api::agent_type::AgentType;
 use stead_api::list::List;
 use stead_api::schema;
 
-/// Declares an agent type.
+/// Create an agent type.
 #[utoipa::path(post, path = "/agent-types", tag = "agent types", operation_id = "create_agent_type",
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same answer.", pattern = "^[!-~]{1,255}$")),
     request_body = schema::AgentTypeDeclaration,
@@ -39,7 +39,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], axum::Json(AgentType::from(created))).into_response())
 }
 
-/// Lists agent types by id.
+/// List agent types, sorted by id.
 #[utoipa::path(get, path = "/agent-types", tag = "agent types", operation_id = "list_agent_types", params(PagingParams),
     responses((status = 200, body = List<AgentType>)))]
 pub(crate) async fn list(
@@ -51,7 +51,7 @@ pub(crate) async fn list(
     Ok(axum::Json(List::page(found, page.limit, |one| one.id.to_string(), AgentType::from)))
 }
 
-/// Shows one agent type.
+/// Show an agent type.
 #[utoipa::path(get, path = "/agent-types/{id}", tag = "agent types", operation_id = "show_agent_type",
     params(("id" = schema::Name, Path)), responses((status = 200, body = AgentType)))]
 pub(crate) async fn show(
@@ -62,7 +62,7 @@ pub(crate) async fn show(
     Ok(axum::Json(ops::agent_type(&app.engine, &id).await?.into()))
 }
 
-/// Deletes an agent type without live sessions.
+/// Delete an agent type that has no live sessions.
 #[utoipa::path(delete, path = "/agent-types/{id}", tag = "agent types", operation_id = "delete_agent_type",
     params(("id" = schema::Name, Path)), responses((status = 204, description = "It is gone."), (status = 409)))]
 pub(crate) async fn delete(
@@ -75,7 +75,7 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Shows the workspace config of an agent type, every field of it.
+/// Show the workspace configuration of an agent type, with all defaults filled in.
 #[utoipa::path(get, path = "/agent-types/{id}/workspace-config", tag = "agent types", operation_id = "show_workspace_config",
     params(("id" = schema::Name, Path)), responses((status = 200, body = schema::WorkspaceConfig)))]
 pub(crate) async fn workspace_config(
@@ -86,7 +86,9 @@ pub(crate) async fn workspace_config(
     Ok(axum::Json(ops::agent_type(&app.engine, &id).await?.workspace))
 }
 
-/// Replaces the workspace config of an agent type. Sessions that run keep theirs.
+/// Replace the workspace configuration of an agent type.
+///
+/// Running sessions keep the configuration that they were created with.
 #[utoipa::path(put, path = "/agent-types/{id}/workspace-config", tag = "agent types", operation_id = "set_workspace_config",
     params(("id" = schema::Name, Path)), request_body = schema::WorkspaceConfig,
     responses((status = 200, body = schema::WorkspaceConfig)))]

@@ -20,20 +20,24 @@ use stead_api::schema;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Filter holds them")]
 pub(crate) struct AuditParams {
+    /// Only records about this session.
     #[param(value_type = Option<schema::SessionId>)]
     session: Option<String>,
-    /// The type of record.
+    /// Only records of this type.
     #[param(rename = "type", value_type = Option<schema::AuditType>)]
     kind: Option<String>,
-    /// The id of the last record of the page before.
+    /// Only records with a larger id than this.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     after: Option<u64>,
-    /// `next_cursor` of the page before; says the same as `after` and beats it.
+    /// `next_cursor` of the previous page. With `oldest` it means the same as `after` and takes
+    /// precedence over it.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     cursor: Option<u64>,
+    /// Maximum number of records; 50 by default.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
-    /// `oldest` first, as without it, or `newest` first: then the cursor leads to older ones.
+    /// `oldest` first (the default), or `newest` first. With `newest`, the next page has older
+    /// records.
     #[param(pattern = "^(oldest|newest)$")]
     order: Option<String>,
 }
@@ -72,7 +76,7 @@ impl std::str::FromStr for Order {
     }
 }
 
-/// Lists what was allowed, refused and changed, oldest first unless asked otherwise.
+/// List audit records: what callers were allowed, refused, and changed.
 #[utoipa::path(get, path = "/audit", tag = "audit", operation_id = "list_audit", params(AuditParams),
     responses((status = 200, body = List<AuditRecord>)))]
 pub(crate) async fn list(

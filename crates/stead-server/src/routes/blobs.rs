@@ -1,4 +1,4 @@
-//! `/blobs`: bytes by their digest, for bundles.
+//! `/blobs`: bytes addressed by their hash, for bundles.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -18,7 +18,9 @@ use crate::upload::Upload;
 use stead_api::file::Blob;
 use stead_api::schema;
 
-/// Stores bytes of any size. Storing the same bytes again changes nothing.
+/// Store a blob of any size.
+///
+/// Storing the same bytes again has no effect.
 #[utoipa::path(post, path = "/blobs", tag = "blobs", operation_id = "create_blob",
     request_body(content = schema::Bytes, content_type = "application/octet-stream"),
     responses((status = 201, body = Blob, headers(("Location" = String)))))]
@@ -29,7 +31,7 @@ pub(crate) async fn create(State(app): State<App>, _: Query<Nothing>, upload: Up
     Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(blob)).into_response())
 }
 
-/// Gives the bytes of a blob, or a range of them.
+/// Read a blob, or a range of its bytes.
 #[utoipa::path(get, path = "/blobs/{digest}", tag = "blobs", operation_id = "read_blob",
     params(("digest" = schema::Digest, Path), ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header),
         ("If-Range" = Option<String>, Header)),

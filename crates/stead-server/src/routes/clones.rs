@@ -21,7 +21,11 @@ use stead_api::schema;
 use stead_api::session::Session;
 use stead_api::session::snapshot::{CloneRequest, Isolation};
 
-/// Makes more sessions from one: in its workspace (`none`), or each in a copy of it (`full`), as it is or as it was `at` an event. All of them, or none.
+/// Clone a session.
+///
+/// With isolation `none` the clones share the session's workspace. With `full` each clone gets its
+/// own copy of the files, as they are now or as they were after the event `at`. The request creates
+/// all clones or none.
 #[utoipa::path(post, path = "/sessions/{id}/clone", tag = "snapshots", operation_id = "clone_session",
     params(("id" = schema::SessionId, Path), WaitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same clones.", pattern = "^[!-~]{1,255}$")),

@@ -1,4 +1,5 @@
-//! `/content`: named, versioned trees of prompts, tool descriptors and context; and the schemas of what is in them.
+//! `/content`: named, versioned trees of prompts, tool descriptors and context files, and the JSON
+//! Schemas of those files.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ use stead_api::content::{ContentDiff, ContentHistory, ContentSchema, ContentTree
 use stead_api::list::List;
 use stead_api::schema;
 
-/// Lists content by name, each with its newest version.
+/// List content by name, each with its newest version.
 #[utoipa::path(get, path = "/content", tag = "content", operation_id = "list_content", params(PagingParams),
     responses((status = 200, body = List<ContentVersion>)))]
 pub(crate) async fn list(
@@ -44,7 +45,7 @@ pub(crate) async fn list(
     Ok(Answer(List::page(found, paging.limit, |version| version.name.to_string(), IntoWire::into_wire)))
 }
 
-/// Shows every version of a name, oldest first.
+/// Show all versions of one name, oldest first.
 #[utoipa::path(get, path = "/content/{name}", tag = "content", operation_id = "show_content",
     params(("name" = schema::Name, Path)), responses((status = 200, body = ContentHistory)))]
 pub(crate) async fn show(
@@ -61,10 +62,11 @@ pub(crate) async fn show(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Conditions holds them")]
 pub(crate) struct PushParams {
-    /// Refuse unless this is the newest version; 0 if there must be none.
+    /// Fail with 409 unless this is the newest version. 0 means that no version may exist.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     expected_head: Option<u64>,
-    /// 1: keep it even if it is not valid. No session can adopt it then.
+    /// `1` stores the version even if it is not valid. Sessions cannot adopt an invalid version.
+    /// The default is `0`.
     #[param(value_type = Option<schema::Flag>)]
     allow_invalid: Option<String>,
 }
@@ -82,7 +84,9 @@ impl ReadQuery for Conditions {
     }
 }
 
-/// Adds a version: from JSON, or from a tar, tar.gz, tar.zst or zip. All of it is valid and kept, or nothing happened.
+/// Push a new version of content.
+///
+/// The body is JSON, or a tar, tar.gz, tar.zst or zip archive. The server stores all files or none.
 #[utoipa::path(post, path = "/content/{name}/versions", tag = "content", operation_id = "push_content",
     params(("name" = schema::Name, Path), PushParams, ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     request_body(content((schema::ContentFiles = "application/json"), (schema::Bytes = "application/octet-stream"))),
@@ -116,7 +120,7 @@ async fn body(app: &App, request: Request) -> Result<(Vec<NewFile>, [u8; 32]), P
     Ok((ops::content_of_archive(archive).await?, hash))
 }
 
-/// `{"files": {path: text}}`
+/// A request body of the form `{"files": {path: text}}`.
 struct Files(Vec<NewFile>);
 
 impl Read for Files {
@@ -135,7 +139,7 @@ impl Read for Files {
     }
 }
 
-/// A text with whatever is in it.
+/// A string that may contain any character.
 struct AnyText(String);
 
 impl Read for AnyText {
@@ -147,7 +151,7 @@ impl Read for AnyText {
     }
 }
 
-/// Shows a version and the files in it.
+/// Show a version and the list of its files.
 #[utoipa::path(get, path = "/content/{name}/versions/{v}", tag = "content", operation_id = "show_content_version",
     params(("name" = schema::Name, Path), ("v" = schema::Count, Path)), responses((status = 200, body = ContentTree)))]
 pub(crate) async fn tree(
@@ -162,7 +166,7 @@ pub(crate) async fn tree(
     Ok(Answer(ContentTree { version: version.into_wire(), tree }))
 }
 
-/// Gives the bytes of a file of a version, or a range of them.
+/// Read a file of a version, or a range of its bytes.
 #[utoipa::path(get, path = "/content/{name}/versions/{v}/files/{*path}", tag = "content", operation_id = "read_content_file",
     params(("name" = schema::Name, Path), ("v" = schema::Count, Path), ("path" = schema::ContentPath, Path),
         ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header), ("If-Range" = Option<String>, Header)),
@@ -187,10 +191,10 @@ pub(crate) async fn read_file(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Between holds them")]
 pub(crate) struct DiffParams {
-    /// The older version; the one before `to` if not given.
+    /// Version to compare from; the version before `to` by default.
     #[param(minimum = 1, maximum = 9007199254740992_u64)]
     from: Option<u64>,
-    /// The newer version; the newest if not given.
+    /// Version to compare with; the newest version by default.
     #[param(minimum = 1, maximum = 9007199254740992_u64)]
     to: Option<u64>,
 }
@@ -206,7 +210,7 @@ impl ReadQuery for Between {
     }
 }
 
-/// Shows which files differ between two versions.
+/// Compare two versions of content.
 #[utoipa::path(get, path = "/content/{name}/diff", tag = "content", operation_id = "diff_content",
     params(("name" = schema::Name, Path), DiffParams), responses((status = 200, body = ContentDiff)))]
 pub(crate) async fn diff(
@@ -222,7 +226,7 @@ pub(crate) async fn diff(
     Ok(Answer(ContentDiff { name, from: from.version, to: to.version, changes }))
 }
 
-/// Lists the JSON Schemas of the files in a content tree.
+/// List the JSON Schemas of the files in a content tree.
 #[utoipa::path(get, path = "/schemas", tag = "content", operation_id = "list_schemas",
     responses((status = 200, body = List<ContentSchema>)))]
 pub(crate) async fn schemas(_: Query<Nothing>) -> Answer<List<ContentSchema>> {
@@ -231,7 +235,7 @@ pub(crate) async fn schemas(_: Query<Nothing>) -> Answer<List<ContentSchema>> {
     Answer(List::whole(published::SCHEMAS.iter().map(one).collect()))
 }
 
-/// Gives one of them.
+/// Show one JSON Schema for content files.
 #[utoipa::path(get, path = "/schemas/{schema}", tag = "content", operation_id = "show_schema",
     params(("schema" = schema::SchemaName, Path)),
     responses((status = 200, content((schema::JsonSchema = "application/schema+json")))))]

@@ -1,4 +1,4 @@
-//! `/sessions/{id}/diff` and `/sessions/{id}/export`: what a session made of its workspace.
+//! `/sessions/{id}/diff` and `/sessions/{id}/export`: a session's changes and files.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -24,7 +24,8 @@ const PATCH: &str = "text/x-diff";
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the field only describes the parameter; DiffForm holds it")]
 pub(crate) struct DiffParams {
-    /// `patch`: only the patch, as text; so does `Accept: text/x-diff`.
+    /// `json` (the default), or `patch` for the patch alone as text. `Accept: text/x-diff` also
+    /// selects `patch`.
     #[param(value_type = Option<schema::DiffForm>)]
     format: Option<String>,
 }
@@ -37,7 +38,7 @@ impl ReadQuery for DiffForm {
     }
 }
 
-/// Shows what changed since the session began.
+/// Show the changes to the files since the session started.
 #[utoipa::path(get, path = "/sessions/{id}/diff", tag = "files", operation_id = "diff_session",
     params(("id" = schema::SessionId, Path), DiffParams),
     responses((status = 200, content((Diff = "application/json"), (schema::Bytes = "text/x-diff"))), (status = 409)))]
@@ -57,7 +58,8 @@ pub(crate) async fn show(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the field only describes the parameter; ExportForm holds it")]
 pub(crate) struct ExportParams {
-    /// `tar`: every file, as it is now; what you get without it. `patch`: what changed since the session began.
+    /// `tar` (the default) for all files as they are now, or `patch` for the changes since the
+    /// session started.
     #[param(value_type = Option<schema::ExportForm>)]
     format: Option<String>,
 }
@@ -77,7 +79,7 @@ impl ReadQuery for ExportForm {
     }
 }
 
-/// Gives the workspace away: all of it as a tar, or its changes as a patch.
+/// Export the workspace: all files as a tar archive, or the changes as a patch.
 #[utoipa::path(get, path = "/sessions/{id}/export", tag = "files", operation_id = "export_session",
     params(("id" = schema::SessionId, Path), ExportParams),
     responses((status = 200, content((schema::Bytes = "application/x-tar"), (schema::Bytes = "text/x-diff"))), (status = 409)))]

@@ -21,10 +21,10 @@ use stead_api::schema;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; DigestName holds them")]
 pub(crate) struct DigestParams {
-    /// Which digest; `workspace-digest` without it.
+    /// Key of the digest; `workspace-digest` by default.
     #[param(value_type = Option<schema::Name>)]
     section_key: Option<String>,
-    /// Which of the digests for everyone; `latest` without it.
+    /// Tag of the digest for all sessions; `latest` by default.
     #[param(value_type = Option<schema::Name>)]
     tag: Option<String>,
 }
@@ -33,13 +33,17 @@ impl ReadQuery for DigestName {
     fn read(parameters: &mut Parameters) -> Self {
         let section_key = parameters.parsed::<Name>("section_key").unwrap_or_else(default_key);
         let tag = parameters.parsed::<Name>("tag");
-        // A constant that is a name; were it not, it would be the key's.
+        // `DEFAULT_TAG` always parses. The section key is only there because the type needs a
+        // value.
         let tag = tag.or_else(|| DEFAULT_TAG.parse().ok()).unwrap_or_else(|| section_key.clone());
         Self { section_key, tag }
     }
 }
 
-/// Shows a digest: the session's own, else the one for everyone, else a placeholder and a warning.
+/// Show a digest.
+///
+/// Returns the session's own digest, else the digest for all sessions, else a placeholder. A
+/// placeholder also adds a warning to the session.
 #[utoipa::path(get, path = "/sessions/{id}/digest", tag = "digests", operation_id = "get_digest",
     params(("id" = schema::SessionId, Path), DigestParams), responses((status = 200, body = WorkspaceDigest)))]
 pub(crate) async fn show(
@@ -50,7 +54,9 @@ pub(crate) async fn show(
     Ok(Answer(ops::digest(&app.engine, id, name).await?.into_wire()))
 }
 
-/// Sets a digest for the session or, if an operator asks, for everyone.
+/// Set a digest for the session.
+///
+/// An operator can set it for all sessions with `"scope": "global"`.
 #[utoipa::path(put, path = "/sessions/{id}/digest", tag = "digests", operation_id = "set_digest",
     params(("id" = schema::SessionId, Path), DigestParams), request_body = schema::DigestRequest,
     responses((status = 200, body = WorkspaceDigest), (status = 409)))]
@@ -64,7 +70,9 @@ pub(crate) async fn set(
     Ok(Answer(ops::set_digest(&app.engine, &actor, id, name, body.value).await?.into_wire()))
 }
 
-/// Makes a digest from the files as they are, without a model, and sets it. The same files give the same digest.
+/// Generate a digest from the current files and set it.
+///
+/// The server uses no model for this. The same files give the same digest.
 #[utoipa::path(post, path = "/sessions/{id}/digest:generate", tag = "digests", operation_id = "generate_digest",
     params(("id" = schema::SessionId, Path), DigestParams), request_body = schema::GenerateRequest,
     responses((status = 200, body = WorkspaceDigest), (status = 409), (status = 503)))]

@@ -25,13 +25,14 @@ use stead_api::schema;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Place holds them")]
 pub(crate) struct EventParams {
-    /// The sequence number of the last event the client has.
+    /// Sequence number of the last event that the client has; 0 by default.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     after: Option<u64>,
-    /// `next_cursor` of the page before; says the same as `after` and beats it.
+    /// `next_cursor` of the previous page. It means the same as `after` and takes precedence over
+    /// it.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     cursor: Option<u64>,
-    /// Events on a page; a stream has no end of page.
+    /// Maximum number of events on a page; 50 by default. Streams ignore it.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
 }
@@ -47,9 +48,13 @@ impl ReadQuery for Place {
     }
 }
 
-/// Reads the journal of a session: as a stream that goes on, or with `Accept: application/json` as a page.
+/// Read the journal of a session.
 ///
-/// On a stream `id:` is the sequence number and `event:` the type; a client that lost its connection sends `Last-Event-ID` and misses nothing.
+/// The response is a stream of server-sent events that continues with new events. With `Accept:
+/// application/json` it is one page.
+///
+/// On the stream, `id:` is the sequence number and `event:` the type. A client that reconnects
+/// sends `Last-Event-ID` and continues without a gap.
 #[utoipa::path(get, path = "/sessions/{id}/events", tag = "sessions", operation_id = "read_events",
     params(("id" = schema::SessionId, Path), EventParams,
         ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
@@ -62,7 +67,8 @@ pub(crate) async fn read(
     form: EventForm,
 ) -> Result<Response, Problem> {
     let after = last.or(place.after).unwrap_or(0);
-    // A stream looks, too, before it begins: a session that is not there is an answer, not an empty stream.
+    // A stream reads one event before it starts, so that an unknown session gives a 404 instead of
+    // an empty stream.
     let limit = if form == EventForm::Stream { 1 } else { place.limit };
     let found = ops::events(&app.engine, id, after, limit).await?;
     Ok(match form {
@@ -76,9 +82,10 @@ fn page(found: ops::EventPage) -> List<Event> {
     List { items: found.events.iter().map(|event| event.into_wire()).collect(), next_cursor }
 }
 
-/// Tells a session something: to stage a version of content, or to adopt what is staged.
+/// Ask a session to stage a content version, or to adopt the staged one.
 ///
-/// What came of a sync is in the events after it: `WorkspaceSnapshotReady`, `WorkspaceSyncUnchanged` or `WorkspaceSyncFailed`.
+/// The outcome of a sync appears in the journal as `WorkspaceSnapshotReady`,
+/// `WorkspaceSyncUnchanged` or `WorkspaceSyncFailed`.
 #[utoipa::path(post, path = "/sessions/{id}/events", tag = "sessions", operation_id = "create_event",
     params(("id" = schema::SessionId, Path)), request_body = schema::EventRequest,
     responses((status = 202, body = Accepted, description = "It is recorded."), (status = 409), (status = 422)))]

@@ -23,9 +23,11 @@ use stead_api::exec::{Exec, ExecRequest, Resize, SignalRequest, StdinRequest};
 use stead_api::list::List;
 use stead_api::schema;
 
-/// Runs a command in the session's box: answers at its end, or at once if it runs in the background.
+/// Run a command in the session's box.
 ///
-/// It goes on if the client goes away and if the server restarts. A command that cannot be started answers with `status: failed`.
+/// The response comes at the end of the command, or at once if the command runs in the background.
+/// The command continues if the client disconnects or the server restarts. A command that cannot be
+/// started gives an exec with `status: failed`.
 #[utoipa::path(post, path = "/sessions/{id}/execs", tag = "execs", operation_id = "create_exec",
     params(("id" = schema::SessionId, Path),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same exec.", pattern = "^[!-~]{1,255}$")),
@@ -45,7 +47,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Answer(made.into_wire())))
 }
 
-/// Lists the execs that run and the latest that ended, oldest first, without their output.
+/// List running and recently ended execs, oldest first, without their output.
 #[utoipa::path(get, path = "/sessions/{id}/execs", tag = "execs", operation_id = "list_execs",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = List<Exec>)))]
 pub(crate) async fn list(
@@ -61,7 +63,8 @@ pub(crate) async fn list(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Patience holds them")]
 pub(crate) struct WaitParams {
-    /// Seconds to hold the answer until the exec has ended.
+    /// Maximum number of seconds to wait for the end of the command. Without it, the response comes
+    /// at once.
     #[param(minimum = 0, maximum = 300)]
     wait: Option<u64>,
 }
@@ -74,7 +77,9 @@ impl ReadQuery for Patience {
     }
 }
 
-/// Tells of an exec; once it has ended, with both ends of its output.
+/// Show an exec.
+///
+/// After its end this includes the start and the end of its output.
 #[utoipa::path(get, path = "/sessions/{id}/execs/{exec}", tag = "execs", operation_id = "show_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path), WaitParams),
     responses((status = 200, body = Exec)))]
@@ -91,7 +96,7 @@ pub(crate) async fn show(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; After holds them")]
 pub(crate) struct AfterParams {
-    /// The number of the last chunk the client has.
+    /// Number of the last chunk that the client has; 0 by default.
     #[param(minimum = 0, maximum = 9007199254740992_u64)]
     after: Option<u64>,
 }
@@ -104,10 +109,11 @@ impl ReadQuery for After {
     }
 }
 
-/// Follows an exec's output as numbered chunks, from the first or after the given one, until its end.
+/// Stream the output of an exec as numbered chunks until it ends.
 ///
-/// `id:` is the number of the chunk; a client that lost its connection, or whose server restarted, sends `Last-Event-ID` and gets what follows,
-/// nothing twice. A reader that is too slow is told which chunks it missed.
+/// `id:` is the number of the chunk. A client that reconnects, also after a restart of the server,
+/// sends `Last-Event-ID` and gets the following chunks without repetition. A client that reads too
+/// slowly gets a `missed` event with the range of lost chunks.
 #[utoipa::path(get, path = "/sessions/{id}/execs/{exec}/stream", tag = "execs", operation_id = "stream_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path), AfterParams,
         ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
@@ -123,7 +129,9 @@ pub(crate) async fn stream(
     Ok(exec_stream::output(app, id, reader).into_response())
 }
 
-/// Gives bytes to an exec's standard input, or closes it. Answers when the command's side has room for all of them.
+/// Write to an exec's standard input, or close it.
+///
+/// The response comes when the buffer of the command has room for all bytes.
 #[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/stdin", tag = "execs", operation_id = "feed_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
     request_body = schema::StdinRequest, responses((status = 204), (status = 409), (status = 422)))]
@@ -140,7 +148,7 @@ pub(crate) async fn stdin(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sends a signal to an exec's process group.
+/// Send a signal to an exec's process group.
 #[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/signal", tag = "execs", operation_id = "signal_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
     request_body = schema::SignalRequest, responses((status = 204), (status = 409), (status = 422)))]
@@ -156,7 +164,7 @@ pub(crate) async fn signal(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives an exec's terminal another size.
+/// Resize an exec's terminal.
 #[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/resize", tag = "execs", operation_id = "resize_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
     request_body = schema::TerminalSize, responses((status = 204), (status = 409), (status = 422)))]
@@ -172,7 +180,9 @@ pub(crate) async fn resize(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Kills every process of an exec, also those it left behind. Answers when none is left; again, the same.
+/// Kill every process of an exec, including orphaned ones.
+///
+/// The response comes when no process is left. Killing an exec again gives the same response.
 #[utoipa::path(delete, path = "/sessions/{id}/execs/{exec}", tag = "execs", operation_id = "kill_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
     responses((status = 204), (status = 409), (status = 422)))]

@@ -1,6 +1,7 @@
-//! `/sessions/{id}/files/{path}`: the workspace's files as raw bytes.
+//! `/sessions/{id}/files/{path}`: the files of a workspace as raw bytes.
 //!
-//! The entity tag of a file is its content hash, the same that the tools give as `hash`. The workspace root is `/sessions/{id}/files`.
+//! The entity tag of a file is its content hash, the same as `hash` in tool results. The workspace
+//! root is `/sessions/{id}/files`.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -31,12 +32,13 @@ use stead_api::schema;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the field only describes the parameter; Form holds it")]
 pub(crate) struct ReadParams {
-    /// `tar`: a directory with all that is in it, as a tar. Without it a directory is a listing.
+    /// `tar` returns a directory and everything in it as a tar archive. By default a directory is
+    /// returned as a listing.
     #[param(value_type = Option<schema::TarForm>)]
     format: Option<String>,
 }
 
-/// How a directory is to be read or written.
+/// Format in which a directory is read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Plain,
@@ -52,9 +54,10 @@ impl ReadQuery for Form {
     }
 }
 
-/// Reads a file, or lists a directory.
+/// Read a file, or list a directory.
 ///
-/// One byte range may be asked for with `Range`; `If-None-Match` with the file's `ETag` answers 304 while it is unchanged.
+/// `Range` selects one range of bytes. `If-None-Match` with the file's `ETag` gives status 304 if
+/// the file is unchanged.
 #[utoipa::path(get, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file",
     params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), ReadParams,
         ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header), ("If-Range" = Option<String>, Header)),
@@ -76,7 +79,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Tells of a file without sending it.
+/// Show the headers of a file without its bytes.
 #[utoipa::path(head, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "head_file",
     params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), ReadParams,
         ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header), ("If-Range" = Option<String>, Header)),
@@ -93,7 +96,7 @@ pub(crate) async fn head(
     read(app, caller, session, path, form, wanted).await
 }
 
-/// Lists the workspace's root, or gives all of it as a tar.
+/// List the workspace root, or read all files as a tar archive.
 #[utoipa::path(get, path = "/sessions/{id}/files", tag = "files", operation_id = "read_root",
     params(("id" = schema::SessionId, Path), ReadParams),
     responses((status = 200, content((Directory = "application/json"), (schema::Bytes = "application/x-tar"))), (status = 409)))]
@@ -130,16 +133,18 @@ async fn tar(app: &App, actor: &Actor, id: SessionId, path: &WorkspacePath) -> R
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; PutQuery holds them")]
 pub(crate) struct PutParams {
-    /// 1: directories that are missing above it are made.
+    /// `1` creates missing parent directories. The default is `0`: a missing parent directory is an
+    /// error.
     #[param(minimum = 0, maximum = 1)]
     mkdir: Option<u64>,
-    /// `directory`: makes a directory, and those it needs; there is no body. `tar`: the body is an archive (tar, tar.gz, tar.zst or zip) that is
-    /// unpacked into the directory, whole or not at all.
+    /// `directory` makes a directory and its missing parents; the body must be empty. `tar` unpacks
+    /// the body (tar, tar.gz, tar.zst or zip) into the directory, completely or not at all. By
+    /// default the body is the content of a file.
     #[param(value_type = Option<schema::PutForm>)]
     format: Option<String>,
 }
 
-/// What the body of a PUT is.
+/// Meaning of the body of a PUT request.
 pub(crate) enum PutQuery {
     File(Parents),
     Directory,
@@ -157,9 +162,10 @@ impl ReadQuery for PutQuery {
     }
 }
 
-/// Writes a file of any size, makes a directory, or unpacks an archive into one.
+/// Write a file of any size, make a directory, or unpack an archive into one.
 ///
-/// `If-Match` with the file's `ETag` replaces only what you saw; `If-None-Match: *` only makes a new file.
+/// `If-Match` with the file's `ETag` only replaces that version of the file. `If-None-Match: *`
+/// only creates a new file.
 #[utoipa::path(put, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "put_file",
     params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), PutParams,
         ("If-Match" = Option<schema::EntityTag>, Header), ("If-None-Match" = Option<schema::AnyTag>, Header)),
@@ -217,7 +223,7 @@ fn placed(placement: Option<Placement>, placed: Placed) -> Response {
     (status, Answer(placed)).into_response()
 }
 
-/// Unpacks an archive into the workspace's root, whole or not at all.
+/// Unpack an archive into the workspace root, completely or not at all.
 #[utoipa::path(put, path = "/sessions/{id}/files", tag = "files", operation_id = "put_root",
     params(("id" = schema::SessionId, Path), ("format" = schema::TarForm, Query)),
     request_body(content = schema::Bytes, content_type = "application/octet-stream"),
@@ -237,7 +243,7 @@ pub(crate) async fn put_root(
     Ok(placed(operated.placement, (&root, &operated).into_wire()))
 }
 
-/// Removes a file, or a directory with all that is in it.
+/// Remove a file, or a directory with everything in it.
 #[utoipa::path(delete, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
     params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path), ("If-Match" = Option<schema::EntityTag>, Header)),
     responses((status = 204, description = "It is gone."), (status = 409), (status = 412, headers(("ETag" = String)))))]

@@ -13,25 +13,27 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::query::{Nothing, Query};
 
+/// Health of the server.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Health {
+    /// `ok` from `/healthz`, `ready` from `/readyz`.
     status: &'static str,
 }
 
-/// Whether the process lives.
+/// Check that the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "health", operation_id = "healthz", responses((status = 200, body = Health)))]
 pub(crate) async fn healthz(_: Query<Nothing>) -> Result<Answer<Health>, Problem> {
     Ok(Answer(Health { status: "ok" }))
 }
 
-/// Whether operations can succeed now.
+/// Check that the server can serve requests now.
 #[utoipa::path(get, path = "/readyz", tag = "health", operation_id = "readyz", responses((status = 200, body = Health)))]
 pub(crate) async fn readyz(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<Health>, Problem> {
     app.engine.ready().await?;
     Ok(Answer(Health { status: "ready" }))
 }
 
-/// Counts and times, as Prometheus reads them.
+/// Show metrics in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics",
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(app): State<App>, _: Query<Nothing>) -> Result<Response, Problem> {
@@ -56,14 +58,16 @@ pub(crate) async fn metrics(State(app): State<App>, _: Query<Nothing>) -> Result
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
 }
 
-/// This document.
+/// Get this API description as JSON.
 #[utoipa::path(get, path = "/openapi.json", tag = "health", operation_id = "openapi",
     responses((status = 200, body = Object)))]
 pub(crate) async fn openapi(_: Query<Nothing>) -> Result<Answer<Value>, Problem> {
     Ok(Answer(crate::openapi()))
 }
 
-/// The sessions and where their time went, for a person with a browser. The page asks for the token itself.
+/// Show a web page with the sessions and their provisioning times.
+///
+/// The page asks for the token.
 #[utoipa::path(get, path = "/", tag = "health", operation_id = "page",
     responses((status = 200, body = String, content_type = "text/html")))]
 pub(crate) async fn page(_: Query<Nothing>) -> Result<Html<&'static str>, Problem> {

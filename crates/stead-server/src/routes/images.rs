@@ -1,4 +1,4 @@
-//! `/images`: root directories from local files, by name.
+//! `/images`: named root directories for boxes, imported from archives.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use stead_api::image::Image;
 use stead_api::list::List;
 use stead_api::schema;
 
-/// Lists the imported images by name.
+/// List imported images, sorted by name.
 #[utoipa::path(get, path = "/images", tag = "images", operation_id = "list_images",
     responses((status = 200, body = List<Image>)))]
 pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<Image>>, Problem> {
@@ -26,7 +26,7 @@ pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<An
     Ok(Answer(List::whole(found.into_wire())))
 }
 
-/// Shows what a name means now.
+/// Show the image that a name refers to now.
 #[utoipa::path(get, path = "/images/{*name}", tag = "images", operation_id = "show_image",
     params(("name" = schema::ImageName, Path)), responses((status = 200, body = Image)))]
 pub(crate) async fn show(
@@ -37,9 +37,11 @@ pub(crate) async fn show(
     Ok(Answer(ops::image(&app.engine, name).await?.into_wire()))
 }
 
-/// Imports an image under a name: a tar of a root directory, or an OCI archive; plain, or packed with gzip or zstd. All of it, or nothing happened.
+/// Import an image under a name.
 ///
-/// A name that is there already moves to what is imported. Sessions that run keep the image they were made from.
+/// The body is a tar archive of a root directory or an OCI archive, plain or compressed with gzip
+/// or zstd. The server imports all of it or nothing. If the name exists, it then refers to the new
+/// image. Running sessions keep the image they were created with.
 #[utoipa::path(put, path = "/images/{*name}", tag = "images", operation_id = "import_image",
     params(("name" = schema::ImageName, Path)),
     request_body(content = schema::Bytes, content_type = "application/octet-stream"),
@@ -58,7 +60,10 @@ pub(crate) async fn import(
     Ok((status, Answer(record.into_wire())).into_response())
 }
 
-/// Takes a name away, and the bytes with it if nothing else means them. Refused while boxes use them.
+/// Remove an image name.
+///
+/// The server deletes the files as well if no other name refers to them. It refuses the request
+/// while a box uses them.
 #[utoipa::path(delete, path = "/images/{*name}", tag = "images", operation_id = "remove_image",
     params(("name" = schema::ImageName, Path)),
     responses((status = 204, description = "It is gone."), (status = 409)))]

@@ -1,4 +1,4 @@
-//! `limit` and `cursor`, the same on every list.
+//! The query parameters `limit` and `cursor` of all lists.
 
 use utoipa::IntoParams;
 
@@ -12,10 +12,10 @@ pub(crate) const MAX_LIMIT: u32 = 500;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Paging holds them")]
 pub(crate) struct PagingParams {
-    /// How many items at most; 50 if not given.
+    /// Maximum number of items; 50 by default.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[param(value_type = Option<schema::Name>)]
     cursor: Option<String>,
 }
@@ -25,7 +25,7 @@ pub(crate) fn limit(parameters: &mut Parameters) -> u32 {
     limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(DEFAULT_LIMIT)
 }
 
-/// A page of things with chosen names.
+/// Paging parameters of a list that is sorted by name.
 pub(crate) struct Paging {
     pub(crate) limit: u32,
     pub(crate) cursor: Option<stead_core::Name>,
@@ -37,7 +37,8 @@ impl ReadQuery for Paging {
     }
 }
 
-/// Where a numbered list goes on: `cursor`, or `after`, which says the same.
+/// Reads the position in a numbered list. `cursor` and `after` mean the same; `cursor` takes
+/// precedence.
 pub(crate) fn after(parameters: &mut Parameters) -> Option<u64> {
     let (after, cursor) = (parameters.number("after", 0..=1 << 53), parameters.number("cursor", 0..=1 << 53));
     cursor.or(after)

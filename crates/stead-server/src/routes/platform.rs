@@ -12,14 +12,16 @@ use crate::problem::Problem;
 use crate::query::{Nothing, Query};
 use stead_api::schema;
 
-/// Shows what every session shares.
+/// Show the settings for all sessions.
 #[utoipa::path(get, path = "/platform", tag = "platform", operation_id = "show_platform",
     responses((status = 200, body = schema::Platform)))]
 pub(crate) async fn show(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<Platform>, Problem> {
     Ok(Answer(ops::platform(&app.engine).await?))
 }
 
-/// Sets it, whole. A list that is left out allows nothing.
+/// Replace the settings for all sessions.
+///
+/// A list that is left out allows nothing.
 #[utoipa::path(put, path = "/platform", tag = "platform", operation_id = "set_platform",
     request_body = schema::Platform, responses((status = 200, body = schema::Platform)))]
 pub(crate) async fn set(

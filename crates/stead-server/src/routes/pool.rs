@@ -14,7 +14,7 @@ use crate::wire::IntoWire as _;
 use stead_api::list::List;
 use stead_api::provider::PoolEntry;
 
-/// Lists the boxes kept ready, by agent type, and how many sessions found one.
+/// List the warm pools by agent type, with their hits and misses.
 #[utoipa::path(get, path = "/pool", tag = "providers", operation_id = "list_pool",
     responses((status = 200, body = List<PoolEntry>)))]
 pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<PoolEntry>>, Problem> {

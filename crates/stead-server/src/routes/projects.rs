@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::query::{Nothing, Query};
 use stead_api::schema;
 
-/// Shows a project that was set.
+/// Show a project.
 #[utoipa::path(get, path = "/projects/{id}", tag = "projects", operation_id = "show_project",
     params(("id" = schema::Name, Path)), responses((status = 200, body = schema::Project)))]
 pub(crate) async fn show(
@@ -24,7 +24,7 @@ pub(crate) async fn show(
     Ok(Answer(ops::project(&app.engine, &id).await?))
 }
 
-/// Sets a project, whole.
+/// Create or replace a project.
 #[utoipa::path(put, path = "/projects/{id}", tag = "projects", operation_id = "set_project",
     params(("id" = schema::Name, Path)), request_body = schema::Project,
     responses((status = 200, body = schema::Project)))]

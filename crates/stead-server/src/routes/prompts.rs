@@ -23,16 +23,17 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; PromptQuery holds them")]
 pub(crate) struct PromptParams {
-    /// Whose wording: a plain agent's, the Claude Agent SDK's or the Codex app server's.
+    /// Wording of the text: `stead` for an agent that calls Stead's tools (the default), `claude`
+    /// for the Claude Agent SDK, `codex` for the Codex app server.
     #[param(value_type = Option<stead_api::digest::Flavor>)]
     flavor: Option<String>,
-    /// How much of the digest is shown; its summary without it.
+    /// Part of the digest to show: `summary` (the default) or `body`.
     #[param(value_type = Option<schema::DigestPart>)]
     digest: Option<String>,
-    /// `markdown`: only the text.
+    /// `json` (the default), or `markdown` for the text alone.
     #[param(value_type = Option<schema::PromptForm>)]
     format: Option<String>,
-    /// Tokens the text may take, about four bytes each; 4000 without it.
+    /// Maximum length of the text in tokens of about four bytes; 4000 by default.
     #[param(minimum = 200, maximum = 100_000)]
     budget: Option<u64>,
 }
@@ -62,7 +63,9 @@ impl ReadQuery for PromptQuery {
     }
 }
 
-/// Renders what an agent is told of its workspace: mounts, tools, limits, warnings, digest.
+/// Render the prompt that describes the workspace to an agent.
+///
+/// It covers mounts, tools, limits, warnings and the digest.
 #[utoipa::path(get, path = "/sessions/{id}/prompt", tag = "digests", operation_id = "render_prompt",
     params(("id" = schema::SessionId, Path), PromptParams, DigestParams),
     responses((status = 200, content((Prompt = "application/json"), (schema::Bytes = "text/markdown")))))]

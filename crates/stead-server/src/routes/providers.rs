@@ -11,7 +11,7 @@ use crate::wire::IntoWire as _;
 use stead_api::list::List;
 use stead_api::provider::Provider;
 
-/// Lists the providers of this server with health and capabilities.
+/// List the providers of this server with their health and capabilities.
 #[utoipa::path(get, path = "/providers", tag = "providers", operation_id = "list_providers",
     responses((status = 200, body = List<Provider>)))]
 pub(crate) async fn list(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<List<Provider>>, Problem> {

@@ -15,7 +15,9 @@ use crate::wire::IntoWire as _;
 use stead_api::schema;
 use stead_api::session::rewind::{Blame, Moments, RewindRequest, Rewound};
 
-/// Puts the files back as they were when an event had just happened. What they are until then is kept first, so this can be undone.
+/// Restore the files as they were after an event.
+///
+/// The server takes a checkpoint of the current files first, so that the rewind can be undone.
 #[utoipa::path(post, path = "/sessions/{id}/rewind", tag = "snapshots", operation_id = "rewind_session",
     params(("id" = schema::SessionId, Path)), request_body = schema::RewindRequest,
     responses((status = 200, body = Rewound), (status = 409)))]
@@ -31,7 +33,7 @@ pub(crate) async fn go(
     Ok(Answer(wire::session::rewound(to, operated)))
 }
 
-/// Lists the moments of a session: what led to each, and whether it can be gone back to.
+/// List the checkpoints of a session and the call that led to each.
 #[utoipa::path(get, path = "/sessions/{id}/rewind", tag = "snapshots", operation_id = "list_moments",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = Moments)))]
 pub(crate) async fn list(
@@ -42,7 +44,7 @@ pub(crate) async fn list(
     Ok(Answer(ops::moments(&app.engine, id).await?.into_wire()))
 }
 
-/// Tells which call last wrote a file, or removed it.
+/// Show the call that last wrote or removed a file.
 #[utoipa::path(get, path = "/sessions/{id}/blame/{*path}", tag = "files", operation_id = "blame_file",
     params(("id" = schema::SessionId, Path), ("path" = schema::FilePath, Path)),
     responses((status = 200, body = Blame), (status = 409)))]

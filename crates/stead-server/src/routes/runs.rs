@@ -25,7 +25,9 @@ use stead_api::list::List;
 use stead_api::run::{BoundAnswer, Format, Run, Step};
 use stead_api::schema;
 
-/// Starts a run. What was staged for the next run is adopted first.
+/// Start a run.
+///
+/// Content that is staged for the next run is adopted first.
 #[utoipa::path(post, path = "/sessions/{id}/runs", tag = "runs", operation_id = "start_run",
     params(("id" = schema::SessionId, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     request_body = schema::RunRequest,
@@ -45,7 +47,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(run)).into_response())
 }
 
-/// Lists the runs of a session, oldest first.
+/// List the runs of a session, oldest first.
 #[utoipa::path(get, path = "/sessions/{id}/runs", tag = "runs", operation_id = "list_runs",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = List<Run>)))]
 pub(crate) async fn list(
@@ -56,7 +58,7 @@ pub(crate) async fn list(
     Ok(Answer(List::whole(ops::runs(&app.engine, id).await?.into_wire())))
 }
 
-/// Shows one run.
+/// Show a run.
 #[utoipa::path(get, path = "/sessions/{id}/runs/{run}", tag = "runs", operation_id = "show_run",
     params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), responses((status = 200, body = Run)))]
 pub(crate) async fn show(
@@ -72,7 +74,8 @@ pub(crate) async fn show(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the field only describes the parameter; Format holds it")]
 pub(crate) struct FormatParams {
-    /// The shape of the request: Stead's own, Anthropic's Messages, or OpenAI's Chat Completions.
+    /// Format of the model request: Stead's own (`neutral`, the default), Anthropic Messages
+    /// (`anthropic`) or OpenAI Chat Completions (`openai`).
     #[param(value_type = Option<Format>)]
     format: Option<String>,
 }
@@ -87,7 +90,9 @@ impl ReadQuery for Format {
     }
 }
 
-/// Takes a step: a boundary at which staged content may be adopted. Answers what to send to the model.
+/// Start a step of a run and return the request to send to the model.
+///
+/// A step is a boundary at which the session may adopt staged content.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/steps", tag = "runs", operation_id = "start_step",
     params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path), FormatParams,
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
@@ -108,7 +113,7 @@ pub(crate) async fn step(
     Ok((StatusCode::CREATED, Answer((reply, format).into_wire())).into_response())
 }
 
-/// Shows a step that was taken, made again from the journal.
+/// Show an earlier step, rebuilt from the journal.
 #[utoipa::path(get, path = "/sessions/{id}/runs/{run}/steps/{step}", tag = "runs", operation_id = "show_step",
     params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path), ("step" = schema::Count, Path), FormatParams),
     responses((status = 200, body = Step)))]
@@ -134,7 +139,7 @@ async fn end(
     Ok(Answer(ops::end_run(&app.engine, actor, id, run, how, code, detail).await?.into_wire()))
 }
 
-/// Says that a run reached its end.
+/// Mark a run as completed.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/complete", tag = "runs", operation_id = "complete_run",
     params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
     responses((status = 200, body = Run), (status = 409)))]
@@ -149,7 +154,7 @@ pub(crate) async fn complete(
     end(&app, &actor, id, run, RunEnd::Completed, body.value).await
 }
 
-/// Says that a run failed.
+/// Mark a run as failed.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/fail", tag = "runs", operation_id = "fail_run",
     params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
     responses((status = 200, body = Run), (status = 409)))]
@@ -164,7 +169,7 @@ pub(crate) async fn fail(
     end(&app, &actor, id, run, RunEnd::Failed, body.value).await
 }
 
-/// Calls a run off.
+/// Cancel a run.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/cancel", tag = "runs", operation_id = "cancel_run",
     params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
     responses((status = 200, body = Run), (status = 409)))]
@@ -179,7 +184,10 @@ pub(crate) async fn cancel(
     end(&app, &actor, id, run, RunEnd::Cancelled, body.value).await
 }
 
-/// Calls a tool on a run's behalf, if it is visible, bound and allowed and its arguments fit its schema.
+/// Call a tool for a run.
+///
+/// The tool must be visible in the catalog, bound to an operation and allowed, and the arguments
+/// must match its schema.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/tool-calls", tag = "runs", operation_id = "call_run_tool",
     params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::CallRequest,
     responses((status = 200, body = BoundAnswer), (status = 409), (status = 422)))]

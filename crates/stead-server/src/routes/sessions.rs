@@ -34,7 +34,8 @@ use stead_api::session::{Session, SessionFold, SessionToken};
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the field only describes the parameter; Wait holds it")]
 pub(crate) struct WaitParams {
-    /// Seconds to hold the answer until the session is settled.
+    /// Maximum number of seconds to wait until provisioning has ended. Without it, the response
+    /// comes at once.
     #[param(minimum = 0, maximum = 300)]
     wait: Option<u64>,
 }
@@ -47,7 +48,10 @@ impl ReadQuery for Wait {
     }
 }
 
-/// Starts a session. Its workspace is made in the background; `wait` holds the answer until it is there.
+/// Create a session.
+///
+/// The server provisions the workspace in the background. `wait` delays the response until it is
+/// ready.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
     params(WaitParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same session.", pattern = "^[!-~]{1,255}$")),
     request_body = schema::SessionRequest,
@@ -71,7 +75,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(session)).into_response())
 }
 
-/// Shows what a session would be: policy, capabilities, init plan, limits. Makes nothing.
+/// Preview a session without creating it: policy, capabilities, init plan and limits.
 #[utoipa::path(post, path = "/sessions:plan", tag = "sessions", operation_id = "plan_session",
     request_body = schema::SessionRequest,
     responses((status = 200, body = SessionPlan), (status = 404), (status = 422)))]
@@ -87,15 +91,19 @@ pub(crate) async fn plan(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Filter holds them")]
 pub(crate) struct SessionParams {
+    /// Only sessions with this status.
     #[param(value_type = Option<schema::SessionStatus>)]
     status: Option<String>,
+    /// Only sessions of this agent type.
     #[param(value_type = Option<schema::Name>)]
     agent_type: Option<String>,
+    /// Only sessions of this project.
     #[param(value_type = Option<schema::Name>)]
     project: Option<String>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[param(value_type = Option<schema::SessionId>)]
     cursor: Option<String>,
+    /// Maximum number of sessions; 50 by default.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
 }
@@ -114,7 +122,7 @@ impl ReadQuery for Filter {
     }
 }
 
-/// Lists sessions, newest first.
+/// List sessions, newest first.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", operation_id = "list_sessions", params(SessionParams),
     responses((status = 200, body = List<Session>)))]
 pub(crate) async fn list(
@@ -126,7 +134,7 @@ pub(crate) async fn list(
     Ok(Answer(List { items, next_cursor: found.next.map(|id| id.to_string()) }))
 }
 
-/// Shows one session.
+/// Show a session.
 #[utoipa::path(get, path = "/sessions/{id}", tag = "sessions", operation_id = "show_session",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = Session)))]
 pub(crate) async fn show(
@@ -137,7 +145,9 @@ pub(crate) async fn show(
     Ok(Answer(shown(ops::session(&app.engine, id).await?)?))
 }
 
-/// Closes a session and waits until its workspace is gone; closing it again changes nothing.
+/// Close a session and wait until its workspace is removed.
+///
+/// Closing a closed session has no effect.
 #[utoipa::path(delete, path = "/sessions/{id}", tag = "sessions", operation_id = "close_session",
     params(("id" = schema::SessionId, Path)),
     responses((status = 204, description = "It is closed."), (status = 202, body = Session, description = "It is still closing.")))]
@@ -158,7 +168,7 @@ pub(crate) async fn close(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the field only describes the parameter; At holds it")]
 pub(crate) struct AtParams {
-    /// As it was when this event had just happened; now if not given.
+    /// Sequence number of the event after which to show the state; the latest event by default.
     #[param(minimum = 1, maximum = 9007199254740992_u64)]
     at: Option<u64>,
 }
@@ -171,7 +181,7 @@ impl ReadQuery for At {
     }
 }
 
-/// Shows the state the journal folds to, and its hash; with `at`, as it was then.
+/// Show the state that the journal folds to, and its hash.
 #[utoipa::path(get, path = "/sessions/{id}/state", tag = "sessions", operation_id = "show_state",
     params(("id" = schema::SessionId, Path), AtParams), responses((status = 200, body = SessionFold)))]
 pub(crate) async fn state(
@@ -186,7 +196,7 @@ pub(crate) async fn state(
     Ok(Answer(state.into()))
 }
 
-/// Folds the journal again and compares.
+/// Fold the journal again and compare the result with the live state.
 #[utoipa::path(get, path = "/sessions/{id}/replay", tag = "sessions", operation_id = "replay_session",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = Replay)))]
 pub(crate) async fn replay(
@@ -197,7 +207,7 @@ pub(crate) async fn replay(
     Ok(Answer(ops::replay(&app.engine, id).await?.into_wire()))
 }
 
-/// Gives the session's token again.
+/// Get the session's token again.
 #[utoipa::path(post, path = "/sessions/{id}/token", tag = "sessions", operation_id = "session_token",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = SessionToken)))]
 pub(crate) async fn token(
@@ -214,10 +224,10 @@ pub(crate) async fn token(
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields only describe the parameters; Against holds them")]
 pub(crate) struct AgainstParams {
-    /// `name@version` of content. Give this or `agent_type`.
+    /// Content version to replay with, as `name@version`. Give either this or `agent_type`.
     #[param(value_type = Option<schema::ContentRef>)]
     content: Option<String>,
-    /// An agent type as it is configured now.
+    /// Agent type to replay with, in its current configuration.
     #[param(value_type = Option<schema::Name>)]
     agent_type: Option<String>,
 }
@@ -247,7 +257,9 @@ impl ReadQuery for Against {
     }
 }
 
-/// Decides everything the journal recorded again, with other content or another agent type, and tells what would be otherwise. Touches nothing.
+/// Repeat the recorded decisions with other content or another agent type.
+///
+/// The response lists the decisions that would change. The request changes nothing.
 #[utoipa::path(get, path = "/sessions/{id}/replay/against", tag = "sessions", operation_id = "replay_against",
     params(("id" = schema::SessionId, Path), AgainstParams),
     responses((status = 200, body = ReplayAgainst), (status = 422)))]
@@ -264,7 +276,7 @@ pub(crate) async fn replay_against(
     Ok(Answer(ops::replay_against(&app.engine, id, other).await?.into_wire()))
 }
 
-/// Gives the whole journal as lines of JSON, to be replayed anywhere.
+/// Export the whole journal as JSON lines, to replay it elsewhere.
 #[utoipa::path(get, path = "/sessions/{id}/journal", tag = "sessions", operation_id = "export_journal",
     params(("id" = schema::SessionId, Path)),
     responses((status = 200, content((schema::Bytes = "application/x-ndjson")))))]

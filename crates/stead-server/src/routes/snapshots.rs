@@ -17,7 +17,7 @@ use stead_api::list::List;
 use stead_api::schema;
 use stead_api::session::snapshot::{Restored, Snapshot, SnapshotRequest};
 
-/// Keeps the workspace's files as they are now.
+/// Take a snapshot of the workspace's files.
 #[utoipa::path(post, path = "/sessions/{id}/snapshots", tag = "snapshots", operation_id = "create_snapshot",
     params(("id" = schema::SessionId, Path),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same snapshot.", pattern = "^[!-~]{1,255}$")),
@@ -37,7 +37,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Answer(made.into())))
 }
 
-/// Lists a session's snapshots, oldest first.
+/// List the snapshots of a session, oldest first.
 #[utoipa::path(get, path = "/sessions/{id}/snapshots", tag = "snapshots", operation_id = "list_snapshots",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = List<Snapshot>)))]
 pub(crate) async fn list(
@@ -49,7 +49,9 @@ pub(crate) async fn list(
     Ok(Answer(List::whole(found.into_iter().map(Snapshot::from).collect())))
 }
 
-/// Puts the files back as they were kept. What was done since is undone, also what was made since.
+/// Restore the files of a snapshot.
+///
+/// This undoes all later changes and removes files that were created later.
 #[utoipa::path(post, path = "/sessions/{id}/snapshots/{snap}/restore", tag = "snapshots", operation_id = "restore_snapshot",
     params(("id" = schema::SessionId, Path), ("snap" = schema::SnapshotId, Path)),
     responses((status = 200, body = Restored), (status = 409)))]

@@ -15,14 +15,16 @@ use stead_api::list::List;
 use stead_api::schema;
 use stead_api::tool::{Definition, Tool, ToolAnswer};
 
-/// Lists every tool with its parameters.
+/// List all tools with their parameters.
 #[utoipa::path(get, path = "/tools", tag = "tools", operation_id = "list_tools",
     responses((status = 200, body = List<Tool>)))]
 pub(crate) async fn list(_: Query<Nothing>) -> Result<Answer<List<Tool>>, Problem> {
     Ok(Answer(List::whole(Definition::all().map(Tool::from).collect())))
 }
 
-/// Calls a tool of an active session. A tool that ran and failed answers 200 with `ok: false`.
+/// Call a tool of an active session.
+///
+/// A tool that ran and failed gives status 200 with `ok: false`.
 #[utoipa::path(post, path = "/sessions/{id}/tools/{tool}", tag = "tools", operation_id = "call_tool",
     params(("id" = schema::SessionId, Path), ("tool" = schema::ToolName, Path, description = "A tool's name or one of its aliases.")),
     request_body = schema::ToolArguments,

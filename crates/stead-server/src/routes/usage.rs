@@ -12,13 +12,13 @@ use crate::wire::IntoWire as _;
 use stead_api::schema;
 use stead_api::usage::{Usage, WorkspaceUsage};
 
-/// Tells what workspaces, layers, mirrors and blobs take on the disk.
+/// Show the disk usage of workspaces, layers, mirrors and blobs.
 #[utoipa::path(get, path = "/usage", tag = "providers", operation_id = "usage", responses((status = 200, body = Usage)))]
 pub(crate) async fn show(State(app): State<App>, _: Query<Nothing>) -> Result<Answer<Usage>, Problem> {
     Ok(Answer(ops::usage(&app.engine).await?.into_wire()))
 }
 
-/// Tells what a session's workspace takes on the disk; `null` if it holds none.
+/// Show the disk usage of a session's workspace; `null` if it has none.
 #[utoipa::path(get, path = "/sessions/{id}/usage", tag = "sessions", operation_id = "session_usage",
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = Option<WorkspaceUsage>)))]
 pub(crate) async fn of_session(

@@ -1,4 +1,4 @@
-//! Versions of content and their files.
+//! Conversions of content versions and their files.
 
 use stead_api::content::{self as api, ChangeKind, ContentFault};
 use stead_engine::content::TreeFile;

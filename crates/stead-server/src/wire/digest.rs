@@ -1,4 +1,4 @@
-//! Digests and prompts.
+//! Conversions of digests and prompts.
 
 use stead_api::digest as api;
 use stead_digest::prompt;

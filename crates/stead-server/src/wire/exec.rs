@@ -1,4 +1,4 @@
-//! Execs and their output.
+//! Conversions of execs and their output.
 
 use stead_api::exec::{self as api, Exec, ExecFailure, Terminal};
 use stead_engine::ops::ExecView;

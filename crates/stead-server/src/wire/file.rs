@@ -1,4 +1,4 @@
-//! Files of a workspace.
+//! Conversions of workspace files.
 
 use stead_api::file::{Contents, Diff, Directory, FileEntry, FileKind, Placed};
 use stead_core::Timestamp;

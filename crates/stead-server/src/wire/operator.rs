@@ -1,4 +1,4 @@
-//! What operators see: audit records, images, providers, warm pools, disk usage.
+//! Conversions of operator data: audit records, images, providers, warm pools, disk usage.
 
 use serde_json::Value;
 use stead_api::audit::AuditRecord;
@@ -18,7 +18,7 @@ impl IntoWire for AuditRow {
 
     fn into_wire(self) -> AuditRecord {
         let Self { id, entry } = self;
-        // The engine writes JSON. A row that is none is shown as text.
+        // The engine writes JSON. A row that is not valid JSON is returned as a string.
         let detail = serde_json::from_str(&entry.body).unwrap_or(Value::String(entry.body));
         AuditRecord { id, at: entry.at, kind: entry.kind, actor: entry.actor, session: entry.session, detail }
     }

@@ -1,4 +1,4 @@
-//! Runs, steps and tool calls.
+//! Conversions of runs, steps and tool calls.
 
 use stead_api::run::{BoundAnswer, Format, Run, Step};
 use stead_api::tool::{ToolAnswer, ToolError};
@@ -42,7 +42,7 @@ impl IntoWire for (StepReply, Format) {
     }
 }
 
-/// The answer to a call of a run; `call_id` is the model's own id of it.
+/// Converts the result of a run's tool call. `call_id` is the model's id of the call.
 pub(crate) fn bound_answer(reply: BoundReply, tool: String, call_id: Option<String>) -> BoundAnswer {
     let BoundReply { call, seq, answer, .. } = reply;
     BoundAnswer {

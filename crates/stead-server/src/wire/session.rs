@@ -1,4 +1,4 @@
-//! Plans, replays, checkpoints and blame.
+//! Conversions of plans, replays, checkpoints and blame.
 
 use stead_api::session::plan::{
     InitPlan, PassedOver, PlannedCapabilities, PlannedMode, PlannedMount, SessionPlan, WorkspacePlan,
@@ -20,9 +20,10 @@ use stead_providers::{AllowedMode, AllowedMount};
 use super::IntoWire;
 use crate::problem::{Code, Problem};
 
-/// A session as clients see it.
+/// Converts the state of a session into its API type.
 pub(crate) fn shown(state: State) -> Result<Session, Problem> {
-    // The first event of a journal creates the session, so every state that the engine gives out has one.
+    // The first event of a journal creates the session, so every state from the engine contains
+    // one.
     Session::of(state).ok_or_else(|| Problem::new(Code::NotFound, "the session has no events"))
 }
 
@@ -106,12 +107,12 @@ impl IntoWire for ops::AgainstReport {
     }
 }
 
-/// The answer to a rewind to the event `to`.
+/// Converts the result of a rewind to the event `to`.
 pub(crate) fn rewound(to: u64, operated: Operated) -> Rewound {
     Rewound { to, seq: operated.seq, undo: operated.seq - 1, tree_hash: operated.tree_hash }
 }
 
-/// The answer to a restore of a snapshot.
+/// Converts the result of restoring a snapshot.
 pub(crate) fn restored(id: SnapshotId, operated: Operated) -> Restored {
     Restored { id, seq: operated.seq, tree_hash: operated.tree_hash }
 }

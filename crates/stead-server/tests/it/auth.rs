@@ -17,7 +17,7 @@ async fn every_route_but_the_open_ones_needs_a_token() {
                 assert_eq!(answer.status, 200, "{method} {path}");
             } else {
                 assert_eq!(answer.status, 401, "{method} {path}");
-                // The answer to a HEAD has no body to tell more.
+                // The answer to a HEAD request has no body.
                 assert!(method == "HEAD" || answer.code() == "unauthorized", "{method} {path}");
                 assert!(answer.header("www-authenticate").is_some());
             }

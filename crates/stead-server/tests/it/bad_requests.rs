@@ -144,7 +144,7 @@ async fn request_and_trace_ids_are_echoed_when_they_are_well_formed() {
     assert_eq!(answer.header("x-request-id").map(str::len), Some(32));
 }
 
-/// Each refusal says what is wrong with the value, not with another one.
+/// Each error names the problem of the refused value.
 #[tokio::test]
 async fn refused_numbers_and_names_are_told_their_limits() {
     let server = TestServer::start().await;
@@ -165,7 +165,7 @@ async fn refused_numbers_and_names_are_told_their_limits() {
         assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{method}");
         assert_eq!(answer.json()["errors"][0]["field"], "path");
     }
-    // The control: the longest name that there can be.
+    // The control: the longest allowed name.
     let file = format!("/api/v1/sessions/{id}/files/{}", "x".repeat(255));
     assert_eq!(server.ask("PUT", &file).bytes(b"hi".to_vec()).send().await.status, 201);
 
@@ -201,7 +201,7 @@ async fn mcp(server: &TestServer, query: &str, headers: &[(&str, &str)], body: &
     ask.bytes(body.as_bytes().to_vec()).send().await
 }
 
-/// The statuses are those that MCP clients go by; the bodies are problems.
+/// MCP clients depend on the statuses; the bodies are problem documents.
 #[tokio::test]
 async fn what_mcp_refuses_is_a_problem_too() {
     let server = TestServer::start().await;
@@ -226,7 +226,7 @@ async fn what_mcp_refuses_is_a_problem_too() {
     let answer = mcp(&server, &own, &[("Content-Type", "text/plain"), accept], hello).await;
     assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_media_type"));
 
-    // The query is judged before a session is opened.
+    // The query is validated before a session is opened.
     let other = "?session=ses_00000000000000000000000000".to_owned();
     for (query, status) in [
         (String::new(), 400),
@@ -239,7 +239,7 @@ async fn what_mcp_refuses_is_a_problem_too() {
         assert_eq!(answer.status, status, "{query}: {}", answer.body);
         assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{query}");
     }
-    // The control.
+    // The control: a valid query.
     assert_eq!(mcp(&server, &format!("{own}&profile=wink"), &usual, hello).await.status, 200);
 }
 
@@ -254,7 +254,7 @@ async fn a_session_token_opens_no_other_session_over_mcp() {
         let ask = server.ask("POST", &path).token(first["token"].as_str()).header("Content-Type", "application/json");
         let answer = ask.header("Accept", "application/json, text/event-stream").bytes(hello.into()).send().await;
         assert_eq!(answer.status, status, "{}", answer.body);
-        // Whatever is mounted, the greeting does not say that nothing reaches the host.
+        // The greeting always mentions that a writable mount reaches the host.
         assert!(status == 404 || answer.body.contains("mounted writable (mode rw)"), "{}", answer.body);
     }
 }

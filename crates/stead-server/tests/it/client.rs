@@ -1,4 +1,4 @@
-//! A small HTTP client that sends exactly what it is told, and reads what comes.
+//! A small HTTP client that sends exactly the given bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
-    /// Checks that this is a problem of the one shape, and gives its code.
+    /// Checks that this is a valid problem document and returns its code.
     pub(crate) fn code(&self) -> String {
         let problem = self.json();
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// A connection of which the answer is still to come.
+/// A connection whose answer has not been read yet.
 pub(crate) struct Connection(pub(crate) BufReader<TcpStream>);
 
 impl Connection {
@@ -47,7 +47,7 @@ impl Connection {
         self.0.write_all(bytes).await.unwrap();
     }
 
-    /// The next line, without its end; `None` when the server closed.
+    /// The next line without its line ending; `None` if the server closed the connection.
     pub(crate) async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = tokio::time::timeout(Duration::from_secs(20), self.0.read_line(&mut line));
@@ -89,7 +89,7 @@ impl Connection {
         Some(answer)
     }
 
-    /// Whether the server closes within the time.
+    /// Returns true if the server closes the connection within this time.
     pub(crate) async fn closes_within(&mut self, time: Duration) -> bool {
         let mut rest = Vec::new();
         tokio::time::timeout(time, self.0.read_to_end(&mut rest)).await.is_ok()

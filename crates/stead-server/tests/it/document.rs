@@ -50,7 +50,7 @@ fn the_document_lists_problem_codes_as_they_are_sent() {
     assert_eq!(listed, &serde_json::json!(sent));
 }
 
-/// Limits hold for every request with a token, and every write may find the disk full.
+/// Every request with a token may be rate-limited, and every write may find the disk full.
 #[test]
 fn the_document_names_refusals_that_any_route_can_give() {
     let document = stead_server::openapi();
@@ -67,7 +67,7 @@ fn the_document_names_refusals_that_any_route_can_give() {
     }
 }
 
-/// The page needs no token, so whatever it shows it asks for; and what a session says can put no script into it.
+/// The page is public and loads its data with requests; session data cannot inject a script.
 #[tokio::test]
 async fn the_page_runs_its_own_script_and_no_other() {
     let server = TestServer::start().await;

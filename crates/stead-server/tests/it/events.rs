@@ -11,7 +11,7 @@ use crate::harness::TestServer;
 pub(crate) async fn next_event(stream: &mut Connection) -> Option<(u64, String, Value)> {
     let (mut id, mut kind) = (0, String::new());
     loop {
-        // Between the events are the sizes of the chunks they came in; the last is zero.
+        // Chunk sizes appear between the events; the last one is zero.
         let line = stream.line().await.filter(|line| line != "0")?;
         if let Some(text) = line.strip_prefix("id: ") {
             id = text.parse().unwrap();
@@ -52,7 +52,7 @@ async fn a_stream_taken_up_again_and_again_loses_and_repeats_nothing() {
         let (mut seen, mut last) = (Vec::new(), None);
         loop {
             let mut stream = follow(&server, &id, last).await;
-            // Drop the connection after a few events, each time another number.
+            // Drop the connection after a varying number of events.
             for _ in 0..(seen.len() % 7 + 1) {
                 let Some((seq, kind, data)) = next_event(&mut stream).await else { return seen };
                 assert_eq!((data["seq"].as_u64(), data["type"].as_str()), (Some(seq), Some(kind.as_str())));

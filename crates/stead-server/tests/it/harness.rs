@@ -1,4 +1,4 @@
-//! A server of one's own, gone with its files when dropped.
+//! A server for one test, which is removed with its files on drop.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl TestServer {
         Self { address, engine, stop: Some(stop), serving, _files: files }
     }
 
-    /// Begins the shutdown and waits for its end.
+    /// Starts the shutdown and waits for its end.
     pub(crate) async fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             stop.send(()).unwrap();
@@ -79,14 +79,14 @@ impl TestServer {
         self.ask("PUT", path).json(body).send().await
     }
 
-    /// An agent type with a memory workspace and every tool.
+    /// Declares an agent type with a memory workspace and every tool.
     pub(crate) async fn declare(&self, id: &str) {
         let body = json!({"id": id, "workspace": {"enabled": true, "provider": "memory"}});
         let answer = self.post("/api/v1/agent-types", body).await;
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
-    /// An active session of it.
+    /// Creates an active session of this agent type.
     pub(crate) async fn session(&self, agent_type: &str) -> Value {
         let answer = self.post("/api/v1/sessions?wait=10", json!({"agent_type": agent_type})).await;
         assert_eq!((answer.status, answer.json()["status"].as_str()), (201, Some("active")), "{answer:?}");
@@ -130,7 +130,7 @@ impl Ask<'_> {
         self
     }
 
-    /// Sends it and leaves the connection open with the answer to come.
+    /// Sends the request and returns the connection before the answer.
     pub(crate) async fn begin(self) -> Connection {
         let mut text = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", self.method, self.path, self.host);
         let authorization = self.authorization.map(|value| ("Authorization".to_owned(), value));

@@ -45,7 +45,7 @@ async fn fifty_at_once_make_one_session() {
 #[tokio::test]
 async fn a_key_is_taken_while_its_first_request_is_being_answered() {
     let server = TestServer::start().await;
-    // The memory provider is quick, so the two may miss each other: try until they meet.
+    // The memory provider is fast, so the two requests may not overlap: retry until they do.
     server.declare("t").await;
     let mut met = false;
     for round in 0..20 {

@@ -1,4 +1,4 @@
-//! The server from outside: real sockets, a real store, the memory provider.
+//! Black-box tests of the server: real sockets, a real store, the memory provider.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod auth;

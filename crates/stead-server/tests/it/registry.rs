@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::harness::TestServer;
 
-/// Every field of a workspace config, none at its default.
+/// Every field of a workspace config, none with its default value.
 fn full_config() -> Value {
     json!({
         "enabled": true, "provider": "memory", "fallback_provider": "podman",

@@ -22,7 +22,7 @@ async fn headers_that_dribble_are_cut_off() {
     let server = TestServer::start_with(impatient(), Settings::default()).await;
     let mut slow = Connection::open(server.address).await;
     let began = Instant::now();
-    // One byte now and then must not start the clock anew.
+    // Single bytes must not restart the timeout.
     for byte in b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaa" {
         if slow.0.get_mut().try_write(&[*byte]).is_err() || slow.closes_within(Duration::from_millis(30)).await {
             break;
@@ -102,7 +102,7 @@ async fn a_reader_who_takes_nothing_is_dropped() {
     }
     let mut stuck = server.ask("GET", &format!("/api/v1/sessions/{id}/events")).begin().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    // Whatever was in the pipe can be read; then the connection is at its end although the session is not.
+    // Buffered data can still be read; then the connection ends although the session does not.
     assert!(stuck.closes_within(Duration::from_secs(5)).await);
     assert_eq!(server.get(&format!("/api/v1/sessions/{id}")).await.json()["status"], "active");
 }

@@ -1,4 +1,4 @@
-//! Uploads that are slow, too long, cut off, or never wanted.
+//! Uploads that are slow, too long, cut off, or refused.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn impatient() -> ServerConfig {
     ServerConfig { body_timeout: Duration::from_millis(400), max_upload_bytes: 1000, ..ServerConfig::default() }
 }
 
-/// A chunked upload whose pieces are sent one by one.
+/// Starts a chunked upload whose pieces are sent one by one.
 async fn begin(server: &TestServer, method: &str, path: &str) -> Connection {
     let mut connection = Connection::open(server.address).await;
     let head = format!(
@@ -38,7 +38,7 @@ async fn a_slow_upload_may_take_long_but_not_stand_still() {
     let session = server.session("a").await;
     let path = format!("/api/v1/sessions/{}/files/slow", session["id"].as_str().unwrap());
     let mut steady = begin(&server, "PUT", &path).await;
-    // The least that an upload has to bring in each span, a little faster than it has to.
+    // The minimum amount per time span, sent slightly faster than required.
     let bit = "bit by bit ".repeat((16 << 10) / 11 + 1);
     for _ in 0..5 {
         piece(&mut steady, bit.as_bytes()).await;
@@ -75,7 +75,7 @@ async fn an_upload_ends_at_the_limit() {
 async fn who_may_not_write_is_told_before_the_body_is_taken() {
     let server = TestServer::start().await;
     let path = "/api/v1/sessions/ses_00000000000000000000000000/files/a";
-    // Not a byte of the body is sent, and the answer comes all the same.
+    // The answer arrives although no byte of the body was sent.
     let mut unwanted = begin(&server, "PUT", path).await;
     let answer = unwanted.answer().await.unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));

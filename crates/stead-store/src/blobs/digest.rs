@@ -1,4 +1,5 @@
-//! The name of a blob. A value of this type is 64 hexadecimal digits whatever somebody typed, so it is safe in a path.
+//! The name of a blob. A value of this type always consists of 64 hexadecimal digits, so it is safe
+//! in a path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 const PREFIX: &str = "sha256:";
 
-/// A SHA-256 digest; in text `sha256:` and 64 lower-case hexadecimal digits.
+/// A SHA-256 hash. Its text is `sha256:` and 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
@@ -52,7 +53,7 @@ impl FromStr for Digest {
     }
 }
 
-/// Upper case is refused: one digest has one text.
+/// Refuses upper case, so that each hash has one text.
 fn value(digit: u8) -> Result<u8, InvalidDigest> {
     match digit {
         b'0'..=b'9' => Ok(digit - b'0'),

@@ -5,7 +5,7 @@ use super::Digest;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// The file is there and does not hold the bytes its name promises.
+    /// The file exists, but its bytes do not match its name.
     #[error("the blob {digest} is damaged: its file now has the digest {found}")]
     Damaged { digest: Digest, found: Digest },
     #[error("cannot {doing} {path}")]

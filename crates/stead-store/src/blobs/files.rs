@@ -1,7 +1,8 @@
-//! The blocking half of the blob store: names, drafts, fsyncs.
+//! The blocking part of the blob store: names, drafts, fsyncs.
 //!
-//! Drafts live in `tmp/` on the same filesystem, so that a rename is atomic. Every open store holds a shared lock on `tmp/.lock`;
-//! leftovers are swept only by one that finds itself alone, so a draft being written is never taken for a leftover.
+//! Drafts are in `tmp/` on the same file system, so that a rename is atomic. Every open store holds
+//! a shared lock on `tmp/.lock`. Only a store that can lock it exclusively removes old drafts, so
+//! that a draft in use is never removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use super::{BlobError, BlobState, CHUNK, Digest, StoredBlob, Upload};
 use crate::directory;
 
-/// Bytes of a probe: more than what a full disk still has room for in its last block.
+/// Size of a probe: more than a full disk may still have in its last block.
 const PROBE: usize = 64 * 1024;
 
 static NEXT_DRAFT: AtomicU64 = AtomicU64::new(0);
@@ -25,14 +26,14 @@ static NEXT_DRAFT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,
-    /// Held while the age of a blob is reset, and while one is checked and removed. So a blob that was
-    /// just stored or named is never removed as old.
+    /// Held while the age of a blob is reset, and while one is checked and removed. A blob that was
+    /// just stored or referenced is therefore never removed as old.
     ages: Mutex<()>,
-    /// Held, not read: the lock goes with it. Whoever only reads needs none.
+    /// Holds the file lock. `None` for a read-only store.
     _lock: Option<File>,
 }
 
-/// A blob on its way in: a file that vanishes unless it is kept.
+/// A blob that is being written. Dropping it deletes the file, unless it was kept.
 #[derive(Debug)]
 pub(super) struct Draft {
     path: PathBuf,
@@ -75,7 +76,7 @@ impl Files {
             for entry in fs::read_dir(&shelf).map_err(failed("list", &shelf))? {
                 let entry = entry.map_err(failed("list", &shelf))?;
                 let digest = entry.file_name().to_str().and_then(|hex| format!("sha256:{hex}").parse().ok());
-                // What is not named like a blob is not ours.
+                // A file that is not named like a blob does not belong to the store.
                 let Some(digest) = digest else { continue };
                 let facts = entry.metadata().map_err(failed("look at", &entry.path()))?;
                 let modified = facts.modified().map_err(failed("look at", &entry.path()))?;
@@ -93,7 +94,7 @@ impl Files {
         }
     }
 
-    /// Removes a blob if its time of modification is as wanted; says whether it went.
+    /// Removes a blob if `wanted` accepts its modification time. Returns true if it was removed.
     pub(super) fn remove_if(
         &self,
         digest: &Digest,
@@ -112,7 +113,7 @@ impl Files {
         fs::remove_file(&path).map_err(failed("remove", &path)).map(|()| true)
     }
 
-    /// Makes a blob as young as a new one and returns its length; `None` if there is none.
+    /// Resets the age of a blob and returns its length. `None` if it does not exist.
     pub(crate) fn touch(&self, digest: &Digest) -> Result<Option<u64>, BlobError> {
         let path = self.path(digest);
         let _ages = self.ages();
@@ -125,7 +126,7 @@ impl Files {
         touched.map(|facts| Some(facts.len())).map_err(failed("touch", &path))
     }
 
-    /// The text of a blob that looks like a JSON object or list.
+    /// Returns the text of a blob that looks like a JSON object or list.
     pub(crate) fn json(&self, digest: &Digest) -> Result<Option<String>, BlobError> {
         let path = self.path(digest);
         let Some((mut file, _)) = self.open_file(digest)? else { return Ok(None) };
@@ -156,7 +157,7 @@ impl Files {
         let digest = Digest::of(bytes);
         let path = self.path(&digest);
         if self.is_sound(&digest)? && self.touch(&digest)?.is_some() {
-            // Another writer may have renamed it and not synced the directory yet.
+            // Another writer may have renamed it without syncing the directory yet.
             return self.sync_shelf(&path).map(|()| digest);
         }
         let mut draft = self.draft()?;
@@ -167,7 +168,8 @@ impl Files {
     pub(super) fn draft(&self) -> Result<Draft, BlobError> {
         let number = NEXT_DRAFT.fetch_add(1, Ordering::Relaxed);
         loop {
-            // Two machines on one network filesystem may share a process id: the clock and `create_new` settle it.
+            // Two machines on one network file system may use the same process id. The clock and
+            // `create_new` keep the names unique.
             let nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
             let path = self.root.join("tmp").join(format!("{}-{number}-{nanos}", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -178,7 +180,8 @@ impl Files {
         }
     }
 
-    /// Gives a draft its final name. A file already there is replaced: it holds the same bytes, or it is damaged.
+    /// Moves a draft to its final name. An existing file is replaced: it has the same bytes, or it
+    /// is damaged.
     pub(super) fn keep(&self, draft: Draft) -> Result<Upload, BlobError> {
         let digest = Digest::finish(draft.hasher.clone());
         let path = self.path(&digest);
@@ -188,7 +191,7 @@ impl Files {
         let made = {
             let _ages = self.ages();
             let existed = path.try_exists().map_err(failed("look for", &path))?;
-            // The kernel's own time is coarse, and two puts must not have the same.
+            // The kernel's own timestamps are coarse, and two puts must not get the same time.
             let set = draft.file.set_modified(SystemTime::now()).and_then(|()| draft.file.metadata()?.modified());
             let made = set.map_err(failed("touch", &draft.path))?;
             fs::rename(&draft.path, &path).map_err(failed("rename a new blob to", &path))?;
@@ -198,7 +201,8 @@ impl Files {
         Ok(Upload { digest, len: draft.len, made })
     }
 
-    /// Makes a blob's name durable, and its directory's: another writer may have made that a moment ago and not synced it yet.
+    /// Makes a blob's name and its directory durable. Another writer may have created the directory
+    /// without syncing it yet.
     fn sync_shelf(&self, path: &Path) -> Result<(), BlobError> {
         let shelf = directory::parent(path);
         directory::sync(shelf).map_err(failed("sync", shelf))?;
@@ -237,7 +241,7 @@ impl Files {
         }
     }
 
-    /// Whether the blob is there and undamaged.
+    /// Returns true if the blob exists and is not damaged.
     fn is_sound(&self, digest: &Digest) -> Result<bool, BlobError> {
         let Some((mut file, _)) = self.open_file(digest)? else { return Ok(false) };
         let mut hasher = Sha256::new();
@@ -267,7 +271,8 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After a rename there is nothing under this name; otherwise what cannot be removed now is swept on the next start.
+        // After a rename this name no longer exists. A file that cannot be removed now is removed
+        // at the next start.
         fs::remove_file(&self.path).unwrap_or(());
     }
 }

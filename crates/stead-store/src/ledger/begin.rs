@@ -1,4 +1,4 @@
-//! The first rows of a ledger: one for every record that is already in the database.
+//! The first rows of a ledger: one for every existing record of the database.
 
 use stead_core::{AuditKind, Timestamp};
 
@@ -11,7 +11,7 @@ use crate::sql::{Conn, values};
 
 const PAGE: i64 = 500;
 
-/// Writes the first rows; a no-op if the ledger has begun. The caller owns the store, so no other
+/// Writes the first rows. No-op if the ledger has begun. The caller owns the store, so no other
 /// writer runs meanwhile.
 pub(crate) async fn begin(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     if !has_row(conn, EntryKind::Begin).await? {
@@ -23,7 +23,7 @@ pub(crate) async fn begin(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             conn.all("read the settings", "SELECT key, value FROM settings ORDER BY key", values![]).await?;
         append(conn, settings.iter().map(|(key, value)| Entry::setting(key, value)).collect()).await?;
     }
-    // Ledgers of earlier versions do not have the references to blobs.
+    // Ledgers of earlier versions do not cover the references to blobs.
     if !has_row(conn, EntryKind::BeginBlobs).await? {
         append(conn, vec![Entry::begin_blobs()]).await?;
         references(conn).await?;
@@ -82,7 +82,7 @@ macro_rules! select_sessions {
     };
 }
 
-/// The rows after an id. The first page has no lower bound, because every text may be an id here.
+/// The rows after an id. The first page has no lower bound, because any text may be an id here.
 pub(super) async fn session_page(conn: &mut Conn<'_>, after: Option<&str>) -> Result<Vec<SessionFields>, StoreError> {
     let doing = "read the sessions";
     match after {
@@ -207,7 +207,7 @@ impl ReferenceFields {
     }
 }
 
-/// The rows after a holder and a digest. The first page has no lower bound.
+/// The rows after a holder and a hash. The first page has no lower bound.
 pub(super) async fn reference_page(
     conn: &mut Conn<'_>,
     after: Option<(&str, &str)>,

@@ -1,7 +1,8 @@
 //! Compares the ledger with its seals, and every record with the ledger.
 //!
-//! The caller gives a connection inside one snapshot of the database, so a server may write meanwhile. Memory grows with the
-//! number of records (about 100 bytes each), not with the size of the journals.
+//! The caller passes a connection inside one snapshot of the database, so a server may write
+//! meanwhile. Memory grows with the number of records (about 100 bytes each), not with the size of
+//! the journals.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,7 +17,7 @@ use crate::ledger::structure;
 use crate::sql::{Conn, values};
 use crate::store::Evidence;
 
-/// Largest number of bad records in a report.
+/// Maximum number of bad records in a report.
 const LISTED: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub enum Table {
     Documents,
     Settings,
     BlobReferences,
-    /// Tables, indexes, triggers and views themselves.
+    /// The tables, indexes, triggers and views themselves.
     Schema,
 }
 
@@ -49,17 +50,17 @@ impl Table {
     }
 }
 
-/// A record that is not as the ledger says.
+/// A record that differs from the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerBreak {
     pub table: Table,
     pub id: String,
-    /// A sequence number or a revision, where the record has one.
+    /// A sequence number or a revision, if the record has one.
     pub number: Option<i64>,
     pub reason: String,
 }
 
-/// An operator's decision to go on with a database that lacks seals which the home had noted.
+/// An operator's decision to use a database that lacks seals which the home directory had recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedCut {
     pub at: Timestamp,
@@ -69,10 +70,10 @@ pub struct AcceptedCut {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LedgerReport {
-    /// Rows of the ledger; 0 in a database no server with a ledger has worked on yet.
+    /// Number of ledger rows. 0 in a database that no server with a ledger has used yet.
     pub records: u64,
     pub seals: u64,
-    /// Rows after the last seal.
+    /// Number of rows after the last seal.
     pub unsigned: u64,
     pub head: Option<Seal>,
     /// The first 100 bad records, in the order of the checks.
@@ -109,7 +110,8 @@ pub(crate) async fn check(conn: &mut Conn<'_>, evidence: &Evidence) -> Result<Le
     Ok(check.report)
 }
 
-/// A database that cannot be written may be older than the ledger, and is not brought up to date.
+/// Returns true if there is a ledger. A read-only database may be older than the ledger, and it is
+/// not migrated.
 async fn has_ledger(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
     let sql = conn.either(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'ledger'",
@@ -132,22 +134,23 @@ struct Check<'a> {
     report: LedgerReport,
     latest: HashMap<(EntryKind, String), Latest>,
     kept_seen: bool,
-    /// The ledger has the references to blobs. The first owner of this version adds them.
+    /// True if the ledger covers the references to blobs. The first owner with this version adds
+    /// them.
     covers_blobs: bool,
 }
 
-/// The seals beside the rows they cover.
+/// The seals, read in parallel to the rows they cover.
 struct Seals {
     page: VecDeque<Seal>,
-    /// The first number of the next page; `None` after the last page.
+    /// The first number of the next page. `None` after the last page.
     next: Option<i64>,
     hasher: SealHasher,
-    /// Rows since the last seal.
+    /// Number of rows since the last seal.
     rows: u64,
 }
 
 impl Seals {
-    /// Judges every seal that ends before a row; all of them if there is no row any more.
+    /// Checks every seal that ends before a row, or all remaining ones if there is no further row.
     async fn reach(&mut self, conn: &mut Conn<'_>, check: &mut Check<'_>, row: Option<i64>) -> Result<(), StoreError> {
         loop {
             if let Some(from) = self.next.filter(|_| self.page.is_empty()) {
@@ -168,7 +171,7 @@ impl Seals {
 struct Joined {
     #[sqlx(flatten)]
     row: LedgerRow,
-    /// The hash of the event a session's row names.
+    /// The hash of the event that a session's row names.
     event: Option<Vec<u8>>,
 }
 
@@ -179,7 +182,7 @@ impl Check<'_> {
         }
     }
 
-    /// A value that cannot be decoded is damage like any other.
+    /// Reports a value that cannot be decoded as damage.
     fn readable(&mut self, table: Table, read: Result<(), StoreError>) -> Result<(), StoreError> {
         match read {
             Err(error @ StoreError::Corrupt { .. }) => {
@@ -242,7 +245,7 @@ impl Check<'_> {
         let latest = Latest { seq, number: row.number, hash: row.hash };
         let hash = latest.hash.clone();
         let Some(before) = self.latest.insert((kind, key.clone()), latest) else { return };
-        // A reference may be added and removed many times, and has no number that grows.
+        // A reference may be added and removed many times, and it has no increasing number.
         if kind == EntryKind::Blob {
             return;
         }
@@ -255,7 +258,7 @@ impl Check<'_> {
         }
     }
 
-    /// Looks for what no ledger row could name.
+    /// Reports changes that no ledger row could describe.
     async fn structure(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         for LedgerBreak { table, id, number, reason } in structure::strays(conn).await? {
             self.found(table, id, number, reason);
@@ -263,7 +266,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Compares the end of the ledger with what is known outside the database.
+    /// Compares the end of the ledger with the evidence from outside the database.
     fn outside(&mut self) {
         let end = self.report.head.as_ref().map_or(0, |seal| seal.number);
         if let Some(anchor) = self.evidence.anchor.filter(|anchor| anchor.number > end) {
@@ -301,7 +304,7 @@ impl Check<'_> {
         self.report.head = Some(seal);
     }
 
-    /// Compares a record with what the ledger says last of it.
+    /// Compares a record with its last ledger row.
     fn record(&mut self, entry: &Entry) {
         let (table, number) = (table_of(entry.kind), number_of(entry.kind, entry.number));
         let key = match entry.kind {
@@ -318,7 +321,7 @@ impl Check<'_> {
         }
     }
 
-    /// Records the ledger knows and the database does not have.
+    /// Reports records in the ledger that the database does not have.
     fn missing(&mut self) {
         self.latest.retain(|(kind, _), latest| match kind {
             EntryKind::Begin | EntryKind::BeginBlobs => false,
@@ -386,7 +389,7 @@ impl Check<'_> {
     }
 }
 
-/// The number of a record for people. That of a reference only says whether it was added or removed.
+/// The number of a record for people. `None` for a reference, where it only means added or removed.
 fn number_of(kind: EntryKind, number: i64) -> Option<i64> {
     (kind != EntryKind::Blob).then_some(number)
 }

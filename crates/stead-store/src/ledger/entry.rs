@@ -21,16 +21,16 @@ const HELD: i64 = 1;
 /// The number of a row about a reference that was removed.
 pub(super) const RELEASED: i64 = 0;
 
-/// The table a record is in.
+/// The table of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EntryKind {
-    /// The first row of every ledger; it is about no record.
+    /// The first row of every ledger. It concerns no record.
     Begin,
     Session,
     Audit,
     Document,
     Setting,
-    /// From this row on the ledger covers the references to blobs; it is about no record.
+    /// From this row on the ledger covers the references to blobs. It concerns no record.
     BeginBlobs,
     /// A reference to a blob.
     Blob,
@@ -40,7 +40,7 @@ impl EntryKind {
     const ALL: [Self; 7] =
         [Self::Begin, Self::Session, Self::Audit, Self::Document, Self::Setting, Self::BeginBlobs, Self::Blob];
 
-    /// The name in the database: never change one.
+    /// The name in the database. Never change one.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -149,13 +149,13 @@ impl Entry {
         Self { kind: EntryKind::BeginBlobs, subject: "stead-references-v1".to_owned(), number: 0, head: None, hash }
     }
 
-    /// A holder has referred to a blob of `bytes` bytes.
+    /// The row for a new reference of a holder to a blob of `bytes` bytes.
     pub(crate) fn blob(holder: &str, digest: &str, bytes: i64) -> Self {
         let hash = Fields::new("blob").text(holder).text(digest).number(bytes).finish();
         Self { kind: EntryKind::Blob, subject: format!("{holder} {digest}"), number: HELD, head: None, hash }
     }
 
-    /// A holder no longer refers to a blob.
+    /// The row for a removed reference.
     pub(crate) fn blob_released(holder: &str, digest: &str) -> Self {
         let hash = Fields::new("blob_released").text(holder).text(digest).finish();
         Self { kind: EntryKind::Blob, subject: format!("{holder} {digest}"), number: RELEASED, head: None, hash }
@@ -207,7 +207,7 @@ pub(crate) fn insert(entry: Entry) -> Statement {
     }
 }
 
-/// The statement that adds the row of a reference, unless the holder has it already.
+/// The statement that adds the row of a reference, unless the holder already has the reference.
 pub(crate) fn insert_reference(holder: &str, digest: &str, bytes: i64) -> Statement {
     let entry = Entry::blob(holder, digest, bytes);
     Statement {

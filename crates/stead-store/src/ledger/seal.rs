@@ -27,7 +27,7 @@ pub(super) const PAGE: i64 = 1000;
 pub struct Seal {
     /// Counts from 1 without gaps.
     pub number: i64,
-    /// The last ledger row it covers.
+    /// The last ledger row that it covers.
     pub last: i64,
     pub at: Timestamp,
     pub hash: Hash,
@@ -46,7 +46,7 @@ pub(super) struct LedgerRow {
     pub(super) hash: Vec<u8>,
 }
 
-/// The hash of the rows since a seal.
+/// Hasher for the rows since a seal.
 pub(super) struct SealHasher(blake3::Hasher);
 
 impl SealHasher {
@@ -77,7 +77,7 @@ impl SealHasher {
     }
 }
 
-/// The bytes that are signed.
+/// The bytes to sign.
 pub(super) fn signed(hash: Hash) -> Vec<u8> {
     [DOMAIN, hash.as_bytes()].concat()
 }
@@ -128,14 +128,15 @@ pub(crate) async fn latest(conn: &mut Conn<'_>) -> Result<Option<Seal>, StoreErr
     row.map(Row::read).transpose()
 }
 
-/// The result of looking in a database for the seal that a home noted.
+/// The result of searching a database for the seal that a home directory records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuity {
     Unbroken,
     Cut(Cut),
 }
 
-/// A database without the seal that a home noted: its end was cut off, or it is an older copy.
+/// A database without the seal that a home directory records: its end was cut off, or it is an
+/// older copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     pub noted: Anchor,
@@ -154,7 +155,7 @@ pub(crate) async fn continuity(conn: &mut Conn<'_>, noted: Option<Anchor>) -> Re
     Ok(Continuity::Cut(Cut { noted, end }))
 }
 
-/// Signs the rows after the last seal; does nothing if there are none.
+/// Signs the rows after the last seal. No-op if there are none.
 pub(crate) struct WriteSeal {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) at: Timestamp,
@@ -163,11 +164,13 @@ pub(crate) struct WriteSeal {
 impl Operation for WriteSeal {
     type Output = Option<Seal>;
     type Error = StoreError;
-    /// Row numbers are given out before COMMIT: without writers beside it, a seal misses no lower number.
+    /// Row numbers are assigned before COMMIT. Without concurrent writers, a seal misses no lower
+    /// number.
     const ACCESS: Access = Access::Exclusive;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<Option<Seal>, StoreError> {
-        // The seal will replace the home's note, which must not hide that the database lost what it names.
+        // The seal replaces the record in the home directory. That must not hide a loss of sealed
+        // rows.
         if let Continuity::Cut(Cut { noted, .. }) = continuity(conn, self.sealer.noted()).await? {
             return Err(StoreError::CutOff { number: noted.number });
         }

@@ -1,7 +1,8 @@
-//! The server's signing key, and the note of the last seal that is kept beside it.
+//! The server's signing key, and the record of the last seal beside it.
 //!
-//! Both are files of the home, outside the database: `ledger.key` (mode 0600) and `ledger.head`. The note shows that a
-//! database was cut back to an earlier seal, which its signatures alone cannot show.
+//! Both are files in the home directory, outside the database: `ledger.key` (mode 0600) and
+//! `ledger.head`. The record reveals a database that was cut back to an earlier seal, which its
+//! signatures alone cannot reveal.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -21,7 +22,7 @@ const KEY: &str = "ledger.key";
 const HEAD: &str = "ledger.head";
 const PREFIX: &str = "ed25519:";
 
-/// An Ed25519 public key; in text `ed25519:` and 64 lower-case hexadecimal digits.
+/// An Ed25519 public key. Its text is `ed25519:` and 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey([u8; 32]);
 
@@ -29,7 +30,7 @@ pub struct PublicKey([u8; 32]);
 #[error("a public key is 32 bytes, in text \"ed25519:\" and 64 lower-case hexadecimal digits")]
 pub struct InvalidPublicKey;
 
-/// The number and the hash of a seal, kept outside the database.
+/// The number and the hash of a seal, stored outside the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Anchor {
     pub number: i64,
@@ -59,12 +60,12 @@ pub enum SealerError {
 pub struct Sealer {
     directory: PathBuf,
     key: Ed25519KeyPair,
-    /// The last seal that the home noted.
+    /// The last seal that the home directory records.
     noted: Mutex<Option<Anchor>>,
 }
 
 impl Sealer {
-    /// Reads the key in a directory, or makes one. The caller holds the lock of the directory.
+    /// Reads the key in a directory, or creates one. The caller holds the lock of the directory.
     pub fn open(directory: &Path) -> Result<Self, SealerError> {
         let path = directory.join(KEY);
         let bytes = match fs::read(&path) {
@@ -81,7 +82,7 @@ impl Sealer {
         Ok(Self { directory: directory.to_owned(), key, noted })
     }
 
-    /// The public key of the key in a directory; `None` if there is none.
+    /// The public key of the key in a directory. `None` if there is no key.
     pub fn public_key_in(directory: &Path) -> Result<Option<PublicKey>, SealerError> {
         if directory.join(KEY).exists() {
             Self::open(directory).map(|sealer| Some(sealer.public_key()))
@@ -90,7 +91,7 @@ impl Sealer {
         }
     }
 
-    /// The last seal that a server noted in a directory.
+    /// The last seal that a server recorded in a directory.
     pub fn anchor_in(directory: &Path) -> Result<Option<Anchor>, SealerError> {
         let path = directory.join(HEAD);
         let text = match fs::read_to_string(&path) {
@@ -114,19 +115,20 @@ impl Sealer {
         self.key.sign(message).as_ref().to_vec()
     }
 
-    /// The last seal that the home noted.
+    /// The last seal that the home directory records.
     pub fn noted(&self) -> Option<Anchor> {
         *self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a seal that is durable in the database.
+    /// Records a seal that is durable in the database.
     pub(crate) fn note(&self, seal: &Seal) -> Result<(), SealerError> {
         write(&self.directory, HEAD, format!("{} {}\n", seal.number, seal.hash).as_bytes())?;
         self.remember(Some(Anchor { number: seal.number, hash: seal.hash }));
         Ok(())
     }
 
-    /// Lets the next seal be noted although the database lacks the noted one. The file stays until then.
+    /// Forgets the recorded seal in memory, so that the next seal is accepted although the database
+    /// lacks the recorded one. The file stays until then.
     pub(crate) fn forget(&self) {
         self.remember(None);
     }
@@ -146,7 +148,8 @@ fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> 
     move |source| SealerError::File { doing, path: path.to_owned(), source }
 }
 
-/// Writes beside the target and renames, so that a reader or a crash sees the old file or the new one.
+/// Writes to a temporary file and renames it, so that a reader or a crash sees the old file or the
+/// new one.
 fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), SealerError> {
     let (draft, path) = (directory.join(format!(".{name}.new")), directory.join(name));
     let written = || -> io::Result<()> {
@@ -181,7 +184,7 @@ impl FromStr for PublicKey {
     type Err = InvalidPublicKey;
 
     fn from_str(text: &str) -> Result<Self, InvalidPublicKey> {
-        // The digits have the form of a hash; only the prefix differs.
+        // The digits have the same form as a hash, and only the prefix differs.
         let digits = text.strip_prefix(PREFIX).ok_or(InvalidPublicKey)?;
         let parsed: Hash = format!("blake3:{digits}").parse().map_err(|_| InvalidPublicKey)?;
         Ok(Self(*parsed.as_bytes()))

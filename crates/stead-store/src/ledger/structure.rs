@@ -1,4 +1,5 @@
-//! Finds what no ledger row could name: rows that belong to no record, and a schema that is not the migrations' own.
+//! Finds changes that no ledger row could describe: rows without a record, and a schema that
+//! differs from the migrations.
 //!
 //! A trigger could write records in the server's name, so it matters as much as a changed row.
 
@@ -28,7 +29,7 @@ fn broken(table: Table, id: impl Into<String>, reason: impl Into<String>) -> Led
 }
 
 async fn events(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreError> {
-    // A journal is read by its session and from number 1, so these rows are in none.
+    // A journal is read by its session and from number 1, so these rows belong to none.
     let sql = "SELECT CAST(e.session AS TEXT) FROM (SELECT DISTINCT session FROM events) e \
                LEFT JOIN sessions s ON s.id = e.session WHERE s.id IS NULL LIMIT 100";
     let orphans: Vec<(String,)> = conn.all("look for events without a session", sql, values![]).await?;
@@ -49,7 +50,7 @@ type Object = (String, String, String, String);
 async fn objects(conn: &mut Conn<'_>) -> Result<BTreeSet<Object>, StoreError> {
     let sql = "SELECT type, name, tbl_name, COALESCE(sql, '') FROM sqlite_master";
     let rows: Vec<Object> = conn.all("read the schema", sql, values![]).await?;
-    // The table of migrations is made by a library, and statistics by ANALYZE.
+    // A library creates the table of migrations, and ANALYZE creates statistics.
     let foreign = |(kind, name, table, _): &Object| {
         (table == MIGRATIONS && matches!(kind.as_str(), "table" | "index")) || name.starts_with("sqlite_stat")
     };
@@ -73,7 +74,7 @@ async fn sqlite_schema(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreErr
     Ok(added.chain(gone).collect())
 }
 
-/// Audit rows are never removed, so the counter of their ids is the largest one.
+/// Audit rows are never removed, so the counter of their ids equals the largest id.
 async fn audit_counter(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreError> {
     let sql = "SELECT CAST(name AS TEXT), CAST(seq AS TEXT) FROM sqlite_sequence WHERE name IS NOT 'audit' \
                OR seq IS NOT (SELECT COALESCE(MAX(id), 0) FROM audit) \
@@ -87,7 +88,7 @@ async fn audit_counter(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreErr
     Ok(wrong.into_iter().map(told).collect())
 }
 
-/// Other programs may have tables in the same schema, so only what acts on Stead's own tables counts.
+/// Other programs may have tables in the same schema, so only objects on Stead's own tables count.
 async fn postgres_schema(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreError> {
     let sql = "WITH own(name) AS (VALUES ('sessions'), ('events'), ('audit'), ('idempotency'), ('documents'), ('settings'), \
                ('blob_references'), ('owner'), ('ledger'), ('seals')), \

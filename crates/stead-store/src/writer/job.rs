@@ -1,4 +1,4 @@
-//! A queued write with its caller's answer, its types forgotten so that one queue holds all kinds.
+//! A queued write with its caller's answer, type-erased so that one queue holds all kinds.
 
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
@@ -7,7 +7,7 @@ use crate::error::{BoxedSource, StoreError};
 use crate::operation::Operation;
 use crate::sql::Conn;
 
-/// Whether what a job wrote shall stay in the transaction.
+/// Tells if the writes of a job stay in the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     Done,
@@ -15,12 +15,12 @@ pub(super) enum Standing {
 }
 
 pub(super) trait Job: Send {
-    /// Runs the operation and keeps its answer back.
+    /// Runs the operation and keeps its answer.
     fn run<'a>(&'a mut self, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Standing>;
-    /// The transaction is durable: gives the answer.
+    /// Sends the answer, after the transaction is durable.
     fn answer(self: Box<Self>);
-    /// The transaction is lost: whatever the answer was, nothing of it holds, a refusal included (it may have been the
-    /// fault of another write that is now gone).
+    /// Sends the error of a lost transaction instead of the answer. This replaces refusals too,
+    /// because another lost write may have caused them.
     fn lost(self: Box<Self>, error: StoreError);
 }
 
@@ -60,7 +60,7 @@ impl<O: Operation> Job for Queued<O> {
     }
 }
 
-/// The same error for another caller; its cause becomes text.
+/// The same error for another caller. Its cause becomes text.
 pub(super) fn copy(error: &StoreError) -> StoreError {
     let cause = |source: &BoxedSource| -> BoxedSource { describe(source.as_ref()).into() };
     match error {

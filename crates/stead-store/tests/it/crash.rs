@@ -1,6 +1,7 @@
-//! A child process commits and says so; it is killed, or its disk fills up. What it said must hold.
+//! A child process commits and acknowledges; then it is killed, or its disk fills up. Every
+//! acknowledged commit must be there.
 //!
-//! The child is this test binary again, running only [`child`] with the environment telling it what to be.
+//! The child is this test binary, which runs only [`child`]. The environment sets its role.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ fn command(program: Command, role: &str, database: &Database, fixture: &Fixture)
     command
 }
 
-/// Not a test of its own: what the child processes run.
+/// Entry point of the child processes, not a test of its own.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -52,7 +53,7 @@ async fn commit_until_killed(store: Store) {
         tokio::spawn(async move {
             loop {
                 let committed = store.commit(append(SESSION, None, 3)).await.unwrap();
-                // One write: lines of several threads must not mix.
+                // A single write, so that lines of several threads do not mix.
                 let line = format!("\nacked {}\n", committed.last_seq);
                 std::io::stdout().write_all(line.as_bytes()).unwrap();
             }
@@ -71,7 +72,8 @@ pub(crate) async fn what_was_acknowledged_survives_a_kill(fixture: Fixture) {
         let mut child = command(program, "commit until killed", &fixture.database, &fixture).spawn().unwrap();
         let mut acked = Vec::new();
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-            // The last line may have been cut off by the kill; a cut number is a smaller one, which must be there too.
+            // The kill may have cut the last line; a truncated number is a smaller one, which must
+            // also be there.
             if let Some(seq) = line.unwrap_or_default().strip_prefix("acked ").and_then(|seq| seq.parse::<u64>().ok()) {
                 acked.push(seq);
             }
@@ -90,7 +92,7 @@ pub(crate) async fn what_was_acknowledged_survives_a_kill(fixture: Fixture) {
     }
 }
 
-/// Meets the file size limit, lifts it, and goes on with the same store.
+/// Reaches the file size limit, lifts it, and continues with the same store.
 async fn fill_the_disk(store: Store) {
     let mut commit = create(SESSION, 0);
     commit.events = [].into();
@@ -119,7 +121,8 @@ async fn fill_the_disk(store: Store) {
 #[test]
 fn a_full_disk_is_an_error_and_the_store_recovers() {
     crate::fixture::without_fail_points(crate::fixture::Kind::Sqlite, async |fixture| {
-        // An ignored SIGXFSZ is inherited: a write beyond the limit then fails instead of killing the child.
+        // An ignored SIGXFSZ is inherited, so a write beyond the limit fails instead of killing the
+        // child.
         let mut shell = Command::new("sh");
         shell.args(["-c", "trap '' XFSZ; ulimit -S -f 2000; exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
         let child = command(shell, "fill the disk", &fixture.database, &fixture).output().unwrap();

@@ -72,7 +72,8 @@ pub(crate) async fn a_revision_is_never_given_twice(fixture: Fixture) {
 
 pub(crate) async fn documents_are_listed_in_pages(fixture: Fixture) {
     let store = fixture.open().await;
-    // Byte order on both: a locale would put the upper-case and the dash elsewhere.
+    // Both databases use byte order; a locale would sort the upper-case letter and the dash
+    // differently.
     for id in ["b-1", "B", "b1", "a", "gone"] {
         store.write_document(write(id, WriteMode::Create, None)).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Failures made to happen at the worst moment.
+//! Failures injected at critical moments.
 
 use futures::future::join_all;
 use stead_store::{
@@ -22,7 +22,7 @@ pub(crate) async fn a_failed_audit_write_takes_everything_back(fixture: Fixture)
     appended.head = head("closed", false);
     appended.audit = vec![audit("x", Some(id)), audit("y", Some(id))];
 
-    // The second of the two rows fails: the first must go as well.
+    // The second of the two rows fails, so the first must be rolled back as well.
     fail::cfg("store.audit", "1*off->return").unwrap();
     let refused = store.commit(appended.clone()).await;
     assert!(matches!(refused, Err(CommitError::Store(StoreError::Unavailable { .. }))), "{refused:?}");
@@ -80,7 +80,7 @@ pub(crate) async fn a_lost_answer_is_an_unknown_outcome(fixture: Fixture) {
     store.commit(append(id, Some(1), 1)).await.unwrap();
 }
 
-/// The first commit holds the writer back until the others have queued up behind it: they are one batch.
+/// The first commit delays the writer until the others have queued up, so they form one batch.
 pub(crate) async fn one_failing_member_does_not_spoil_its_batch(fixture: Fixture) {
     let store = fixture.open().await;
     fail::cfg("store.commit.before", "1*sleep(300)->off").unwrap();
@@ -104,7 +104,8 @@ pub(crate) async fn a_panic_does_not_end_the_store(fixture: Fixture) {
     fail::cfg("store.commit.before", "1*panic->off").unwrap();
     let other = store.clone();
     let first = tokio::spawn(async move { other.commit(create(id, 1)).await }).await;
-    // On PostgreSQL the caller's own task panics, on SQLite the writer's does and the caller gets an error.
+    // On PostgreSQL the caller's own task panics. On SQLite the writer's task panics and the caller
+    // gets an error.
     assert!(!matches!(first, Ok(Ok(_))));
     assert_eq!(store.head(id).await.unwrap(), None);
     store.commit(create(id, 1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! One empty store of either kind, and short ways to say what a test wants of it.
+//! An empty store of either kind, with helpers for the tests.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// Fail points are of the whole process: a test that sets one runs alone.
+/// Failpoints are global to the process, so a test that sets one runs alone.
 static FAIL_POINTS: RwLock<()> = RwLock::new(());
 
 pub(crate) fn with_fail_points<F: Future<Output = ()>>(kind: Kind, test: impl FnOnce(Fixture) -> F) {
@@ -64,7 +64,7 @@ impl Fixture {
         self.directory.path().join("blobs")
     }
 
-    /// Changes the database behind the store's back.
+    /// Changes the database with direct SQL.
     pub(crate) async fn tamper(&self, sql: impl Into<String>) {
         let sql = AssertSqlSafe(sql.into());
         match &self.database {
@@ -85,7 +85,7 @@ impl Fixture {
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Ids in order of creation, as the server's are.
+/// Ids in order of creation, like the server's.
 pub(crate) fn session_id() -> SessionId {
     SessionId::from_bits(u128::from(NEXT_ID.fetch_add(1, Ordering::Relaxed)))
 }

@@ -1,4 +1,4 @@
-//! What may be removed, and what never.
+//! Blobs that may be removed and blobs that must stay.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,12 +26,12 @@ pub(crate) async fn only_what_nothing_refers_to_is_garbage(fixture: Fixture) {
     let manifest = format!("{{\"files\": [\"{listed}\", \"{inner}\"], \"rest\": \"{}\"}}", "x".repeat(600_000));
     let manifest = store.blobs().put(manifest.into_bytes()).await.unwrap();
     let orphan = put(b"orphan").await.unwrap();
-    // A text that holds a digest and is not JSON is content, not a reference.
+    // A text that contains a digest but is not JSON is content and not a reference.
     let text = format!("see {orphan}");
     let text = store.blobs().put(text.into_bytes()).await.unwrap();
     let payload =
         format!("{{\"a\": \"{named}\", \"b\": \"{}\", \"c\": \"{manifest}\", \"d\": \"{text}\"}}", bare.to_hex());
-    // The bytes of an upload are needed until the operation has ended, and the intent to put them names them.
+    // The bytes of an upload are needed until the operation ends; its intent names them.
     let upload = put(b"upload").await.unwrap();
     let intent = NewEvent { kind: "FileOperationStarted".to_owned(), payload: format!("{{\"blob\": \"{upload}\"}}") };
     let events = [NewEvent { kind: "Something".to_owned(), payload }, intent].into();
@@ -43,7 +43,7 @@ pub(crate) async fn only_what_nothing_refers_to_is_garbage(fixture: Fixture) {
     assert!(store.blob_bytes(session).await.unwrap() > 600_000, "the manifest is charged to its session");
     store.close().await;
 
-    // A database from before the references were kept is read once.
+    // A database without recorded references is scanned once.
     fixture.tamper("DELETE FROM blob_references".to_owned()).await;
     fixture.tamper("DELETE FROM settings WHERE key = 'blob_references_complete'".to_owned()).await;
     let store = fixture.open().await;
@@ -84,7 +84,7 @@ pub(crate) async fn an_upload_goes_unless_somebody_else_has_it(fixture: Fixture)
     let alone = upload(b"alone").await.unwrap();
     store.discard(&alone).await.unwrap();
     assert!(!contains(alone.digest).await);
-    // Put again, put before, and named: each keeps it.
+    // A second put, an earlier put and a reference each keep the blob.
     let again = upload(b"again").await.unwrap();
     store.blobs().put(&b"again"[..]).await.unwrap();
     store.discard(&again).await.unwrap();

@@ -13,7 +13,7 @@ fn claimed(id: SessionId, body: &str) -> Commit {
     Commit { idempotency: Some(claim), ..create(id, 2) }
 }
 
-/// Two stores, so that on both databases the race is between connections too.
+/// Two stores, so that the race is between connections on both databases.
 pub(crate) async fn fifty_creates_with_one_key_make_one_session(fixture: Fixture) {
     let stores = [fixture.open().await, fixture.open().await];
     let tasks = (0..50).map(|number| {

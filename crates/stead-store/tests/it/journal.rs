@@ -56,7 +56,7 @@ pub(crate) async fn a_commit_without_events_moves_only_the_projection(fixture: F
     assert_eq!((head.due_at, head.final_hash.as_deref()), (Some(at(9)), Some("blake3:00")));
 }
 
-/// Half of them are to be refused, and must not spoil the others in their batch.
+/// Half of the commits are refused and must not affect the others in their batch.
 pub(crate) async fn sixty_four_committers_at_once(fixture: Fixture) {
     let store = fixture.open().await;
     let shared = session_id();
@@ -116,7 +116,7 @@ pub(crate) async fn admission_lets_in_exactly_the_maximum(fixture: Fixture) {
     let live = store.live_sessions().await.unwrap();
     assert_eq!(live.len(), 7);
 
-    // A place that is given up can be taken again; a session does not count against itself.
+    // A freed place can be used again, and a session does not count against itself.
     let id = live[0].id;
     let mut same = append(id, None, 1);
     same.admission = Some(Admission { max_live: 7 });

@@ -1,4 +1,4 @@
-//! One suite, two databases: every test below runs on SQLite and on a real PostgreSQL.
+//! One test suite for SQLite and for a real PostgreSQL.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic is how a test fails")]
 
@@ -14,7 +14,7 @@ mod opening;
 mod tables;
 mod tamper;
 
-/// `suite!(run_with: module::{test, …})` makes a test per function and database.
+/// `suite!(run_with: module::{test, …})` defines a test per function and database.
 macro_rules! suite {
     ($run:ident: $($module:ident::{$($test:ident),* $(,)?})*) => {
         mod sqlite { $($(

@@ -12,7 +12,7 @@ pub(crate) async fn reopening_keeps_everything(fixture: Fixture) {
     store.commit(create(id, 3)).await.unwrap();
     store.write_document(write("a", WriteMode::Create, None)).await.unwrap();
     let digest = store.blobs().put(&b"hello"[..]).await.unwrap();
-    // Dropped, not closed: what was acknowledged must not need a clean end.
+    // Dropped without a close: acknowledged data must not depend on a clean shutdown.
     drop(store);
 
     let store = fixture.open().await;
@@ -47,7 +47,7 @@ pub(crate) async fn a_newer_schema_is_refused(fixture: Fixture) {
     assert!(text.contains("schema version 9000") && text.contains("knows only up to 4"), "{text}");
 }
 
-/// Several servers on one PostgreSQL; on SQLite a second process waits for its turn.
+/// Several servers on one PostgreSQL; on SQLite a second process waits for the lock.
 pub(crate) async fn two_stores_share_a_database(fixture: Fixture) {
     let (one, other) = tokio::join!(fixture.open(), fixture.open());
     let id = session_id();

@@ -1,4 +1,4 @@
-//! Somebody with access to the database changes a journal; `verify` names the first record that is not as it was.
+//! Changes a journal directly in the database; `verify` names the first changed record.
 
 use stead_core::SessionId;
 use stead_store::{BreakReason, ChainVerdict, Store};
@@ -10,7 +10,7 @@ pub(crate) async fn assert_intact(store: &Store, id: SessionId, events: u64) {
     assert_eq!(store.verify(id).await.unwrap(), ChainVerdict::Intact { events, head });
 }
 
-/// A journal of six, changed by `sql`, is broken at `seq`.
+/// Asserts that a journal of six events, changed by `sql`, is broken at `seq`.
 async fn check(fixture: &Fixture, sql: impl FnOnce(SessionId) -> String, seq: u64, reason: BreakReason) {
     let store = fixture.open().await;
     let id = session_id();
@@ -23,7 +23,7 @@ async fn check(fixture: &Fixture, sql: impl FnOnce(SessionId) -> String, seq: u6
     store.close().await;
 }
 
-/// Longer than a page.
+/// The journal is longer than a page.
 pub(crate) async fn an_intact_journal_verifies(fixture: Fixture) {
     let store = fixture.open().await;
     let id = session_id();

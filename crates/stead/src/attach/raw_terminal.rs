@@ -1,4 +1,4 @@
-//! This terminal with nothing done to what is typed; as it was again, however the program ends.
+//! Raw mode of this terminal, restored however the program ends.
 
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
@@ -7,13 +7,13 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use crate::failure::Failure;
 
-/// How the terminal was. Held here so that whoever ends the program first can put it back.
+/// Settings of the terminal before raw mode. Static, so that every exit path can restore them.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 pub(super) struct RawTerminal;
 
 impl RawTerminal {
-    /// `None` where standard input is no terminal.
+    /// Returns `None` if standard input is not a terminal.
     pub(super) fn take() -> Result<Option<Self>, Failure> {
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
@@ -37,15 +37,15 @@ impl Drop for RawTerminal {
 
 pub(super) fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        // If the terminal is gone there is nothing to put back.
+        // If the terminal is gone, there is nothing to restore.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &before);
     }
 }
 
-/// Rows and columns.
+/// Rows and columns of the terminal.
 pub(super) fn size() -> (u16, u16) {
     let size = tcgetwinsize(std::io::stdin()).or_else(|_| tcgetwinsize(std::io::stdout()));
-    // A serial line and some recorders say 0 for what they do not know.
+    // A serial line and some recorders report 0 for an unknown size.
     let known = |number: u16, usual: u16| if number == 0 { usual } else { number };
     size.map_or((24, 80), |size| (known(size.ws_row, 24), known(size.ws_col, 80)))
 }

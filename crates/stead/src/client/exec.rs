@@ -1,4 +1,4 @@
-//! A command's output as it comes, across lost connections and restarts of the server.
+//! Follows a command's output across lost connections and server restarts.
 
 use std::io::{BufReader, ErrorKind};
 use std::time::{Duration, Instant};
@@ -12,25 +12,25 @@ use super::{Client, ClientError, segment};
 use crate::failure::Failure;
 
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a server may be away before we believe that it does not come back.
+/// Time to wait for an unreachable server before giving up.
 const GIVE_UP: Duration = Duration::from_secs(120);
 
-/// What there is to tell of a command.
+/// An update about a command.
 pub(crate) enum ExecNews {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// So many chunks are lost.
+    /// Number of chunks that are lost.
     Missed(u64),
-    /// The exec as it ended.
+    /// The exec after its end.
     Finished(Box<Exec>),
 }
 
-/// Where an exec is.
+/// URL path of an exec.
 pub(crate) fn exec_path(session: &str, exec: &str) -> String {
     format!("/sessions/{}/execs/{}", segment(session), segment(exec))
 }
 
-/// Gives every chunk of output to `take`, in order and once each, then the end.
+/// Passes every chunk of output to `take`, in order and once each, and then the end.
 pub(crate) fn follow_exec(
     client: &Client,
     session: &str,
@@ -80,7 +80,7 @@ fn output(chunk: Chunk) -> ExecNews {
     }
 }
 
-/// Bytes for a command's standard input, as a body.
+/// A request body with bytes for a command's standard input.
 pub(crate) fn stdin_body(bytes: &[u8]) -> serde_json::Value {
     serde_json::json!({"data": BASE64.encode(bytes), "encoding": "base64"})
 }

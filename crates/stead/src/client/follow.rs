@@ -1,4 +1,4 @@
-//! A journal as it grows, across lost connections and restarts of the server.
+//! Follows a journal across lost connections and server restarts.
 
 use std::io::{BufReader, ErrorKind};
 use std::time::{Duration, Instant};
@@ -12,12 +12,14 @@ use crate::failure::Failure;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-/// How long a server may be away before we believe that it does not come back.
+/// Time to wait for an unreachable server before giving up.
 const GIVE_UP: Duration = Duration::from_secs(120);
 
-/// Gives every event after `after` to `take`, in order and once each, until the session has ended. `lost` is told once per outage.
+/// Passes every event after `after` to `take`, in order and once each, until the session has ended.
+/// Calls `lost` once per outage.
 ///
-/// `again` gives the client to go on with after an outage, if the server has moved: one on a free port comes back on another.
+/// After an outage, `again` returns a new client if the server has moved: a server on a free port
+/// may return on another one.
 pub(crate) fn follow(
     mut client: Client,
     again: impl Fn() -> Option<Client>,
@@ -43,9 +45,10 @@ pub(crate) fn follow(
                     return Ok(());
                 }
             }
-            // A refusal is an answer: the session is not there, or the token is wrong. Not so while the server stops or starts.
+            // A refusal is final: the session does not exist, or the token is wrong. A status of
+            // 500 or more may only mean that the server stops or starts.
             Err(ClientError::Refused(problem)) if problem.status < 500 => return Err((*problem).into()),
-            // Say so, instead of waiting for a server that may never have been there.
+            // Fail at once instead of waiting for a server that may never have existed.
             Err(error) if !was_there => return Err(error.into()),
             Err(error) => {
                 if outage.as_ref().is_some_and(|outage| outage.since.elapsed() > GIVE_UP) {
@@ -63,7 +66,8 @@ pub(crate) fn follow(
     }
 }
 
-/// Gives every event to `take` for as long as one connection lasts, and says nothing if it does not: only for what may be missed.
+/// Passes every event to `take` while one connection lasts. Errors are ignored, so use it only for
+/// events that may be missed.
 pub(crate) fn watch(client: &Client, session: &str, take: impl Fn(&Event)) {
     let path = format!("/sessions/{}/events?after=0", segment(session));
     if let Ok(stream) = client.stream(&path) {
@@ -71,7 +75,7 @@ pub(crate) fn watch(client: &Client, session: &str, take: impl Fn(&Event)) {
             take(event);
             Ok(())
         };
-        // It cannot fail: what it is given to cannot.
+        // Cannot fail, because the callback does not.
         let _ = read(stream, &mut 0, &mut { told });
     }
 }
@@ -81,7 +85,7 @@ struct Outage {
     pause: Duration,
 }
 
-/// Reads until the stream ends, however it ends.
+/// Reads until the stream ends, with or without an error.
 fn read(
     stream: ureq::BodyReader<'static>,
     after: &mut u64,
@@ -103,7 +107,7 @@ fn read(
     }
 }
 
-/// Whether the session is over and nothing of it is unread.
+/// Returns true if the session has ended and all of its events were read.
 fn ended(client: &Client, session: &str, after: u64) -> Result<bool, ClientError> {
     let found: Session = client.get(&format!("/sessions/{}", segment(session)))?;
     Ok(matches!(found.status, Status::Closed | Status::Failed) && found.seq <= after)

@@ -1,4 +1,4 @@
-//! Session ids that are given by their beginning, as with commits in git.
+//! Session ids that are abbreviated to a prefix, as with commits in git.
 
 use stead_api::{Code, Parameters, Problem, Session};
 use stead_core::Resource;
@@ -7,17 +7,17 @@ use super::Client;
 
 /// Number of characters of a whole session id.
 const WHOLE: usize = 30;
-/// Number of characters from which a beginning is taken for one: `ses_` and four more.
+/// Minimum length of a prefix: `ses_` and four more characters.
 const SHORTEST: usize = 8;
 /// Largest number of sessions that are searched. With more sessions a prefix may not be unique.
 const MOST: u32 = 5_000;
 
-/// Number of ids that an ambiguous beginning is answered with.
+/// Number of ids listed for an ambiguous prefix.
 const SHOWN: usize = 5;
 
 impl Client {
-    /// Completes the session id in a path if exactly one session begins so. Every other path is returned unchanged, and
-    /// the server says what is wrong with it.
+    /// Completes the session id in a path if exactly one session has this prefix. Every other path
+    /// is returned unchanged, and the server reports the error.
     pub(super) fn with_whole_id(&self, path: &str) -> String {
         let Some(start) = session_start(path) else { return path.to_owned() };
         let Ok(listing) = self.list::<Session>("/sessions", MOST) else { return path.to_owned() };
@@ -30,13 +30,14 @@ impl Client {
 }
 
 impl Client {
-    /// Replaces "there is no session" when several sessions begin with the id in a path.
+    /// Replaces "there is no session" if several sessions have the prefix in a path.
     pub(super) fn with_ambiguity(&self, problem: Problem, path: &str) -> Problem {
         let about_session = problem.code == Code::NotFound && problem.parameters.resource == Some(Resource::Session);
         match about_session.then(|| self.ambiguity(path)).flatten() {
             Some(detail) => {
                 let hint = Some("give more of the id".to_owned());
-                // Without parameters no other id is suggested: this one is incomplete, not misspelt.
+                // Without parameters no other id is suggested: this one is incomplete, not
+                // misspelt.
                 Problem { detail, hint, parameters: Parameters::default(), ..problem }
             }
             None => problem,
@@ -59,7 +60,7 @@ impl Client {
     }
 }
 
-/// The beginning of a session id in a path such as `/sessions/ses_01ab/files`.
+/// The prefix of a session id in a path such as `/sessions/ses_01ab/files`.
 fn session_start(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/sessions/")?;
     let id = rest.split(['/', '?']).next().unwrap_or_default();

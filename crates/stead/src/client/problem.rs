@@ -1,4 +1,4 @@
-//! A refusal of the server as a person reads it.
+//! Converts a problem from the server to a readable failure.
 
 use stead_api::{Code, Problem};
 use stead_core::Resource;
@@ -9,7 +9,7 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         let hint = advice(&problem);
         let Problem { code, status, title, detail, errors, parameters, .. } = problem;
-        // With several fields the detail repeats all of them. Each gets a line of its own instead.
+        // With several fields the detail repeats all of them, so each gets its own line instead.
         let several = errors.len() > 1;
         let sentence = if detail.is_empty() || several { title.clone() } else { detail };
         let failure = Failure::new(sentence).coded(code.as_str(), Some(status)).titled(title).about(parameters);
@@ -21,7 +21,7 @@ impl From<Problem> for Failure {
     }
 }
 
-/// What to do, in terms of this program's commands where there is one.
+/// A hint with a command of this program, if one helps.
 fn advice(problem: &Problem) -> Option<String> {
     let command = match (problem.code, problem.parameters.resource) {
         (Code::Unauthorized, _) => {

@@ -1,4 +1,4 @@
-//! Server-sent events, as far as one client of one server needs them.
+//! A minimal parser of server-sent events.
 
 use std::io::{self, BufRead};
 
@@ -9,7 +9,8 @@ pub(super) struct SseEvent {
     pub(super) data: String,
 }
 
-/// The next event with data; `None` at the end of the stream. An event cut off by the end is not one.
+/// Returns the next event with data; `None` at the end of the stream. An event that the end cuts
+/// off is dropped.
 pub(super) fn next_event(reader: &mut impl BufRead) -> io::Result<Option<SseEvent>> {
     let mut event = SseEvent::default();
     let mut line = String::new();
@@ -36,7 +37,7 @@ pub(super) fn next_event(reader: &mut impl BufRead) -> io::Result<Option<SseEven
                 }
                 event.data.push_str(value);
             }
-            // A comment (the heartbeat), or something newer than us.
+            // A comment (the heartbeat) or an unknown field.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Bytes of any size, up and down, never held whole.
+//! Streaming uploads and downloads of any size.
 
 use std::io::Read;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use ureq::http::header;
 
 use super::{Client, ClientError};
 
-/// After the last byte the server hashes, stores and records; gigabytes take a while.
+/// Timeout after the last byte: the server hashes, stores and records, which takes a while for
+/// gigabytes.
 const DIGESTING: Duration = Duration::from_secs(600);
 
 impl Client {
-    /// Sends all a reader gives; the server is asked first whether it wants it.
+    /// Uploads everything from a reader, after the server has agreed to receive it.
     pub(crate) fn upload<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -33,7 +34,7 @@ impl Client {
         self.read(&mut response)
     }
 
-    /// The bytes of an answer, as they come.
+    /// Starts a streaming download.
     pub(crate) fn download(&self, path: &str) -> Result<Download, ClientError> {
         let request = self.request("GET", path).body(()).map_err(|error| self.lost(ureq::Error::Http(error)))?;
         let request = self.agent.configure_request(request).timeout_recv_response(Some(DIGESTING)).build();
@@ -50,9 +51,9 @@ impl Client {
 }
 
 pub(crate) struct Download {
-    /// What was asked for is a directory, and this is what is in it.
+    /// The requested path is a directory; this is its listing.
     pub(crate) is_listing: bool,
-    /// How many bytes will come, where the server knows.
+    /// Expected number of bytes, if the server sent it.
     pub(crate) length: Option<u64>,
     pub(crate) reader: ureq::BodyReader<'static>,
 }

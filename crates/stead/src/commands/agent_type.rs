@@ -17,7 +17,7 @@ use crate::render::{cell, note_more, short_moment};
 pub(crate) enum AgentTypeCommand {
     /// List agent types
     Ls {
-        /// How many at most
+        /// Maximum number of agent types to list
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
@@ -25,11 +25,11 @@ pub(crate) enum AgentTypeCommand {
     Get {
         /// The agent type's id
         id: String,
-        /// Only its workspace config, as `set` takes it
+        /// Show only the workspace config, in the form that `set` takes
         #[arg(long)]
         workspace_config: bool,
     },
-    /// Replace the workspace config of an agent type; sessions that run keep theirs
+    /// Replace the workspace config of an agent type; running sessions keep theirs
     Set {
         /// The agent type's id
         id: String,
@@ -51,7 +51,7 @@ impl AgentTypeCommand {
         let path = |id: &str| format!("/agent-types/{}", segment(id));
         match self {
             Self::Ls { limit } => ls(context, *limit),
-            // Documents people edit and give back: the same JSON for everybody.
+            // Documents that users edit and send back: print JSON in both output forms.
             Self::Get { id, workspace_config: false } => out.json(&client.get::<AgentType>(&path(id))?),
             Self::Get { id, workspace_config: true } => {
                 out.json(&client.get::<WorkspaceConfig>(&format!("{}/workspace-config", path(id)))?)

@@ -1,10 +1,10 @@
 //! `stead apply SESSION --to DIRECTORY`
 //!
-//! The only way a session's changes reach a host directory, and only on request. The patch is applied
-//! by [`stead_fs::patch::Applying`] as a whole or not at all. Git is not started: a filter, a hook or
-//! a setting that the directory or the agent brought would run as the user who applies. Files that no
-//! patch can hold are fetched whole and compared with what the session began with. A repository's own
-//! files (`.git`) stay with the session.
+//! The only way a session's changes reach a host directory, and only on request.
+//! [`stead_fs::patch::Applying`] applies the patch as a whole or not at all. Git is not started,
+//! because filters, hooks or settings from the directory or the agent would run as the user. Files
+//! that a patch cannot express are fetched whole and compared with the session's initial content. A
+//! repository's own files (`.git`) stay with the session.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ use crate::failure::Failure;
 use crate::output::Mark;
 use crate::render::counted;
 
-/// Applies what changed since the session began to a directory of this machine.
+/// Applies a session's changes to a directory of this machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Apply {
     /// The session's id
     session: String,
-    /// The directory the session's files came from
+    /// Directory that the session's files came from
     #[arg(long)]
     to: PathBuf,
-    /// Only say whether it would work
+    /// Only check that the changes apply
     #[arg(long)]
     check: bool,
 }
 
-/// Whether to do it, or only to say whether it would work.
+/// Applies the changes, or only checks that they apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Apply,
@@ -59,12 +59,13 @@ impl Apply {
     }
 }
 
-/// Takes a session's changes into a directory.
+/// Applies a session's changes to a directory.
 pub(super) fn take(client: &Client, session: &str, diff: &Diff, directory: &Path, way: Way) -> Result<(), Failure> {
     let unusable = |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
     let place = directory.canonicalize().map_err(unusable)?;
     let mut fs = DiskFs::open(&place).map_err(unusable)?;
-    // Only its owner can read it. It holds the new files, and the old ones until the patch is applied.
+    // The directory is private to its owner. It holds the new files, and the old ones until the
+    // patch is applied.
     let stage = tempfile::Builder::new().prefix(".stead-").tempdir_in(&place).map_err(unusable)?;
     let name = stage.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = name.parse().map_err(|error| Failure::new("cannot name a staging directory").because(&error))?;
@@ -89,7 +90,7 @@ fn now() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A file that no patch can hold.
+/// A file that a patch cannot express.
 struct Whole {
     path: WorkspacePath,
     /// The content it has in the directory; `None` if it must not be there.
@@ -100,7 +101,7 @@ struct Whole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Nothing,
-    /// The content, where the server told it.
+    /// The content hash, if the server reported it.
     File {
         content: Option<Digest>,
         permission: Permission,
@@ -111,7 +112,7 @@ enum After {
 fn whole_files(diff: &Diff) -> Result<Vec<Whole>, Failure> {
     let mut files = Vec::new();
     for name in &diff.unshown {
-        // A path from a server is checked like any other.
+        // Paths from a server are validated like any other.
         let path: WorkspacePath = name.parse().map_err(|_| conflict(name, "is not a path below the directory"))?;
         if is_repositorys(&path) {
             continue;
@@ -134,7 +135,7 @@ fn whole_files(diff: &Diff) -> Result<Vec<Whole>, Failure> {
     Ok(files)
 }
 
-/// Fetches the content that the session ended with.
+/// Fetches the content at the end of the session.
 fn fetch(
     client: &Client,
     session: &str,

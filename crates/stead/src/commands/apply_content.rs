@@ -26,7 +26,7 @@ enum Mode {
 pub(crate) struct ApplyContent {
     /// The session's id
     session: String,
-    /// When to adopt what is staged
+    /// When to adopt the staged content
     #[arg(long, value_enum, default_value = "next_run")]
     mode: Mode,
 }

@@ -1,4 +1,4 @@
-//! `stead audit`: who was allowed or refused what.
+//! `stead audit`: operations that were allowed or refused.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Audit {
-    /// Only of this session
+    /// Only records of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only of this type
+    /// Only records of this type
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Only records after this id; 0 is from the beginning
+    /// Only records after this id; 0 starts at the beginning
     #[arg(long, value_name = "ID")]
     after: Option<u64>,
-    /// Go on with new records
+    /// Keep printing new records (like `tail -f`)
     #[arg(short, long)]
     follow: bool,
-    /// How many at most; without --after the last ones
+    /// Maximum number of records to show; without --after, the most recent
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
-/// Whether there are records before those shown.
+/// Says if there are records before those shown.
 #[derive(PartialEq, Eq)]
 enum Earlier {
     None,
@@ -62,7 +62,7 @@ impl Audit {
         })
     }
 
-    /// From `--after` on, or the end of the log, the newest last.
+    /// Returns the records after `--after`, or the last ones of the log; the newest is last.
     fn page(&self, client: &Client) -> Result<(List<AuditRecord>, Earlier), Failure> {
         if let Some(after) = self.after {
             return Ok((client.list(&self.path(&format!("after={after}")), self.limit)?, Earlier::None));

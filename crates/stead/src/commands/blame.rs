@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::render::{cell, moment};
 
-/// Tells which call last wrote a file of a session, or removed it.
+/// Shows which call last wrote or removed a file of a session.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Blame {
     /// The session's id

@@ -12,9 +12,9 @@ use crate::render;
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Isolation {
-    /// All work in the same workspace
+    /// Share the workspace of the session
     None,
-    /// Each has a copy of the files as they are now
+    /// Give each clone a copy of the current files
     Full,
 }
 
@@ -22,19 +22,19 @@ enum Isolation {
 pub(crate) struct Clone {
     /// The session's id
     id: String,
-    /// What the clones share with the session
+    /// Isolation of the clones from the session
     #[arg(long, value_enum, default_value = "full")]
     isolation: Isolation,
-    /// Begin with the files as they were at this event, rather than as they are
+    /// Start from the files at this event instead of the current ones
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     at: Option<u64>,
-    /// How many
+    /// Number of clones
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     count: u32,
-    /// Seconds to wait until they are ready; 0 returns at once
+    /// Seconds to wait until the clones are ready; 0 returns at once
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=300))]
     wait: u64,
-    /// The same key and request again give the same clones
+    /// Idempotency key: repeating the request returns the same clones
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }

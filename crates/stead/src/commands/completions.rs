@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Completions {
-    /// The shell to complete in
+    /// Shell that runs the script
     shell: Shell,
 }
 

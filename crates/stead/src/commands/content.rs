@@ -17,7 +17,7 @@ use crate::render::{cell, counted, moment};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ContentCommand {
-    /// Add a version from a directory: all of it is valid and kept, or nothing happened
+    /// Push a version from a directory, as a whole or not at all
     Push(Push),
     /// List content, or the versions of one name
     Ls {
@@ -26,33 +26,33 @@ pub(crate) enum ContentCommand {
     },
     /// Show which files differ between two versions
     Diff {
-        /// The content
+        /// Name of the content
         name: String,
-        /// The older version; the one before the newer without it
+        /// The older version; by default the one before the newer
         #[arg(long, value_name = "VERSION")]
         from: Option<u64>,
-        /// The newer version; the newest without it
+        /// The newer version; by default the newest
         #[arg(long, value_name = "VERSION")]
         to: Option<u64>,
     },
-    /// Check a directory as a push would, without a server
+    /// Validate a directory like a push, without a server
     Validate {
-        /// The directory with agent.workspace.json in it
+        /// Directory that contains agent.workspace.json
         directory: PathBuf,
     },
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Push {
-    /// The directory with agent.workspace.json in it
+    /// Directory that contains agent.workspace.json
     directory: PathBuf,
-    /// What to call it
+    /// Name of the content
     #[arg(long)]
     name: String,
     /// Refuse unless this is the newest version; 0 if there must be none
     #[arg(long, value_name = "VERSION")]
     expected_head: Option<u64>,
-    /// Keep it even if it is not valid; no session can adopt it then
+    /// Store it even if it is invalid; no session can adopt it then
     #[arg(long)]
     allow_invalid: bool,
 }
@@ -140,7 +140,7 @@ fn diff(context: &Context, name: &str, from: Option<u64>, to: Option<u64>) -> Re
     })
 }
 
-/// The same verdict a push gets, each fault as `path:line:column: message`.
+/// Validates like a push and prints each fault as `path:line:column: message`.
 fn validate(context: &Context, directory: &std::path::Path) -> Result<(), Failure> {
     let read = files::read(directory)?;
     let judged = read.and_then(|files| judge(&files));
@@ -169,6 +169,6 @@ fn validate(context: &Context, directory: &std::path::Path) -> Result<(), Failur
             directory.display(),
             counted(count, "fault", "faults")
         ))
-        .hint("GET /api/v1/schemas and docs/spec/content.md say what each file holds")),
+        .hint("GET /api/v1/schemas and docs/reference/content.md say what each file holds")),
     }
 }

@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use place::Place;
 
-/// Copies into or out of a session's workspace.
+/// Copies files into or out of a session's workspace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cp {
     /// A local path, SESSION:PATH, or - for standard input
@@ -27,7 +27,7 @@ pub(crate) struct Cp {
     /// A local path, SESSION:PATH, or - for standard output
     #[arg(value_name = "TARGET")]
     to: Place,
-    /// Copy a directory with all that is in it, whole or not at all; nothing that is there is replaced
+    /// Copy a directory recursively and atomically; existing files are not replaced
     #[arg(short, long)]
     recursive: bool,
 }
@@ -74,7 +74,7 @@ fn send(out: &Output, client: &Client, from: &Place, session: &str, path: &str) 
         }
         _ => (Box::new(io::stdin()), None, None),
     };
-    // Into a directory, under its own name: as cp does.
+    // Like `cp`, a copy into a directory keeps its name.
     let path = match name {
         Some(name) if path.is_empty() || path.ends_with('/') => format!("{path}{name}"),
         _ => path.to_owned(),
@@ -105,7 +105,7 @@ fn fetch(client: &Client, out: &Output, session: &str, path: &str, to: &Place) -
     out.either(&json!({"path": target, "bytes": bytes}), || Ok(()))
 }
 
-/// Writes beside the target and puts it there only when it is whole.
+/// Writes to a temporary file and renames it to the target when it is complete.
 pub(super) fn replace(target: &Path, content: &mut dyn Read) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot write {}", target.display())).because(&error);
     let folder =
@@ -113,7 +113,7 @@ pub(super) fn replace(target: &Path, content: &mut dyn Read) -> Result<u64, Fail
     let mut draft = tempfile::Builder::new().prefix(".stead-").tempfile_in(folder).map_err(failed)?;
     let bytes = io::copy(content, &mut draft).map_err(failed)?;
     draft.flush().map_err(failed)?;
-    // The new content is the session's: it never gets the set-id bits of the file that it replaces.
+    // The content comes from the session, so it never gets the set-id bits of the replaced file.
     let mode = match target.symlink_metadata() {
         Ok(there) if there.is_file() => there.permissions().mode() & 0o777,
         _ => 0o644,

@@ -4,12 +4,12 @@ use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Shows what changed since the session began, as a patch.
+/// Shows the changes since the session started, as a patch.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Diff {
     /// The session's id
     session: String,
-    /// Only the names of what changed
+    /// Show only the names of changed files
     #[arg(long)]
     name_only: bool,
 }

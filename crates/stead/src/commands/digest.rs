@@ -9,30 +9,31 @@ use crate::failure::Failure;
 use crate::json_input;
 use crate::render::cell;
 
-/// Shows what a session is told of its workspace, makes it from the files, or sets it.
+/// Shows, generates or sets the digest of a workspace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Digest {
     /// The session's id
     session: String,
-    /// Make it from the files as they are, without a model
+    /// Generate it from the current files, without a model
     #[arg(long)]
     generate: bool,
     /// Set it to the text of this file, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "generate")]
     set: Option<String>,
-    /// The few sentences that stand in every prompt
+    /// Summary, which every prompt contains
     #[arg(long, value_name = "TEXT", requires = "set")]
     summary: Option<String>,
-    /// For every session of the same project, repository or agent type that has none of its own
+    /// Set it for every session of the same project, repository or agent type that has none of its
+    /// own
     #[arg(long)]
     global: bool,
-    /// Which digest
+    /// Name of the digest
     #[arg(long, value_name = "KEY", default_value = stead_core::digest::DEFAULT_KEY)]
     key: String,
-    /// Which of the digests for everyone
+    /// Name of the shared digest, with --global
     #[arg(long, value_name = "TAG", default_value = stead_core::digest::DEFAULT_TAG)]
     tag: String,
-    /// Only the summary
+    /// Show only the summary
     #[arg(long)]
     summary_only: bool,
 }

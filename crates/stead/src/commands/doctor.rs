@@ -1,7 +1,8 @@
-//! `stead doctor`: what works here, what does not, and what to do about it, section by section.
+//! `stead doctor`: what works here, what does not, and how to fix it, section by section.
 //!
-//! It only looks, but for native boxes and the evaluator: what they need of this machine is tried, and thrown away. A ✗ is something that keeps this
-//! installation or its default provider from working, and only that makes the exit code 1; what only other providers or tools miss is a !.
+//! Most checks only read. For native boxes and the evaluator it starts one and removes it. A ✗ is a
+//! problem that keeps this installation or its default provider from working; only that makes the
+//! exit code 1. A problem of other providers or tools is a `!`.
 
 mod boxes;
 mod evaluation;
@@ -23,7 +24,7 @@ use crate::output::Mark;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {}
 
-/// One thing looked at.
+/// The result of one check.
 struct Finding {
     mark: Mark,
     what: &'static str,
@@ -31,12 +32,12 @@ struct Finding {
     advice: Option<String>,
 }
 
-/// Whether somebody relies on what is looked at.
+/// Says if the configuration depends on the checked part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
     /// The default provider: without it nothing works.
     Default,
-    /// Agent types that ask for it.
+    /// Needed only by agent types that ask for it.
     Optional,
 }
 
@@ -49,12 +50,12 @@ impl Finding {
         Self { mark: Mark::Bad, what, detail: detail.into(), advice: Some(advice.into()) }
     }
 
-    /// Works, and could be better.
+    /// It works, but could be better.
     fn warned(what: &'static str, detail: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { mark: Mark::Warned, ..Self::bad(what, detail, advice) }
     }
 
-    /// Does not work: bad if it is needed.
+    /// It does not work, which is bad if it is needed.
     fn missing(need: Need, what: &'static str, detail: impl Into<String>, advice: impl Into<String>) -> Self {
         match need {
             Need::Default => Self::bad(what, detail, advice),
@@ -62,7 +63,7 @@ impl Finding {
         }
     }
 
-    /// Neither good nor bad: a fact.
+    /// A fact without a verdict.
     fn known(what: &'static str, detail: impl Into<String>) -> Self {
         Self { mark: Mark::Known, what, detail: detail.into(), advice: None }
     }
@@ -79,7 +80,7 @@ struct Section {
 }
 
 impl Section {
-    /// The worst of its findings.
+    /// The worst mark of its findings.
     fn mark(&self) -> Mark {
         let has = |mark| self.findings.iter().any(|finding| finding.mark == mark);
         [Mark::Bad, Mark::Warned, Mark::Good].into_iter().find(|mark| has(*mark)).unwrap_or(Mark::Known)
@@ -88,7 +89,7 @@ impl Section {
 
 impl Doctor {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        // Settings that cannot be read are a finding below.
+        // Unreadable settings are reported as a finding below.
         let default = context.config.server().map_or(ProviderName::Native, |settings| settings.default_provider);
         let sections = look(context, default);
         let works = works(default, &sections);
@@ -116,7 +117,7 @@ fn look(context: &Context, default: ProviderName) -> Vec<Section> {
     ]
 }
 
-/// Whether sessions of agent types that name no provider get their workspace.
+/// Returns true if sessions of agent types without a provider can get a workspace.
 fn works(default: ProviderName, sections: &[Section]) -> bool {
     let section = match default {
         ProviderName::Memory => return true,

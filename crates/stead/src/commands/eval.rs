@@ -14,14 +14,15 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::render::{self, Shown};
 
-/// Of one file that is read.
+/// Maximum size of a file that the code reads.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Evaluate a little Python, in a session or on a directory, for at most five seconds
+/// Evaluate Python code in a session or on a directory, for at most five seconds
 ///
-/// The code finds math, statistics, read_text(path), write_text(path, content, mode) and print; it can import nothing. With --session it
-/// works on the session's files and all of its writes happen or none. Without, no server is needed: the files are those of --dir, and
-/// nothing can be written.
+/// The code has math, statistics, read_text(path), write_text(path, content, mode) and print; it
+/// cannot import modules. With --session it uses the session's files, and its writes are all
+/// applied or none. Without --session no server is needed: the files are those of --dir and cannot
+/// be written.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Eval {
     /// The code, or - to read it from standard input
@@ -32,10 +33,10 @@ pub(crate) struct Eval {
     /// Read files below this directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// A variable to begin with, its value as JSON (repeatable)
+    /// Initial variable with a JSON value (repeatable)
     #[arg(short = 'g', long = "global", value_name = "NAME=JSON")]
     globals: Vec<String>,
-    /// A file to load into vfs_reads (repeatable)
+    /// File to load into vfs_reads (repeatable)
     #[arg(long = "read", value_name = "PATH")]
     reads: Vec<String>,
 }
@@ -71,7 +72,7 @@ impl Eval {
         self.reads.iter().map(|path| json!({"path": path})).collect()
     }
 
-    /// In this process's own worker, in the form of a tool's answer.
+    /// Evaluates in a local worker and answers in the form of a tool.
     fn here(&self, context: &Context, arguments: Value) -> Result<(), Failure> {
         let params: EvalParams = serde_json::from_value(arguments)
             .map_err(|error| Failure::new("cannot understand this").because(&error))?;
@@ -94,7 +95,7 @@ impl Eval {
     }
 }
 
-/// Prints an answer. A failure is one in both forms.
+/// Prints an answer. A failed evaluation is a failure in both output forms.
 fn tell(context: &Context, answer: &impl serde::Serialize, shown: Shown<'_>) -> Result<(), Failure> {
     if context.out.is_json() {
         context.out.json(answer)?;
@@ -105,7 +106,7 @@ fn tell(context: &Context, answer: &impl serde::Serialize, shown: Shown<'_>) -> 
     render::tool_answer(&context.out, shown)
 }
 
-/// A directory of this machine, to be read only.
+/// A local directory, read-only.
 struct ReadOnly(DiskFs);
 
 impl ReadOnly {

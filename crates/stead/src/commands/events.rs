@@ -1,4 +1,4 @@
-//! `stead events SESSION [-f]`: the journal, or its end, or what comes next.
+//! `stead events SESSION [-f]`: shows a journal, its end, or new events.
 
 use stead_api::{Event, List, Session};
 
@@ -11,13 +11,13 @@ use crate::render;
 pub(crate) struct Events {
     /// The session's id
     session: String,
-    /// Go on with new events until the session has ended
+    /// Keep printing new events until the session has ended
     #[arg(short, long)]
     follow: bool,
-    /// Only events after this sequence number; 0 is from the beginning
+    /// Only events after this sequence number; 0 starts at the beginning
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
-    /// How many at most; without --after the last ones
+    /// Maximum number of events to show; without --after, the most recent
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -39,7 +39,8 @@ impl Events {
         })
     }
 
-    /// From `--after` on, or the end of the journal; with how many are before that.
+    /// Returns the events after `--after`, or the last ones of the journal, with the number of
+    /// events before them.
     fn page(&self, client: &Client) -> Result<(List<Event>, u64), Failure> {
         let session = segment(&self.session);
         let (after, left_out) = match self.after {

@@ -8,12 +8,12 @@ use crate::attach::{self, Ended, Mode, Show};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Runs a command in a session's box: its output here, its exit code ours.
+/// Runs a command in a session's box, forwards its output and exits with its code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Exec {
     /// The session's id
     session: String,
-    /// Give it a terminal, and hand this one over to it; Ctrl-] detaches
+    /// Run the command on a terminal, connected to this one; Ctrl-] detaches
     #[arg(short, long)]
     tty: bool,
     /// The program and its arguments

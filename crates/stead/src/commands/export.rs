@@ -12,21 +12,21 @@ use crate::failure::Failure;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Every file as it is now
+    /// All files in their current state
     Tar,
-    /// What changed since the session began
+    /// Changes since the session started
     Patch,
 }
 
-/// Gives a session's workspace away.
+/// Exports a session's workspace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Export {
     /// The session's id
     session: String,
-    /// What to write
+    /// Format of the export
     #[arg(long, value_enum, default_value = "tar")]
     format: Format,
-    /// Where to write it, rather than to standard output
+    /// File to write to instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

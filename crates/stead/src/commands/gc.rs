@@ -1,4 +1,5 @@
-//! `stead gc`: removes blobs nothing refers to, and layers and mirrors no live session needs, straight from the home and without a server.
+//! `stead gc`: removes unreferenced blobs, and layers and mirrors that no live session needs,
+//! directly from the home without a server.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,14 +17,15 @@ use crate::failure::Failure;
 use crate::output::Mark;
 use crate::render::{self, counted};
 
-/// Removes stored bytes that no session, snapshot, agent type or other document refers to, and checkouts and mirrors of repositories that no live session
-/// needs. The server must be stopped.
+/// Removes stored blobs that no session, snapshot, agent type or other document refers to, and
+/// checkouts and mirrors of repositories that no live session needs. The server must be stopped.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Gc {
-    /// Say what would go, and remove nothing
+    /// Show what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// Leave alone what was put or used in the last HOURS: somebody may be about to use it
+    /// Keep blobs written or used in the last HOURS hours, because a request may be about to use
+    /// them
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     grace: u32,
 }
@@ -42,14 +44,15 @@ impl Gc {
             return Err(Failure::new(format!("there are no blobs at {}", home.blobs().display()))
                 .hint("set STEAD_HOME to where the server keeps them"));
         }
-        // No server may run: with a short grace period it could be about to name a blob that goes.
+        // No server may run: with a short grace period it could be about to refer to a blob that is
+        // removed.
         let _lock = home.lock()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
         let (blobs, repositories) = runtime.block_on(async {
             let store = Store::open(&database, &home.blobs()).await.map_err(|error| Failure::from_error(&error))?;
             let noted = Sealer::anchor_in(home.path()).map_err(|error| Failure::from_error(&error))?;
-            // Blobs that only a newer database names are not garbage.
+            // Blobs that only a newer database refers to are not garbage.
             continuity::check(&store, noted, None).await?;
             let collected = self.collect(&store, &holder(home)).await;
             store.close().await;
@@ -60,7 +63,7 @@ impl Gc {
         self.report(context, &Garbage { blobs, layers, mirrors })
     }
 
-    /// The garbage, and the repositories of live sessions.
+    /// Returns the garbage and the repositories of live sessions.
     async fn collect(&self, store: &Store, holder: &str) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
         let ownership = store.own(holder).await.map_err(|error| Failure::from_error(&error))?;
         let ownership = ownership.ok_or_else(|| {
@@ -131,7 +134,7 @@ impl Gc {
     }
 }
 
-/// The repositories live sessions work on, by the first event of each.
+/// The repositories of live sessions, from the first event of each.
 async fn repositories(store: &Store) -> Result<Vec<RepositoryUrl>, Failure> {
     let failed = |error| Failure::from_error(&error);
     let mut repositories = Vec::new();

@@ -1,4 +1,4 @@
-//! `stead image …`: roots for boxes, from files of this machine.
+//! `stead image …`: images for boxes, from local files.
 
 use std::fs::File;
 use std::io::Seek as _;
@@ -19,20 +19,22 @@ use crate::render::{cell, moment};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ImageCommand {
-    /// Import an image: all of it, or nothing happened
+    /// Import an image as a whole, or not at all
     ///
-    /// A name that is there already moves to what is imported; sessions that run keep the image they were made from.
+    /// An existing name moves to the new image; running sessions keep the image that they started
+    /// from.
     Import {
-        /// A root directory, a tar of one, or an OCI archive; tars may be packed with gzip or zstd
+        /// Root directory, a tar of one, or an OCI archive; tars may be compressed with gzip or
+        /// zstd
         source: PathBuf,
-        /// What to call it: the `base_image` of an agent type, or `stead run --image`
+        /// Name of the image, for `base_image` of an agent type or `stead run --image`
         name: String,
     },
     /// List the imported images
     Ls,
     /// Remove an image that no box uses
     Rm {
-        /// The name it was imported under
+        /// Name of the image
         name: String,
     },
 }
@@ -79,7 +81,7 @@ fn import(context: &Context, source: &Path, name: &str) -> Result<(), Failure> {
     })
 }
 
-/// A directory as a tar, links as links.
+/// Packs a directory as a tar; links stay links.
 fn packed(directory: &Path) -> Result<File, Failure> {
     let failed =
         |error: &dyn std::error::Error| Failure::new(format!("cannot pack {}", directory.display())).because(error);

@@ -1,4 +1,5 @@
-//! `stead mcp`: a session for an agent that speaks the Model Context Protocol over its pipes, and `stead mcp install` to make one do so.
+//! `stead mcp`: serves a session to an agent over the Model Context Protocol on its pipes. `stead
+//! mcp install` configures an agent for it.
 
 mod carry;
 mod install;
@@ -15,22 +16,23 @@ use crate::failure::Failure;
 pub(crate) struct Mcp {
     #[command(subcommand)]
     command: Option<McpCommand>,
-    /// A session that is there, instead of one of its own that ends with the agent
+    /// Existing session to use, instead of a new one that ends with the agent
     #[arg(long, value_name = "ID", conflicts_with_all = ["dir", "bundle", "repo", "agent_type", "provider", "image"])]
     session: Option<String>,
     #[command(flatten)]
     place: Place,
-    /// Which names the tools have: stead, wink, anthropic, openai or mcp-filesystem; without it, the session's own catalog
+    /// Tool names to offer: stead, wink, anthropic, openai or mcp-filesystem; by default the
+    /// session's own catalog
     #[arg(long, value_name = "NAME", value_parser = ["stead", "wink", "anthropic", "openai", "mcp-filesystem"])]
     profile: Option<String>,
-    /// Leave the session open when the agent goes
+    /// Keep the session open when the agent exits
     #[arg(long)]
     keep: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum McpCommand {
-    /// Show what to add to an agent's settings so that it uses Stead; --write adds it
+    /// Show the settings that make an agent use Stead; --write adds them
     Install(install::Install),
 }
 
@@ -40,7 +42,7 @@ impl Mcp {
             (Some(McpCommand::Install(install)), _) => install.run(context),
             (None, Some(session)) => {
                 let client = context.client()?;
-                // Whether it is there is worth knowing before an agent is told that all is well.
+                // Check that the session exists before the agent gets a successful `initialize`.
                 client.get::<Session>(&format!("/sessions/{}", segment(session)))?;
                 carry::carry(&client.endpoint(), session, self.profile.as_deref())
             }

@@ -1,7 +1,7 @@
-//! What a session on the spot begins with: the flags that `run` and `mcp` share.
+//! The flags of `run` and `mcp` that describe the workspace of a new session.
 //!
-//! `--dir` sends a copy of the directory, made by this program with the rights of whoever runs it: the server opens no path of the host for it, so
-//! `allowed_host_roots` stays as closed as it is.
+//! `--dir` uploads a copy of the directory, which this program reads with the rights of its user.
+//! The server opens no host path for it, so `allowed_host_roots` needs no entry.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -25,7 +25,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::provisioning::create_own_session;
 
-/// Provisioning may clone, unpack and set up.
+/// Timeout for provisioning, which may clone, unpack and run setup commands.
 const PROVISION: Duration = Duration::from_secs(300);
 /// Number of attempts if other commands remove the agent type meanwhile.
 const AGENT_TYPE_TRIES: usize = 5;
@@ -35,24 +35,24 @@ pub(crate) struct Place {
     /// Work on a copy of this directory
     #[arg(long, value_name = "PATH", conflicts_with_all = ["bundle", "repo"])]
     pub(super) dir: Option<PathBuf>,
-    /// Work on what this archive holds (tar, tar.gz, tar.zst, zip)
+    /// Work on the contents of this archive (tar, tar.gz, tar.zst, zip)
     #[arg(long, value_name = "FILE", conflicts_with = "repo")]
     bundle: Option<PathBuf>,
     /// Work on a checkout of this repository
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// The agent type of the session, instead of one made for this
+    /// Agent type of the session, instead of a temporary one
     #[arg(long, value_name = "ID", conflicts_with_all = ["provider", "image"])]
     agent_type: Option<String>,
-    /// What makes the box
+    /// Provider of the box
     #[arg(long, value_name = "NAME", default_value = "native")]
     provider: String,
-    /// Start the box from this imported image, or from an unpacked root inside `allowed_host_roots`
+    /// Start the box from this imported image, or from a root directory inside `allowed_host_roots`
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 }
 
-/// Does it with the server there is, or with one that lives as long as this.
+/// Runs `work` with the running server, or with an embedded one that ends with this command.
 pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result<(), Failure>) -> Result<(), Failure> {
     logging::start(context.config.log.as_ref(), "error")?;
     if context.config.has_known_server() {
@@ -65,7 +65,7 @@ pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result
 }
 
 impl Place {
-    /// A session of its own.
+    /// Creates a new session.
     pub(super) fn open(&self, out: &Output, client: &Client) -> Result<Session, Failure> {
         let policy = self.policy(out, client)?;
         let task = json!({"workspace_policy": policy});
@@ -73,7 +73,7 @@ impl Place {
             let body = json!({"agent_type": agent_type, "task": task});
             return create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
         }
-        // Another command that ends just now may remove the agent type between the two requests.
+        // Another command may end now and remove the agent type between the two requests.
         for _ in 0..AGENT_TYPE_TRIES {
             let body = json!({"agent_type": self.ensure_agent_type(client)?, "task": task});
             let made = create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
@@ -85,7 +85,7 @@ impl Place {
         Err(Failure::new("other commands removed the agent type of this one again and again").hint("try again"))
     }
 
-    /// Closes the session, and removes the agent type that was made for it unless another session uses it.
+    /// Closes the session, and removes its temporary agent type unless another session uses it.
     pub(super) fn close(&self, client: &Client, session: &str) -> Result<(), Failure> {
         client.delete::<Session>(&format!("/sessions/{}", segment(session)))?;
         if self.agent_type.is_none() {
@@ -98,7 +98,7 @@ impl Place {
         Ok(())
     }
 
-    /// What the workspace begins with.
+    /// Initial files of the workspace.
     fn policy(&self, out: &Output, client: &Client) -> Result<Value, Failure> {
         if let Some(url) = &self.repo {
             return Ok(json!({"type": "git", "url": url}));
@@ -121,7 +121,8 @@ impl Place {
         format!("stead-run-{}{}", self.provider, image.unwrap_or_default())
     }
 
-    /// An agent type with every tool, for this provider and image, shared by the commands that need it at the same time.
+    /// Creates an agent type with every tool for this provider and image. Commands that run at the
+    /// same time share it.
     fn ensure_agent_type(&self, client: &Client) -> Result<String, Failure> {
         let id = self.own_agent_type();
         let declaration = json!({
@@ -136,7 +137,7 @@ impl Place {
             Ok(_) => Ok(id),
             Err(ClientError::Refused(problem)) if problem.status == 404 => {
                 match client.post::<AgentType>("/agent-types", &declaration) {
-                    // Another command was quicker.
+                    // Another command created it first.
                     Err(ClientError::Refused(problem)) if problem.status == 409 => {}
                     made => drop(made?),
                 }
@@ -147,7 +148,7 @@ impl Place {
     }
 }
 
-/// Whether there is something to work in; if not, why.
+/// Checks that the session has its workspace, and returns the reason if not.
 pub(super) fn ready(session: &Session) -> Result<(), Failure> {
     if session.status == Status::Active && !session.degraded {
         return Ok(());
@@ -181,7 +182,7 @@ fn bundle(out: &Output, client: &Client, archive: File, of: &Path) -> Result<Val
     Ok(json!({"type": "bundle", "source": {"blob": stored.digest}}))
 }
 
-/// A tar of the directory.
+/// Packs the directory as a tar.
 fn pack(directory: &Path) -> Result<File, Failure> {
     let unreadable =
         |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", directory.display())).because(error);

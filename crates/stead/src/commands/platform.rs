@@ -8,16 +8,16 @@ use crate::json_input::JsonInput;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PlatformCommand {
-    /// Show what every session shares
+    /// Show the platform settings
     Get,
-    /// Set it, whole: a list that is not in the JSON allows nothing
+    /// Replace the platform settings; a list that is missing in the JSON allows nothing
     Set(JsonInput),
 }
 
 impl PlatformCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let client = context.client()?;
-        // A document people edit and give back: the same JSON for everybody.
+        // A document that users edit and send back: print JSON in both output forms.
         let platform: Platform = match self {
             Self::Get => client.get("/platform")?,
             Self::Set(input) => client.put("/platform", &input.read()?)?,

@@ -14,7 +14,7 @@ pub(crate) enum ProjectCommand {
         /// The project's id
         id: String,
     },
-    /// Set a project, whole: what is not in the JSON is unset
+    /// Replace a project's settings; fields missing in the JSON are unset
     Set {
         /// The project's id
         id: String,
@@ -27,7 +27,7 @@ impl ProjectCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let client = context.client()?;
         let path = |id: &str| format!("/projects/{}", segment(id));
-        // A document people edit and give back: the same JSON for everybody.
+        // A document that users edit and send back: print JSON in both output forms.
         let project: Project = match self {
             Self::Get { id } => client.get(&path(id))?,
             Self::Set { id, input } => client.put(&path(id), &input.read()?)?,

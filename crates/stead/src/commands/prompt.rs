@@ -14,18 +14,18 @@ enum Flavor {
     Codex,
 }
 
-/// Shows what an agent is told of its workspace: mounts, tools, limits, warnings, digest.
+/// Shows the prompt sections about a workspace: mounts, tools, limits, warnings, digest.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Prompt {
     /// The session's id
     session: String,
-    /// Whose wording
+    /// Wording to use
     #[arg(long, value_enum, default_value = "stead")]
     flavor: Flavor,
     /// Show the whole digest, not only its summary
     #[arg(long)]
     digest_body: bool,
-    /// Tokens it may take, about four bytes each
+    /// Token budget, at about four bytes per token
     #[arg(long, value_name = "TOKENS", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(200..=100_000))]
     budget: u64,
 }

@@ -1,4 +1,5 @@
-//! `stead replay SESSION`: prove that the journal still folds to the live state, look at any moment of it, or decide it anew.
+//! `stead replay SESSION`: verifies that the journal still folds to the live state, shows a past
+//! state, or decides everything again.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,12 +18,12 @@ use crate::render::cell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Replay {
-    /// The session's id, or the file of a journal that `stead session export` wrote
+    /// The session's id, or a journal file that `stead session export` wrote
     session: String,
-    /// Show the state as it was when this event had just happened
+    /// Show the state right after this event
     #[arg(long, value_name = "SEQ", conflicts_with = "against")]
     at: Option<u64>,
-    /// Decide everything again under other content or another agent type, and touch nothing
+    /// Decide everything again under other content or another agent type; nothing changes
     #[arg(long, num_args = 2, value_names = ["content|agent-type", "NAME[@VERSION]"])]
     against: Option<Vec<String>>,
 }
@@ -50,7 +51,7 @@ impl Replay {
         }
     }
 
-    /// A journal from elsewhere, with nothing else at hand.
+    /// Replays an exported journal without a server.
     fn exported(&self, context: &Context, file: &Path) -> Result<(), Failure> {
         if self.against.is_some() {
             return Err(Failure::usage("--against needs the server that has the other content")
@@ -100,7 +101,7 @@ fn against(context: &Context, at: &str, other: &[String]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Says that it is the same, or fails with the first difference.
+/// Reports that both states are equal, or fails with the first difference.
 pub(super) fn judge(out: &Output, report: &Report) -> Result<(), Failure> {
     let Some(difference) = &report.difference else {
         if out.is_json() {

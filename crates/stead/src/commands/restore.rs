@@ -6,7 +6,7 @@ use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Puts a session's files back as a snapshot kept them.
+/// Restores a session's files from a snapshot.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Restore {
     /// The session's id

@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::output::Table;
 use crate::render::cell;
 
-/// Puts a session's files back as they were at one of its events, or lists what can be gone back to.
+/// Rewinds a session's files to one of its events, or lists the events it can be rewound to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rewind {
     /// The session's id
     session: String,
-    /// The event whose files to go back to; without it, list the moments there are
+    /// Event to rewind to; without it, list the checkpoints
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     to: Option<u64>,
 }

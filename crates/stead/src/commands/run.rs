@@ -1,6 +1,6 @@
 //! `stead run [--dir PATH | --bundle FILE | --repo URL] -- CMD…`
 //!
-//! A workspace for one command. Nothing in the directory changes but by `--apply`.
+//! A workspace for one command. The directory changes only with `--apply`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::render::{self, counted};
 
-/// Runs one command in a workspace of its own, and shows what it changed.
+/// Runs one command in a new workspace and shows what it changed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -25,10 +25,10 @@ pub(crate) struct Run {
     /// Give the command a terminal
     #[arg(short, long)]
     tty: bool,
-    /// Take the changes into the directory, all of them or none, if the command succeeds
+    /// Apply the changes to the directory, all or none, if the command succeeds
     #[arg(long, requires = "dir")]
     apply: bool,
-    /// Leave the session open
+    /// Keep the session open
     #[arg(long)]
     keep: bool,
     /// The program and its arguments
@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// What changed, beside the command's own output.
+/// Prints the changed files to standard error.
 fn tell(context: &Context, diff: &Diff) {
     for path in &diff.unshown {
         context.out.note(&format!("{path} changed; it is binary or very large"));

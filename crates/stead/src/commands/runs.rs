@@ -1,4 +1,4 @@
-//! `stead runs …`: runs and steps of a session, and tool calls on a run's behalf.
+//! `stead runs …`: runs and steps of a session, and tool calls for a run.
 
 use serde_json::{Map, Value, json};
 use stead_api::List;
@@ -13,25 +13,25 @@ use crate::render::{self, cell};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RunsCommand {
-    /// Start a run; prints its id
+    /// Start a run and print its id
     Start(Start),
-    /// Take a step and print what to send to the model
+    /// Take a step and print the request for the model
     Step(Step),
-    /// Call a tool as the run's model would: visible, bound, allowed
+    /// Call a tool as the run's model would; it must be visible, bound and allowed
     Call(Call),
     /// List a session's runs
     Ls {
         /// The session's id
         session: String,
     },
-    /// Say that a run reached its end
+    /// Mark a run as completed
     Complete {
         /// The session's id
         session: String,
         /// The run's id
         run: String,
     },
-    /// Call a run off
+    /// Cancel a run
     Cancel {
         /// The session's id
         session: String,
@@ -44,22 +44,22 @@ pub(crate) enum RunsCommand {
 pub(crate) struct Start {
     /// The session's id
     session: String,
-    /// Who is asked; the session's default without it
+    /// Model provider [default: the session's]
     #[arg(long)]
     provider: Option<String>,
-    /// Which model; the session's default without it
+    /// Model [default: the session's]
     #[arg(long)]
     model: Option<String>,
-    /// What the user says
+    /// Message of the user
     #[arg(long, value_name = "TEXT")]
     input: Option<String>,
-    /// A prompt pack of the content rather than its default
+    /// Prompt pack of the content, instead of its default
     #[arg(long, value_name = "NAME")]
     prompt_pack: Option<String>,
     /// A tool catalog of the content, or a built-in one
     #[arg(long, value_name = "NAME")]
     tool_catalog: Option<String>,
-    /// The version of the content this run keeps
+    /// Content version that the run keeps
     #[arg(long, value_name = "VERSION")]
     workspace_version: Option<u64>,
 }
@@ -70,10 +70,10 @@ pub(crate) struct Step {
     session: String,
     /// The run's id
     run: String,
-    /// What was said since, as a JSON array of messages
+    /// New messages since the last step, as a JSON array
     #[arg(long, value_name = "JSON")]
     messages: Option<String>,
-    /// The shape of the request: neutral, anthropic or openai
+    /// Format of the request: neutral, anthropic or openai
     #[arg(long, default_value = "neutral", value_parser = ["neutral", "anthropic", "openai"])]
     format: String,
 }
@@ -89,7 +89,7 @@ pub(crate) struct Call {
     /// An argument: name=text, or name:=JSON for numbers, true and false (repeatable)
     #[arg(short = 'a', long = "arg", value_name = "NAME=VALUE")]
     arg: Vec<String>,
-    /// All arguments as a JSON object, or - to read them from standard input; --arg goes over them
+    /// All arguments as a JSON object, or - to read them from standard input; --arg overrides them
     #[arg(long, value_name = "JSON")]
     args: Option<String>,
 }
@@ -163,7 +163,7 @@ impl Step {
         };
         let path = at(&self.session, &self.run, &format!("/steps?format={}", self.format));
         let step: api::Step = context.client()?.post(&path, &json!({"messages": messages}))?;
-        // A request is for a program to send: it is JSON either way.
+        // The request is for a program to send, so it is JSON in both output forms.
         if context.out.is_json() { context.out.json(&step) } else { context.out.json(&step.request) }
     }
 }

@@ -8,7 +8,7 @@ use crate::logging;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// Where to listen; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
+    /// Address to listen on; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) listen: Option<String>,
     /// Accept an older copy of the database that ends with this seal; the refused start names it

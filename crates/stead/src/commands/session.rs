@@ -28,24 +28,24 @@ pub(crate) enum SessionCommand {
         /// The session's id
         id: String,
     },
-    /// Close a session and remove its workspace; closing it again changes nothing
+    /// Close a session and remove its workspace; idempotent
     Close {
         /// The session's id
         id: String,
     },
-    /// Make more sessions from one: in copies of its workspace, or in the same
+    /// Clone a session: with copies of its workspace, or sharing it
     Clone(Clone),
     /// Show a session's journal, or follow it
     Events(Events),
-    /// Write a session's journal as a file that `stead replay FILE` proves anywhere
+    /// Export a session's journal to a file that `stead replay FILE` can verify anywhere
     Export {
         /// The session's id
         id: String,
-        /// Where to write it, rather than to standard output
+        /// File to write to instead of standard output
         #[arg(short, long, value_name = "FILE")]
         output: Option<std::path::PathBuf>,
     },
-    /// Print the session's own token: good for its tools, files and events only
+    /// Print the session's own token, which is valid only for its tools, files and events
     Token {
         /// The session's id
         id: String,
@@ -56,10 +56,10 @@ pub(crate) enum SessionCommand {
 pub(crate) struct Create {
     #[command(flatten)]
     request: SessionRequest,
-    /// Seconds to wait until it is ready; 0 returns at once
+    /// Seconds to wait until the session is ready; 0 returns at once
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=300))]
     wait: u64,
-    /// The same key and request again give the same session
+    /// Idempotency key: repeating the request returns the same session
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Ls {
     /// Only sessions of this project
     #[arg(short, long, value_name = "ID")]
     project: Option<String>,
-    /// How many at most
+    /// Maximum number of sessions to list
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -124,7 +124,8 @@ impl Create {
         let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let (client, body, wait) = (context.client()?, self.request.body()?, Duration::from_secs(self.wait));
         let session = create_session(&context.out, &client, &body, &key, wait)?;
-        // In a pipe only the id: `SESSION=$(stead session create …)` is what a script wants, and a token is nobody's by accident.
+        // Into a pipe, only the id is written, for `SESSION=$(stead session create …)`. The token
+        // is omitted.
         context.out.either(&session, || match context.out.is_terminal() {
             true => render::session(&context.out, &session),
             false => {
@@ -148,7 +149,7 @@ fn failed(session: &Session) -> Failure {
     .hint(format!("`stead events {}` tells the whole story", session.id))
 }
 
-/// The failure of a command whose session exists and has no workspace: the id is printed, and the exit code is 3.
+/// The failure for a session without a workspace: the id is printed, and the exit code is 3.
 fn degraded(session: &Session) -> Failure {
     let id = session.id;
     let reasons = session.warnings.iter().filter(|warning| warning.code == render::UNAVAILABLE);

@@ -7,15 +7,15 @@ use crate::attach::{self, Ended, Mode, Show};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Opens a shell in a session's box, on this terminal. Ctrl-] detaches; --attach comes back.
+/// Opens a shell in a session's box on this terminal. Ctrl-] detaches; --attach reconnects.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shell {
     /// The session's id
     session: String,
-    /// An exec with a terminal that runs already
+    /// Running exec with a terminal to attach to
     #[arg(long, value_name = "EXEC")]
     attach: Option<String>,
-    /// The program
+    /// Program to run
     #[arg(long, default_value = "/bin/bash", value_name = "PROGRAM")]
     shell: String,
 }

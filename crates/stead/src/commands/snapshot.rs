@@ -12,15 +12,15 @@ use crate::failure::Failure;
 use crate::output::Table;
 use crate::render::{cell, moment};
 
-/// Keeps a session's files as they are now, or lists what was kept.
+/// Takes a snapshot of a session's files, or lists the snapshots.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Snapshot {
     /// The session's id
     session: String,
-    /// A name to know it by
+    /// Name of the snapshot
     #[arg(long, conflicts_with = "list")]
     name: Option<String>,
-    /// The same key and name again give the same snapshot
+    /// Idempotency key: repeating the request returns the same snapshot
     #[arg(long, value_name = "KEY", conflicts_with = "list")]
     idempotency_key: Option<String>,
     /// List the session's snapshots instead, oldest first

@@ -1,4 +1,4 @@
-//! `stead status`: which server this command line talks to, and how it is.
+//! `stead status`: the server that this command line uses, and its health.
 
 use std::path::Path;
 
@@ -20,21 +20,21 @@ enum Field {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
-    /// Only this, for scripts
+    /// Print only this field, for scripts
     #[arg(long, value_enum)]
     field: Option<Field>,
 }
 
-/// What is known of the server.
+/// Status of the server.
 #[derive(Serialize)]
 struct Known<'a> {
     url: &'a str,
     ready: bool,
-    /// This and the next two: only of a server of this home.
+    /// This field and the next two are known only for a server of this home.
     home: Option<&'a Path>,
     pid: Option<u32>,
     started_at: Option<String>,
-    /// A number, or words if there are very many.
+    /// A number, or text if there are very many.
     active_sessions: Value,
 }
 

@@ -1,4 +1,4 @@
-//! `stead stop`: ends the server of this home, and on request its boxes.
+//! `stead stop`: stops the server of this home and, on request, its boxes.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stop {
-    /// Seconds to wait until it has ended
+    /// Seconds to wait until the server has ended
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait: u64,
-    /// End the boxes too: their commands end, their files stay. Do this before you copy the home
+    /// End the boxes too; their commands end, their files stay. Use it before you copy the home
     #[arg(long)]
     boxes: bool,
 }
@@ -52,7 +52,8 @@ impl Stop {
     fn end_server(&self, home: &Home, server: &RunningServer) -> Result<(), Failure> {
         end(server)?;
         let deadline = Instant::now() + Duration::from_secs(self.wait);
-        // Not until its announcement is gone, but until the home is free: from then on it can be copied.
+        // Wait until the home's lock is free, not only until `server.json` is gone: then the home
+        // can be copied.
         while home.is_in_use() {
             if Instant::now() > deadline {
                 return Err(Failure::new(format!("process {} has not ended after {} s", server.pid, self.wait))
@@ -64,7 +65,7 @@ impl Stop {
     }
 }
 
-/// Ends the boxes of a home without a server. Returns how many were running.
+/// Ends the boxes of a home without a server. Returns the number of running ones.
 fn end_boxes(home: &Home) -> Result<usize, Failure> {
     let cannot = |error: &dyn std::error::Error| {
         Failure::new(format!("cannot end the boxes of {}", home.path().display())).because(error)
@@ -85,7 +86,7 @@ fn end(server: &RunningServer) -> Result<(), Failure> {
     let pid = i32::try_from(server.pid).ok().and_then(Pid::from_raw);
     let sent = pid.map_or(Err(rustix::io::Errno::SRCH), |pid| kill_process(pid, Signal::TERM));
     match sent {
-        // Gone meanwhile is as good.
+        // The process may have ended meanwhile.
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(Failure::new(format!("cannot stop process {}", server.pid))
             .because(&error)

@@ -14,16 +14,16 @@ use crate::output::Mark;
 pub(crate) struct Sync {
     /// The session's id
     session: String,
-    /// The content, and which version of it; the newest without one
+    /// Content with an optional version; by default the newest
     #[arg(value_name = "NAME[@VERSION]")]
     content: String,
-    /// The prompt pack to use rather than the content's default
+    /// Prompt pack to use instead of the content's default
     #[arg(long, value_name = "NAME")]
     prompt_pack: Option<String>,
-    /// The tool catalog to use rather than the content's default
+    /// Tool catalog to use instead of the content's default
     #[arg(long, value_name = "NAME")]
     tool_catalog: Option<String>,
-    /// Read nothing if this is the version there is
+    /// Skip if the content is still at this version
     #[arg(long, value_name = "VERSION")]
     known_version: Option<u64>,
 }

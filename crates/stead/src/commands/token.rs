@@ -12,13 +12,13 @@ use crate::secret::Secret;
 pub(crate) enum TokenCommand {
     /// Print the admin token of this home
     Show,
-    /// Make a new admin token: prints it once, with the lines for stead.toml
+    /// Create an admin token; print it once, with the lines for stead.toml
     New {
-        /// Whose it is: the name stands in the audit log
+        /// Name of the token's owner; the audit log shows it
         #[arg(long)]
         name: String,
     },
-    /// Print a session's own token: good for its tools, files and events only
+    /// Print a session's own token, which is valid only for its tools, files and events
     Session {
         /// The session's id
         id: String,
@@ -44,7 +44,7 @@ fn show(context: &Context) -> Result<(), Failure> {
     context.out.either(&json!({"token": token.expose()}), || context.out.line(token.expose()))
 }
 
-/// Nothing is kept: the server needs only the hash, and that comes into force with its next start.
+/// Stores nothing: the server needs only the hash, and uses it from its next start on.
 fn new(context: &Context, name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {

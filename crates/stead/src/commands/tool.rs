@@ -23,7 +23,7 @@ pub(crate) struct Call {
     /// An argument: name=text, or name:=JSON for numbers, true and false (repeatable)
     #[arg(short = 'a', long = "arg", value_name = "NAME=VALUE")]
     arg: Vec<String>,
-    /// All arguments as a JSON object, or - to read them from standard input; --arg goes over them
+    /// All arguments as a JSON object, or - to read them from standard input; --arg overrides them
     #[arg(long, value_name = "JSON")]
     args: Option<String>,
 }
@@ -39,12 +39,12 @@ impl ToolCommand {
                 return Ok(());
             }
         }
-        // A failure in both forms: whether the answer is a good one is the exit code's to say.
+        // A failed tool sets the exit code in both output forms.
         render::tool_answer(&context.out, &answer).map_err(|failure| advise(failure, &call.arg))
     }
 }
 
-/// A number given as text is the likeliest mistake.
+/// Adds a hint for the most likely mistake: a number or a boolean given as text.
 fn advise(failure: Failure, arguments: &[String]) -> Failure {
     let looks_like_json =
         |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|v| v.is_number() || v.is_boolean());

@@ -25,7 +25,7 @@ impl Tools {
     }
 }
 
-/// The names, with a star on those that must be given.
+/// Parameter names; a star marks the required ones.
 fn parameters(schema: &Value) -> String {
     let part = |name| schema.get(name);
     let required = part("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

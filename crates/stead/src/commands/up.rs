@@ -1,4 +1,5 @@
-//! `stead up`: a server, an example agent type, and what to do next. With `--demo` also a tour that does it.
+//! `stead up`: starts a server, declares an example agent type, and prints the next steps. `--demo`
+//! shows them.
 
 mod demo;
 
@@ -19,13 +20,13 @@ const EXAMPLE: &str = "example";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
-    /// Where to listen; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
+    /// Address to listen on; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) listen: Option<String>,
-    /// Show what Stead does: a session, a few tools, its journal and the proof; then stop
+    /// Demonstrate Stead with a session, some tools, its journal and its verification; then stop
     #[arg(long)]
     demo: bool,
-    /// After --demo, leave the server running until Ctrl-C
+    /// After --demo, keep the server running until Ctrl-C
     #[arg(long, requires = "demo")]
     keep: bool,
 }
@@ -47,7 +48,8 @@ impl Up {
         let client = Client::new(server.endpoint())?;
         let stays = !self.demo || self.keep;
         let afterwards = if stays { demo::Afterwards::Running } else { demo::Afterwards::Stopped };
-        // Other commands find the server when it has the agent type: `stead status` means that all of it is there.
+        // Announce the server only after the agent type exists, so that `stead status` means that
+        // everything is ready.
         let ready = ensure_example(context, &client).and_then(|()| server.announce());
         match ready.and_then(|()| self.use_server(context, &client, afterwards)) {
             Ok(()) if stays => {
@@ -55,7 +57,7 @@ impl Up {
                 server.run()
             }
             Ok(()) => server.stop(),
-            // Ctrl-C in the middle: the request that failed is not the news.
+            // After Ctrl-C, report the interrupt instead of the failed request.
             Err(_) if server.has_ended() => server.stop().and(Err(Failure::new("interrupted"))),
             Err(failure) => server.stop().and(Err(failure)),
         }
@@ -70,7 +72,7 @@ impl Up {
     }
 }
 
-/// Declares the example agent type, unless it is there: whatever somebody made of it stays.
+/// Declares the example agent type if it does not exist. An existing one is kept.
 fn ensure_example(context: &Context, client: &Client) -> Result<(), Failure> {
     match client.get::<AgentType>(&format!("/agent-types/{EXAMPLE}")) {
         Ok(_) => say(context, Mark::Known, "the agent type `example` is there"),
@@ -89,7 +91,7 @@ fn ensure_example(context: &Context, client: &Client) -> Result<(), Failure> {
     }
 }
 
-/// The default provider, if it is one that runs commands and works here; else why not.
+/// Returns the default provider if it runs commands and works here, else the reason.
 fn example_provider(context: &Context) -> Result<ProviderName, String> {
     match context.config.server().map(|settings| settings.default_provider) {
         Ok(ProviderName::Native) => match doctor::native_works() {
@@ -116,7 +118,7 @@ fn declaration(provider: ProviderName) -> Value {
     })
 }
 
-/// A line for a person; a machine gets its JSON at the end.
+/// Prints a line for people; JSON output comes at the end.
 fn say(context: &Context, mark: Mark, text: &str) -> Result<(), Failure> {
     if context.out.is_json() { Ok(()) } else { context.out.marked(mark, text) }
 }

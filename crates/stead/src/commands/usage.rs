@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::Table;
 use crate::render::{bytes, cell};
 
-/// Shows what workspaces, layers, mirrors and blobs take on the server's disk.
+/// Shows the disk usage of workspaces, layers, mirrors and blobs on the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Usage {}
 

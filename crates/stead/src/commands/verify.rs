@@ -1,7 +1,8 @@
-//! `stead verify [SESSION]`: the hash chains, the ledger, its signatures and the blobs, straight from the disk and without a server.
+//! `stead verify [SESSION]`: checks the hash chains, the ledger, its signatures and the blobs
+//! directly on disk, without a server.
 //!
-//! A server may run meanwhile: both databases let a reader read, a journal is judged up to the head it had when it was
-//! opened, and the ledger in one snapshot.
+//! A server may run meanwhile. Both databases allow concurrent readers. A journal is checked up to
+//! the head it had when it was opened, and the ledger within one database snapshot.
 
 mod check;
 mod references;
@@ -23,18 +24,19 @@ use crate::failure::Failure;
 use crate::output::Mark;
 use check::Broken;
 
-/// Checks that no record was changed, removed or added by anything but Stead: journals, sessions, audit log, documents,
-/// settings and stored bytes. Needs no server.
+/// Checks that no record was changed, removed or added by anything but Stead: journals, sessions,
+/// audit log, documents, settings and stored bytes. Needs no server.
 ///
 /// Example: stead verify --head blake3:9f86…
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// Only this session
+    /// Check only this session
     session: Option<String>,
-    /// Accept only seals of this key, which you kept elsewhere; may be repeated. Default: the key of this home
+    /// Accept only seals of this key, which you stored elsewhere; repeatable [default: the key of
+    /// this home]
     #[arg(long, value_name = "ed25519:HEX")]
     key: Vec<String>,
-    /// Fail unless a seal has this hash: a head that you kept elsewhere
+    /// Fail unless a seal has this hash, which you stored elsewhere
     #[arg(long, value_name = "blake3:HEX")]
     head: Option<String>,
 }
@@ -43,7 +45,7 @@ impl Verify {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let only = self.session.as_deref().map(|id| id.parse::<SessionId>().map_err(|_| no_session(id)));
         let blobs = if self.session.is_some() { Blobs::ReferredTo } else { Blobs::All };
-        // Read before the database: a running server writes the database first.
+        // Read before the database, because a running server writes the database first.
         let evidence = Some(self.evidence(context.config.home.path())?);
         let mut verdict = verify(&context.config, Scope { only: only.transpose()?, most: u64::MAX, blobs, evidence })?;
         if let (Some(session), Some(ledger)) = (&self.session, &mut verdict.ledger) {
@@ -194,7 +196,7 @@ fn outcome(verdict: &Verdict) -> Result<(), Failure> {
     }
 }
 
-/// Checks what is in the scope.
+/// Runs the checks of a scope.
 pub(super) fn verify(config: &Config, scope: Scope) -> Result<Verdict, Failure> {
     let database = config.database()?;
     if let Database::Sqlite(path) = &database
@@ -213,7 +215,8 @@ pub(super) fn verify(config: &Config, scope: Scope) -> Result<Verdict, Failure> 
     })
 }
 
-/// A disk that cannot be written is read as it is: evidence is often kept that way.
+/// Opens the store, without writing if the disk is read-only: evidence is often kept on such a
+/// disk.
 async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
     let home = blobs.parent().unwrap_or(blobs);
     let read_only = rustix::fs::access(home, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ROFS);

@@ -1,4 +1,4 @@
-//! `stead` alone: where one is, and what to do next.
+//! `stead` without a command: shows the current state and the next steps.
 
 use stead_api::AgentType;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Largest number of agent types that are searched for one to suggest.
 const MOST: u32 = 500;
 
-/// To standard error and with the exit code of a wrong command line: nothing was asked for.
+/// Prints to standard error and exits like a usage error, because no command was given.
 pub(crate) fn run(context: &Context) -> Result<(), Failure> {
     let (out, stead) = (&context.out, context.config.program());
     let running = context.config.home.running().ok().flatten();

@@ -1,7 +1,7 @@
-//! Which server the client talks to, and which token it may show to it.
+//! The server that the client talks to, and the token it sends.
 //!
-//! The token in the home opens everything, so it goes only where its server is known to be: to the server that holds the home's lock, or to
-//! a loopback address somebody named. Everywhere else only a token that was given on purpose (`STEAD_TOKEN`) is sent.
+//! The token in the home has all rights. It is sent only to the server that holds the home's lock,
+//! or to a loopback address that the user named. Any other server gets `STEAD_TOKEN` or no token.
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -11,13 +11,14 @@ const DEFAULT_URL: &str = "http://127.0.0.1:7717";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    /// Without a slash at its end.
+    /// The URL without a trailing slash.
     pub(crate) url: String,
     pub(crate) token: Option<Secret>,
 }
 
 impl Config {
-    /// Whether somebody named a server, or one runs on the home; else there is only the default address to try.
+    /// Returns true if the user named a server or one runs on the home. Otherwise only the default
+    /// address is left to try.
     pub(crate) fn has_known_server(&self) -> bool {
         self.url.is_some() || self.home.running().is_ok_and(|running| running.is_some())
     }
@@ -57,7 +58,7 @@ fn checked(text: &str) -> Result<String, &'static str> {
     Ok(url.to_owned())
 }
 
-/// Whether a URL stays on this machine.
+/// Returns true if the URL names a loopback address.
 pub(crate) fn is_loopback(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);

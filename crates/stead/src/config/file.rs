@@ -1,4 +1,4 @@
-//! `stead.toml`. An unknown key is an error: a setting that is silently ignored is worse than none.
+//! `stead.toml`. An unknown key is an error, because a silently ignored setting is worse than none.
 
 use std::io;
 use std::path::Path;
@@ -47,7 +47,8 @@ pub(super) struct File {
     pub(super) tokens: Vec<TokenEntry>,
 }
 
-/// An admin token, as `stead token new` prints it: the token itself is nowhere but with its holder.
+/// An admin token as printed by `stead token new`. Only the hash is stored; its owner keeps the
+/// token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TokenEntry {
@@ -73,7 +74,8 @@ impl File {
 
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
         toml::from_str(text).map_err(|error| {
-            // Not the error's own text: it quotes the line, and the line may hold a password.
+            // The error's own text quotes the line, which may contain a password, so it is not
+            // used.
             let before = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
             Failure::new(format!("{} line {line}: {}", path.display(), error.message()))

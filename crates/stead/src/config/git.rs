@@ -1,4 +1,5 @@
-//! How the server gets repositories: `[git]` and `[[git_credentials]]`, in `stead.toml` or, for the credentials, in a file of their own.
+//! Settings for repositories: `[git]` and `[[git_credentials]]` in `stead.toml`. The credentials
+//! can be in a file of their own.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use stead_git::{Author, Credential, Retention, Secret, Settings};
 use super::Config;
 use crate::failure::Failure;
 
-/// `[git]`; what is absent is as [`Settings::new`] has it.
+/// The `[git]` table; missing values default to [`Settings::new`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitTable {
@@ -19,36 +20,36 @@ pub(super) struct GitTable {
     stall_seconds: Option<u64>,
     tries: Option<u32>,
     fresh_seconds: Option<u64>,
-    /// How many commits a checkout has; 0 is the whole history.
+    /// Number of commits in a checkout; 0 is the whole history.
     depth: Option<u64>,
     max_transfer: Option<String>,
-    /// How many files a checkout may have, and how large they may be together.
+    /// Maximum number of files in a checkout, and their maximum total size.
     max_files: Option<u64>,
     max_checkout: Option<String>,
-    /// Hosts beside a repository's own that its LFS server may send this server to.
+    /// Hosts besides the repository's own from which its LFS server may let this server download.
     lfs_hosts: Option<Vec<String>>,
-    /// How many packs a mirror has before they are made fewer.
+    /// Number of packs in a mirror above which they are repacked.
     max_packs: Option<usize>,
-    /// How long a mirror is kept that no live session needs.
+    /// Time for which a mirror is kept after the last live session that needs it.
     keep_seconds: Option<u64>,
-    /// How much such mirrors take together at most.
+    /// Maximum total size of such mirrors.
     keep_bytes: Option<String>,
     known_hosts_file: Option<PathBuf>,
     author_name: Option<String>,
     author_email: Option<String>,
 }
 
-/// One host and who the server is there.
+/// The server's credentials for one host.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CredentialEntry {
-    /// `host`, or `host:port` where the port is not the usual one.
+    /// `host`, or `host:port` for a non-default port.
     host: String,
     username: Option<String>,
     token: Option<String>,
     token_file: Option<PathBuf>,
     ssh_key_file: Option<PathBuf>,
-    /// Lets the token travel over plain `http://`.
+    /// Allows the token over plain `http://`.
     #[serde(default)]
     over_http: bool,
 }
@@ -67,7 +68,7 @@ struct CredentialFile {
 }
 
 impl Config {
-    /// How repositories are fetched and pushed.
+    /// Settings for fetches and pushes.
     pub(crate) fn git(&self) -> Result<Settings, Failure> {
         let mut settings = Settings::new(self.home.path());
         let table = &self.git;
@@ -114,7 +115,7 @@ impl Config {
         Ok(size.map_err(|error| Failure::new(format!("{place}: git.{name}: {error}")))?.bytes())
     }
 
-    /// What is kept of mirrors that no live session needs.
+    /// Limits for mirrors that no live session needs.
     pub(crate) fn mirror_retention(&self) -> Result<Retention, Failure> {
         let mut retention = Retention::default();
         if let Some(seconds) = self.git.keep_seconds {
@@ -133,7 +134,7 @@ fn read_credentials(path: &Path) -> Result<Vec<Credential>, Failure> {
         |error: &dyn std::error::Error| Failure::new(format!("cannot read {}", path.display())).because(error);
     let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
     let file: CredentialFile = toml::from_str(&text).map_err(|error| {
-        // Not the error's own text: it quotes the line, and the line may be a token.
+        // The error's own text quotes the line, which may contain a token, so it is not used.
         let before = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
         Failure::new(format!("{} line {line}: {}", path.display(), error.message()))
@@ -162,7 +163,7 @@ fn credential(entry: &CredentialEntry, path: &Path) -> Result<Credential, Failur
         }
         _ => return Err(wrong("needs exactly one of token, token_file and ssh_key_file")),
     };
-    // The name every large forge takes beside a token.
+    // The user name that every large forge accepts with a token.
     let username = entry.username.clone().unwrap_or_else(|| "x-access-token".to_owned());
     Ok(Credential::Password { host, username, secret, over_http: entry.over_http })
 }

@@ -1,4 +1,4 @@
-//! `[limits]` of `stead.toml`: what one token, one session and all of them may have under way at once.
+//! `[limits]` of `stead.toml`: concurrency limits per token, per session and in total.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ macro_rules! limits {
             $($field: Option<u32>,)+
         }
 
-        /// The table with the environment over it.
+        /// The table merged with the environment.
         #[derive(Debug, Default)]
         pub(super) struct LimitKeys {
             $($field: Option<Setting>,)+

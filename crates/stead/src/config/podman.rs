@@ -1,4 +1,4 @@
-//! Where Podman is and what boxes it makes.
+//! Address of Podman, and the settings of its boxes.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use stead_providers::{PodmanTarget, Pull, Trees};
 use super::{Config, Setting};
 use crate::failure::Failure;
 
-/// The image of the tools this kind of box comes from; what an operator has instead is a setting.
+/// The default image of containers; a setting overrides it.
 const DEFAULT_IMAGE: &str = "docker.io/library/python:3.12-slim";
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct PodmanKeys {
 
 #[derive(Debug)]
 pub(crate) struct PodmanSettings {
-    /// The sessions' directories are below it.
+    /// Parent of the sessions' directories.
     pub(crate) home: PathBuf,
     pub(crate) target: PodmanTarget,
     pub(crate) runtime: Option<String>,
@@ -53,7 +53,7 @@ impl Config {
     }
 }
 
-/// One of two words; the first where nothing is said.
+/// Reads one of two words; the first is the default.
 fn one_of<T: Copy>(setting: Option<&Setting>, [first, second]: [(&str, T); 2]) -> Result<T, Failure> {
     match setting {
         None => Ok(first.1),

@@ -1,4 +1,4 @@
-//! What only a server needs, valid by type.
+//! Settings of a server, checked and typed.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
@@ -21,11 +21,11 @@ const DEFAULT_MAX_UPLOAD: &str = "4G";
 /// A day, in seconds.
 const DEFAULT_BLOB_GRACE: &str = "86400";
 
-/// Where to listen. Every address a name stands for is tried in order.
+/// Addresses to listen on. All addresses of a host name are tried in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listen {
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Nobody asked for this very address, so another may be taken instead.
+    /// The address is the default, so another port may be used instead.
     pub(crate) by_default: bool,
 }
 
@@ -87,7 +87,7 @@ impl Config {
         Ok(limits)
     }
 
-    /// Where the journal is; the file in the home unless somebody named another place.
+    /// Database of the journal; by default a file in the home.
     pub(crate) fn database(&self) -> Result<Database, Failure> {
         let Some(setting) = &self.database_url else {
             return Ok(Database::Sqlite(self.home.path().join("stead.db")));

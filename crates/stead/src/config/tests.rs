@@ -1,4 +1,4 @@
-//! Precedence and mistakes, without a process.
+//! Unit tests of precedence and invalid settings.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

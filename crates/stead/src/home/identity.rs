@@ -1,9 +1,9 @@
-//! The identity of a home: a key that a copy of the directory cannot have.
+//! The identity of a home, which a copy of the directory does not share.
 //!
-//! Boxes, containers and control groups on the host are named after the home's instance. A copied
-//! home has the same files, and so would claim and end the boxes of the original. The instance is
-//! therefore tied to the directory itself: its device, inode and time of birth. A directory that is
-//! renamed on its filesystem keeps them. A copy or a restored backup has others and gets a new
+//! Boxes, containers and cgroups on the host are named after the home's instance. A copied home has
+//! the same files, so it would claim and end the boxes of the original. The instance is therefore
+//! tied to the directory itself: its device, inode and creation time. A directory that is renamed
+//! within its filesystem keeps them. A copy or a restored backup has others and gets a new
 //! instance.
 
 use std::fs;
@@ -28,13 +28,13 @@ pub(crate) struct Identity {
     pub(crate) former: Vec<String>,
 }
 
-/// The key that tells a directory from its copies.
+/// Distinguishes a directory from its copies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     boot_id: String,
     device: u64,
     inode: u64,
-    /// Nanoseconds since the epoch; `None` where the filesystem does not keep it.
+    /// Nanoseconds since the epoch; `None` if the filesystem does not record it.
     born: Option<u64>,
 }
 
@@ -58,8 +58,8 @@ impl Key {
         })
     }
 
-    /// Returns true if both keys are of one directory. A reboot may change device numbers, so they
-    /// count only within one boot.
+    /// Returns true if both keys belong to one directory. A reboot may change device numbers, so
+    /// they count only within one boot.
     fn is_of_same_directory(&self, other: &Self) -> bool {
         let same_device = self.device == other.device || self.boot_id != other.boot_id;
         same_device && (self.inode, self.born) == (other.inode, other.born)
@@ -67,7 +67,8 @@ impl Key {
 }
 
 impl Home {
-    /// The home's identity. `known` is the instance of a home that has no record yet, `fresh` that of a copy.
+    /// The home's identity. `known` is the instance of a home that has no record yet, `fresh` that
+    /// of a copy.
     pub(crate) fn identity(&self, _lock: &Lock, known: &str, fresh: &str) -> Result<Identity, Failure> {
         let cannot = |error: io::Error| {
             Failure::new(format!("cannot tell whose home {} is", self.path().display())).because(&error)
@@ -91,8 +92,8 @@ impl Home {
         Ok(Identity { instance: record.instance, former: record.former })
     }
 
-    /// Returns true if no server has run on this directory since it was copied. The records of boxes in
-    /// such a home name processes of the original.
+    /// Returns true if no server has run on this directory since it was copied. The records of
+    /// boxes in such a home name processes of the original.
     pub(crate) fn is_untouched_copy(&self, _lock: &Lock) -> io::Result<bool> {
         let key = Key::of(self.path())?;
         Ok(self.recorded()?.is_some_and(|record| !record.key.is_of_same_directory(&key)))

@@ -1,4 +1,4 @@
-//! One server per home: an `flock` that the kernel drops with the process, however it ends.
+//! One server per home: an `flock` that the kernel releases when the process ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use super::Home;
 use crate::failure::Failure;
 
-/// A client that looks whether the lock is held holds it for a moment itself.
+/// Retry period, because a client that tests the lock holds it for a moment itself.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// Closing it lets go of the lock.
+    /// Dropping it releases the lock.
     _file: File,
 }
 
@@ -37,7 +37,7 @@ impl Lock {
         }
     }
 
-    /// Whether a server holds the home. One whose lock cannot even be looked at is not ours to talk to.
+    /// Returns true if a server holds the home. A missing or unreadable lock file counts as free.
     pub(super) fn is_held(home: &Home) -> bool {
         let Ok(file) = File::open(home.path().join("lock")) else { return false };
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))

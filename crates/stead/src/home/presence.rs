@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The home's directory, held open: a directory that is moved is still the home.
+/// The home's directory, held open: a directory that was moved is still the home.
 pub(crate) struct Presence {
     directory: File,
     path: PathBuf,
@@ -32,7 +32,7 @@ impl Presence {
         self.directory.metadata().is_ok_and(|found| found.nlink() == 0)
     }
 
-    /// Completes when the directory was removed.
+    /// Completes when the directory has been removed.
     pub(crate) async fn removed(&self) {
         while !self.is_removed() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -40,7 +40,7 @@ impl Presence {
         tracing::error!(home = %self.path.display(), "the home was removed; stopping");
     }
 
-    /// An error if the directory was removed.
+    /// Fails if the directory has been removed.
     pub(crate) fn confirm(&self) -> Result<(), Failure> {
         if !self.is_removed() {
             return Ok(());

@@ -1,11 +1,12 @@
-//! Files for their owner alone, whole or not at all.
+//! Atomic writes of files that only their owner may access.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Writes beside the target and renames: a reader, or a crash, sees the old file or the new one. One writer at a time.
+/// Writes a temporary file and renames it, so that readers and crashes see the old or the new file.
+/// Only one writer at a time is allowed.
 pub(super) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let draft = folder.join(format!(".{name}.new"));
     match std::fs::remove_file(&draft) {

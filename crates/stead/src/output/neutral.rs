@@ -1,7 +1,7 @@
-//! Text from elsewhere, made safe to show: a workspace must not be able to move a terminal's cursor, rewrite its lines, set its title, or
-//! turn the reading direction.
+//! Escapes untrusted text: a workspace must not be able to move the terminal's cursor, rewrite its
+//! lines, set its title, or change the reading direction.
 
-/// Shown instead of acted upon.
+/// Returns true for characters that must be escaped.
 fn dangerous(c: char) -> bool {
     c.is_control()
         // Reading direction: overrides, isolates and marks.
@@ -9,12 +9,12 @@ fn dangerous(c: char) -> bool {
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// On one line.
+/// Escapes a text for one line.
 pub(crate) fn line_of(text: &str) -> String {
     neutralised(text, |c| c == '\t')
 }
 
-/// On as many lines as it has.
+/// Escapes a text and keeps its line breaks.
 pub(crate) fn lines_of(text: &str) -> String {
     neutralised(text, |c| matches!(c, '\n' | '\t'))
 }
@@ -31,7 +31,8 @@ fn neutralised(text: &str, keep: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// JSON escapes the C0 controls itself; the rest stands inside strings, where an escape says the same.
+/// Escapes a JSON text. JSON already escapes the C0 controls; the others occur only inside strings,
+/// where an escape is equivalent.
 pub(super) fn json_of(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,10 +1,10 @@
-//! Rows under headings. Cells are neutralised and stay on one line until the terminal's width folds them.
+//! Tables. Cells are escaped and stay on one line unless the terminal is too narrow.
 
 use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Width, presets};
 
 use super::neutral::line_of;
 
-/// Columns of a terminal that reports none.
+/// Width for a terminal that reports none.
 const USUAL_WIDTH: u16 = 80;
 
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl Table {
         Self { headings: headings.to_vec(), rows: Vec::new() }
     }
 
-    /// Names and values, without headings.
+    /// A table of names and values without headings.
     pub(crate) fn of_fields() -> Self {
         Self::default()
     }
@@ -48,7 +48,8 @@ impl Table {
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
-        // The first column is what one copies into the next command: it is never folded, unless it is longer than a terminal.
+        // Users copy the first column into the next command, so it is not wrapped unless it is very
+        // long.
         if let Some(first) = table.column_mut(0) {
             first.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(48)));
             if self.rows.iter().filter_map(|row| row.first()).all(|cell| cell.chars().count() <= 40) {

@@ -1,4 +1,4 @@
-//! Events: what happened, one line each.
+//! Renders events, one line each.
 
 use stead_api::Event;
 use stead_core::Actor;
@@ -23,26 +23,26 @@ pub(crate) fn event_table(items: &[Event]) -> Table {
     table
 }
 
-/// An event on its own line, in the columns a table would have.
+/// An event on one line, in the columns of a table.
 pub(crate) fn event_row(event: &Event) -> String {
     let (seq, kind) = (event.seq, &event.kind);
     format!("{seq:>5}  {}  {kind:<20}  {}", clock(event), what(event)).trim_end().to_owned()
 }
 
-/// The time of day with milliseconds: events are close together.
+/// The time of day with milliseconds, because events are close together.
 fn clock(event: &Event) -> String {
     let text = event.at.to_string();
     let time = text.split_once('T').map(|(_, time)| time.trim_end_matches('Z').to_owned());
     time.unwrap_or(text)
 }
 
-/// The part of an event worth a line.
+/// A short description of an event.
 fn what(event: &Event) -> String {
     let text = event.known().and_then(known).unwrap_or_else(|| rest(event));
     shortened(&text, WIDTH)
 }
 
-/// `None` for an event without words of its own.
+/// Returns `None` for an event without a description of its own.
 fn known(event: Known) -> Option<String> {
     Some(match event {
         Known::SessionCreated { spec, actor, .. } => format!("agent type {}, by {}", spec.agent_type, name(&actor)),
@@ -91,7 +91,7 @@ fn known(event: Known) -> Option<String> {
     })
 }
 
-/// A change of files: its name and what it is about.
+/// A change of files: its name and its subject.
 fn of_files(operation: &FileOperation) -> String {
     let about = match operation {
         FileOperation::Put { path, .. }
@@ -106,12 +106,12 @@ fn of_files(operation: &FileOperation) -> String {
     format!("{} {}", operation.name(), cell(&about))
 }
 
-/// The fields of an event as they are. An event may be newer than this program.
+/// The raw fields of an event, which may be newer than this program.
 fn rest(event: &Event) -> String {
     event.fields.iter().map(|(name, value)| format!("{name}={}", cell(value))).collect::<Vec<_>>().join(" ")
 }
 
-/// Who did it, without the kind.
+/// Name of the actor, without its kind.
 fn name(actor: &Actor) -> String {
     match actor {
         Actor::Admin { name } => name.clone(),

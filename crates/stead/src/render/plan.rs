@@ -1,4 +1,4 @@
-//! What a session would be: who decided what, and every step.
+//! Renders a plan: the deciding layer of each setting, and every init action.
 
 use serde_json::json;
 use stead_api::session::plan::SessionPlan;
@@ -61,7 +61,7 @@ fn actions(out: &Output, actions: &[Action]) -> Result<(), Failure> {
     }
     let mut table = Table::new(&["step", "action", "with"]);
     for (number, action) in (1..).zip(actions) {
-        // The fields of each kind of action as they are in the journal.
+        // Shows the fields of each action as in the journal.
         let action = json!(action);
         let details = action.as_object().into_iter().flatten();
         let (name, details): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! Sessions: one in full, many in rows.
+//! Renders sessions: one in full, many in rows.
 
 use stead_api::Session;
 use stead_api::session::Notice;
@@ -66,14 +66,15 @@ pub(super) fn notice(notice: &Notice) -> String {
     format!("{}: {}", notice.code, notice.message)
 }
 
-/// The code of the warning that tells why a session has no workspace.
+/// Code of the warning that says why a session has no workspace.
 pub(crate) const UNAVAILABLE: &str = "workspace_unavailable";
 
-/// Codes of warnings that every session in memory has, with the server's own default limits. `stead session show`
-/// lists them.
+/// Codes of warnings that every in-memory session has with the server's default limits. `stead
+/// session show` lists them.
 const USUAL: [&str; 2] = ["limit_not_enforced", "history_left_out"];
 
-/// Prints the warnings about a session's start on standard error. The command's failure tells why it has no workspace.
+/// Prints the warnings about a session's start on standard error. The command's failure says why it
+/// has no workspace.
 pub(crate) fn warn(out: &Output, session: &Session) {
     let told = |warning: &&Notice| warning.code != UNAVAILABLE && !USUAL.contains(&warning.code.as_str());
     session.warnings.iter().filter(told).for_each(|warning| out.warning(&notice(warning)));
@@ -97,7 +98,7 @@ fn setup_output(out: &Output, setup: &SetupOutput) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the time went until the workspace was ready.
+/// Time that each part of provisioning took.
 fn provisioning(out: &Output, provisioning: &Provisioning) -> Result<(), Failure> {
     let steps = &provisioning.steps;
     if steps.is_empty() {
@@ -124,7 +125,7 @@ fn provisioning(out: &Output, provisioning: &Provisioning) -> Result<(), Failure
     out.table(&table)
 }
 
-/// The disk space of the session's workspace, if its provider can tell.
+/// The disk usage of the session's workspace, if its provider reports it.
 pub(crate) fn session_usage(out: &Output, usage: Option<&WorkspaceUsage>) -> Result<(), Failure> {
     let Some((own, shared)) = usage.and_then(|usage| usage.own_bytes.zip(usage.shared_bytes)) else {
         return Ok(());
@@ -147,7 +148,7 @@ fn workspace(table: &mut Table, workspace: &Workspace) {
     optional(table, "base branch", workspace.metadata.base_branch.as_ref());
 }
 
-/// The limits that are set, and whether the provider enforces them.
+/// The limits that are set, each marked if the provider does not enforce it.
 pub(super) fn limits(limits: &Limits) -> String {
     let set = [
         (LimitKind::Cpu, limits.cpu.clone()),

@@ -1,4 +1,4 @@
-//! What a tool answered.
+//! Renders the answer of a tool.
 
 use serde_json::Value;
 use stead_api::run::BoundAnswer;
@@ -12,7 +12,7 @@ use crate::output::{Output, Table};
 
 /// The parts of an answer that a person sees.
 pub(crate) struct Shown<'a> {
-    /// `None` for a tool of a catalog that is none of Stead's own.
+    /// `None` for a catalog tool that is not one of Stead's own.
     pub(crate) tool: Option<ToolName>,
     pub(crate) ok: bool,
     pub(crate) result: Option<&'a Value>,
@@ -40,7 +40,7 @@ pub(crate) fn tool_answer<'a>(out: &Output, answer: impl Into<Shown<'a>>) -> Res
     let result =
         answer.tool.zip(answer.result).map_or(ToolOutput::Other, |(tool, result)| ToolOutput::of(tool, result));
     if !answer.ok {
-        // An evaluation that failed says where.
+        // A failed evaluation prints its traceback.
         if let ToolOutput::Evaluation(evaluation) = &result
             && !evaluation.stderr.is_empty()
         {
@@ -79,7 +79,8 @@ pub(crate) fn tool_answer<'a>(out: &Output, answer: impl Into<Shown<'a>>) -> Res
     }
 }
 
-/// The failure of a tool, without the advice to a model to review the payload, which a person does not see.
+/// The failure of a tool. The advice for models to review the payload is removed, because people do
+/// not see the payload.
 fn failed(error: Option<&ToolError>, message: &str) -> Failure {
     let message = error.map_or(message, |error| &error.message);
     let failure = Failure::new(message.replace(stead_eval::REVIEW, ""));
@@ -89,7 +90,7 @@ fn failed(error: Option<&ToolError>, message: &str) -> Failure {
     }
 }
 
-/// What a command said, as it said it; how it ended only if that is worth a word.
+/// Prints a command's output unchanged, and its exit status if it failed.
 fn command(out: &Output, ended: &CommandResult, message: &str) -> Result<(), Failure> {
     out.content(&ended.stdout)?;
     let said = ended.stderr.trim_end();

@@ -1,4 +1,4 @@
-//! Bodies about content, runs and steps.
+//! Request bodies for content, runs and steps.
 
 use serde_json::{Value, json};
 use stead_core::content::ContentConfig;

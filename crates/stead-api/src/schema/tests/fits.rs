@@ -1,4 +1,5 @@
-//! As much of a JSON Schema validator as our schemas use. A keyword it does not know fails the test rather than pass unread.
+//! A JSON Schema validator for the keywords that our schemas use. An unknown keyword fails the test
+//! instead of passing unchecked.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex};
@@ -9,7 +10,7 @@ use serde_json::Value;
 static SCHEMAS: LazyLock<BTreeMap<String, Value>> =
     LazyLock::new(|| crate::schema::all().into_iter().map(|(name, schema)| (name.into_owned(), schema)).collect());
 
-/// Whether a value fits a named schema, or a part of one (`Name/properties/x`).
+/// Returns true if a value matches a named schema, or a part of one (`Name/properties/x`).
 pub(super) fn fits(schema: &str, value: &Value) -> bool {
     let (name, part) =
         schema.split_once('/').map_or((schema, String::new()), |(name, part)| (name, format!("/{part}")));
@@ -38,7 +39,7 @@ fn keyword_holds(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> 
             let branch = if holds(rule, value) { "then" } else { "else" };
             schema.get(branch).is_none_or(|rule| holds(rule, value))
         }
-        // Looked at with their `if`.
+        // Evaluated together with `if`.
         "then" | "else" => true,
         "pattern" => value.as_str().is_none_or(|text| matches(rule.as_str().unwrap(), text)),
         "minLength" => value.as_str().is_none_or(|text| count(text.chars().count()) >= number()),
@@ -88,7 +89,8 @@ fn is(kind: &Value, value: &Value) -> bool {
     }
 }
 
-/// The regex crate has no look-ahead, so those at the start are taken off and asked one by one.
+/// The regex crate has no look-ahead. Look-aheads at the start of a pattern are removed and tested
+/// one by one.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut rest = pattern.strip_prefix('^').unwrap();
     while let Some(after) = rest.strip_prefix("(?!") {

@@ -1,4 +1,5 @@
-//! A14: what the kernel counts per user or for the whole host, and a box must not have without a bound.
+//! A14: resources that the kernel counts per user or for the whole host, and that a box must not
+//! use without a limit.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -10,7 +11,7 @@ use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_proc
 use crate::Finding;
 use crate::raw::in_child;
 
-/// The limits of a box that has a user of its own; one that shares a user has less.
+/// Limits of a box that has its own user. A box that shares a user has lower limits.
 const TERMINALS: usize = 64;
 const INOTIFY_INSTANCES: usize = 128;
 const LIMITS: &[(&str, Resource, u64)] = &[

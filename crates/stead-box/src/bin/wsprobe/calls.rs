@@ -1,12 +1,13 @@
-//! A03: calls that a box must not reach the kernel's code of.
+//! A03: system calls that must not reach the kernel from a box.
 
 use libc::c_long;
 
 use crate::Finding;
 use crate::raw::{call, getpid_by_interrupt, in_child};
 
-/// With arguments that fail, or do nothing, where the call is allowed. An error other than "not permitted" or "no such call" means that the kernel looked at
-/// them, and so that the call is open.
+/// Each call has arguments that fail or have no effect if the call is allowed. An error other than
+/// "not permitted" or "no such call" means that the kernel looked at the arguments, so the call is
+/// open.
 const MUST_REFUSE: &[(&str, c_long, [c_long; 5])] = &[
     ("unshare_user", libc::SYS_unshare, [libc::CLONE_NEWUSER as c_long, 0, 0, 0, 0]),
     ("unshare_nothing", libc::SYS_unshare, [0, 0, 0, 0, 0]),
@@ -67,7 +68,7 @@ const MUST_REFUSE: &[(&str, c_long, [c_long; 5])] = &[
     ("ioperm", libc::SYS_ioperm, [0, 1, 0, 0, 0]),
     #[cfg(target_arch = "x86_64")]
     ("modify_ldt", libc::SYS_modify_ldt, [0, 0, 0, 0, 0]),
-    // `x32`: the same kernel by numbers with one bit more.
+    // The x32 ABI: the same calls with one more bit in the number.
     #[cfg(target_arch = "x86_64")]
     ("x32_getpid", 0x4000_0000 + libc::SYS_getpid, [0, 0, 0, 0, 0]),
 ];

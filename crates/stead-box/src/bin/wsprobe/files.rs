@@ -1,4 +1,4 @@
-//! A07, A08, A11, A13: files that lead out, devices, terminals, privileges on disk.
+//! A07, A08, A11, A13: files that lead out of the box, devices, terminals, privileges on disk.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::Finding;
 use crate::raw::{call, in_child, make_node, type_into_terminal};
 
-/// What of another process's must not be read or written.
+/// Files of another process that must not be readable or writable.
 const OF_PROCESS_1: &[&str] = &["exe", "mem", "environ", "maps", "root", "cwd", "fd"];
-/// What tells of the host.
+/// Files in `/proc` that reveal information about the host.
 const TELLTALE: &[&str] = &[
     "kcore",
     "kallsyms",
@@ -23,9 +23,9 @@ const TELLTALE: &[&str] = &[
     "partitions",
     "sched_debug",
 ];
-/// Devices without power over anything.
+/// Harmless devices.
 const HARMLESS: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"];
-/// More files than these are not tried.
+/// Maximum number of files to try.
 const MOST: usize = 20_000;
 
 pub(crate) fn probe() -> Vec<Finding> {
@@ -87,7 +87,7 @@ fn telltale(name: &str) -> Finding {
     Finding::new(format!("A08.proc_{name}"), format!("read {}", path.display()), allowed, format!("{read:?}"))
 }
 
-/// Opens every file for writing, and writes to none. Processes' own directories are left out.
+/// Opens every file for writing, but writes to none. Skips the directories of processes.
 fn writable(id: &str, top: &Path) -> Finding {
     let mut left = vec![top.to_owned()];
     let (mut tried, mut opened) = (0, Vec::new());
@@ -104,7 +104,7 @@ fn writable(id: &str, top: &Path) -> Finding {
                 left.push(path);
             } else {
                 tried += 1;
-                // A cover by the null device can be opened, and leads nowhere.
+                // A file that is masked with the null device can be opened, but that has no effect.
                 let covered = fs::metadata(&path).is_ok_and(|found| found.file_type().is_char_device());
                 if !covered && open(&path, Access::Write) {
                     opened.push(path);
@@ -126,7 +126,7 @@ fn devices() -> Finding {
     for entry in fs::read_dir("/dev").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let device = entry.file_type().is_ok_and(|kind| kind.is_char_device() || kind.is_block_device());
-        // Watchdogs begin to bite when they are opened: the one kind that is not tried.
+        // Opening a watchdog starts it, so this is the only kind of device that is not tried.
         let tried = device && !HARMLESS.contains(&name.as_str()) && !name.starts_with("watchdog");
         if tried && open(&entry.path(), Access::Read) {
             found.push(entry.path());
@@ -137,13 +137,14 @@ fn devices() -> Finding {
     Finding::new("A08.devices", "open a device with power", !found.is_empty(), format!("{found:?}"))
 }
 
-/// Types into a terminal that this process controls: where that works, a program can type into the terminal of whoever started it.
+/// Types into a controlling terminal of this process. If that works, a program can type into the
+/// terminal of the user who started it.
 fn terminal() -> Finding {
     let error = in_child(|| {
         use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
         use std::os::fd::AsRawFd;
         let typed = || -> rustix::io::Result<i32> {
-            // Not through a library: a kernel that answers 0, as gVisor's does, has made the session all the same.
+            // Uses the raw call, because gVisor returns 0 although it has created the session.
             if call(libc::SYS_setsid, [0; 5]) != 0 {
                 return Err(rustix::io::Errno::PERM);
             }
@@ -152,7 +153,7 @@ fn terminal() -> Finding {
             let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
             rustix::process::ioctl_tiocsctty(&slave)?;
             let error = type_into_terminal(slave.as_raw_fd());
-            // Closing it would hang up this process before it can tell.
+            // Closing the master would hang up this process before it can report.
             std::mem::forget(master);
             Ok(error)
         };
@@ -168,9 +169,10 @@ fn mounts() -> Finding {
         let mut fields = line.split(' ');
         let (path, options) = (fields.nth(4).unwrap_or_default(), fields.next().unwrap_or_default());
         let has = |option: &str| options.split(',').any(|other| other == option);
-        // A mount that is itself one device, or a cover by one: nothing can be put on it and nothing of it be executed.
+        // A mount that is a single device, or a mask by one. No file can be created on it or
+        // executed from it.
         let one_device = fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device());
-        // Where devices are; whether any can be added is asked elsewhere (A08).
+        // Mounts that contain devices by design. A08 tests whether devices can be added.
         let device = path == "/dev" || path.starts_with("/dev/") || path.starts_with("/proc/");
         has("rw") && !one_device && (!has("nosuid") || (!has("nodev") && !device))
     });
@@ -183,10 +185,11 @@ fn mounts() -> Finding {
     )
 }
 
-/// The system's own directories.
+/// Checks that the system directories are not writable.
 fn system_writable() -> Finding {
     let tried = ["/", "/usr", "/usr/bin", "/etc", "/dev", "/run", "/var"];
-    // Asked, not done: the probe also runs on hosts that are to stay as they are.
+    // Only checks the access rights and writes nothing, because the probe also runs on hosts that
+    // must not change.
     let may = |directory: &&&str| rustix::fs::access(**directory, rustix::fs::Access::WRITE_OK).is_ok();
     let written: Vec<_> = tried.iter().filter(may).collect();
     Finding::new(

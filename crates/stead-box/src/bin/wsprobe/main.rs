@@ -1,11 +1,14 @@
-//! `wsprobe`: tries, from wherever it is started, what a box must not allow.
+//! `wsprobe`: tries operations that a box must not allow, from wherever it is started.
 //!
-//! One JSON line per probe: `{"id", "attempted", "verdict": "allowed" | "refused", "detail"}`. Ids follow the test plan (A boundary). It holds no opinion on
-//! what is right: inside a box all must be refused, on the bare host enough must be allowed that the probe is shown to be able to fail.
+//! It prints one JSON line per probe: `{"id", "attempted", "verdict", "detail"}`, where the verdict
+//! is `allowed` or `refused`. The ids follow the test plan (A boundary). It does not judge the
+//! results. Inside a box all must be refused. On the bare host enough must be allowed to show that
+//! the probe can fail.
 //!
-//! Canaries of the host are named in the environment: `PROBE_TEXT` (in a host process's environment), `PROBE_FILE`, `PROBE_SOCKET`,
-//! `PROBE_ABSTRACT`, `PROBE_PORT`, `PROBE_HOSTNAME`, `PROBE_PID`, `PROBE_SHARED` (a file in `/dev/shm`), `PROBE_SEGMENT` (of System V memory) and
-//! `PROBE_NAMESPACES` (what a host process's are).
+//! Environment variables name the canaries of the host. `PROBE_TEXT` is in the environment of a
+//! host process, `PROBE_SHARED` is a file in `/dev/shm`, and `PROBE_SEGMENT` is System V memory.
+//! `PROBE_NAMESPACES` lists the namespaces of a host process. The others are `PROBE_FILE`,
+//! `PROBE_SOCKET`, `PROBE_ABSTRACT`, `PROBE_PORT`, `PROBE_HOSTNAME` and `PROBE_PID`.
 #![expect(clippy::print_stdout, reason = "it is a program whose output is its result")]
 
 mod allowances;
@@ -18,7 +21,7 @@ mod sockets;
 
 use serde_json::json;
 
-/// What came of a probe.
+/// Result of a probe.
 pub(crate) struct Finding {
     id: String,
     attempted: String,

@@ -1,4 +1,5 @@
-//! A02, A12: other processes of the host, and ways to talk to them. The canaries are named in the environment.
+//! A02, A12: other processes of the host, and ways to communicate with them. Environment variables
+//! name the canaries.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -56,7 +57,8 @@ pub(crate) fn probe() -> Vec<Finding> {
     findings
 }
 
-/// Asks whether a process of the host could be signalled. The number may be another's here: only one of ours counts.
+/// Checks whether a process of the host can be signalled. In a pid namespace the number may belong
+/// to another process, so only a process with the canary's name counts.
 fn signal(pid: &str) -> Finding {
     let process = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
     let named = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -64,14 +66,14 @@ fn signal(pid: &str) -> Finding {
     Finding::new("A02.signal", "signal a process of the host", found && named.trim() == "sleep", pid)
 }
 
-/// System V shared memory is known by numbers, not by names that a mount could hide.
+/// System V shared memory is identified by numbers, not by names that a mount could hide.
 fn segment(id: &str) -> Finding {
     let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     let seen = !id.is_empty() && table.lines().skip(1).any(|line| line.split_ascii_whitespace().nth(1) == Some(id));
     Finding::new("A12.segment", "see shared memory of the host", seen, id)
 }
 
-/// Looks for the canary in every process's environment and command.
+/// Looks for the canary in the environment and the command line of every process.
 fn processes(canary: &str) -> Finding {
     let own = std::process::id().to_string();
     let mut hits = Vec::new();

@@ -1,4 +1,4 @@
-//! A01, A06: what this process is.
+//! A01, A06: credentials, namespaces and open files of this process.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use crate::Finding;
 
 pub(crate) fn probe() -> Vec<Finding> {
     let mut findings = of_threads("A01");
-    // Again with more threads: a filter or a dropped right that only one thread has is none.
+    // Repeats the checks with more threads, because a filter or a dropped capability must apply to
+    // every thread.
     let gate = std::sync::Arc::new(std::sync::Barrier::new(33));
     let threads: Vec<_> = (0..32)
         .map(|_| {
@@ -31,15 +32,15 @@ const NAMESPACES: &[&str] = &["cgroup", "ipc", "mnt", "net", "pid", "time", "use
 fn namespace(kind: &str) -> Finding {
     let own = fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default().display().to_string();
     let host = std::env::var("PROBE_NAMESPACES").unwrap_or_default();
-    // A kernel that names none of its namespaces has none of the host's.
+    // A kernel that does not expose its namespaces shares none with the host.
     let same = !own.is_empty() && host.split(' ').any(|of_host| of_host == own);
     Finding::new(format!("A01.namespace_{kind}"), format!("be in the host's {kind} namespace"), same, own)
 }
 
-/// The field, its name in the finding, and which values are weak.
+/// The status field, its name in the finding, and a predicate for weak values.
 type Check<'a> = (&'a str, &'a str, &'a dyn Fn(&str) -> bool);
 
-/// One finding per property, over all threads of this process.
+/// Returns one finding per property, over all threads of this process.
 fn of_threads(id: &str) -> Vec<Finding> {
     let statuses: Vec<String> = fs::read_dir("/proc/self/task")
         .into_iter()
@@ -68,7 +69,8 @@ fn of_threads(id: &str) -> Vec<Finding> {
     let found = checks.map(|(field, name, bad)| {
         let (mut allowed, mut detail) = any(field, bad);
         if name == "no_new_privs" && !statuses.iter().any(|text| text.contains(field)) {
-            // A kernel that does not write it down is asked. Threads have it from whoever made them.
+            // If the kernel does not list the field, ask with `prctl`. Threads inherit the value
+            // from their creator.
             let asked = rustix::thread::no_new_privs();
             (allowed, detail) = (asked != Ok(true), format!("prctl: {asked:?}"));
         }
@@ -84,7 +86,7 @@ fn open_files() -> Finding {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
-    // Those that are open when nobody lists them.
+    // Excludes the descriptor of the directory listing itself, which is closed by now.
     let kept: Vec<_> =
         numbers.into_iter().filter(|fd| *fd > 2 && fs::read_link(format!("/proc/self/fd/{fd}")).is_ok()).collect();
     Finding::new("A06.inherited_files", "find an inherited file", !kept.is_empty(), format!("{kept:?}"))

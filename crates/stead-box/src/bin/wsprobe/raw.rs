@@ -1,11 +1,13 @@
-//! System calls by number, each in a child that can be lost.
+//! Raw system calls by number, each in an expendable child process.
 #![expect(unsafe_code, reason = "asking the kernel for what no library offers is what a probe does")]
 
 use std::io;
 
-/// What a call in a child came to: the error number, 0 for success; `None` if the child was killed for it.
+/// Runs `act` in a child. Returns its error number, 0 for success, or `None` if the child was
+/// killed.
 pub(crate) fn in_child(act: impl Fn() -> i32) -> Option<i32> {
-    // SAFETY: the probe has one thread whenever this is called, so the child may do what the parent may.
+    // SAFETY: the probe has one thread whenever this is called, so the child may do what the parent
+    // may.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let error = act().clamp(0, 255);
@@ -13,24 +15,28 @@ pub(crate) fn in_child(act: impl Fn() -> i32) -> Option<i32> {
         unsafe { libc::_exit(error) };
     }
     let mut status = 0;
-    // SAFETY: `status` is an integer to write to, `child` is a child of this process or an error, which is refused.
+    // SAFETY: `status` is an integer to write to, `child` is a child of this process or an error,
+    // which is refused.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     (child > 0 && libc::WIFEXITED(status)).then(|| libc::WEXITSTATUS(status))
 }
 
-/// Makes a call with arguments that can hurt nobody: numbers and null, never a pointer to memory of this process.
+/// Makes a call with harmless arguments: numbers and null, never a pointer to memory of this
+/// process.
 pub(crate) fn call(number: libc::c_long, arguments: [libc::c_long; 5]) -> i32 {
     let [a, b, c, d, e] = arguments;
-    // SAFETY: the kernel checks every pointer it is given; these are null or numbers that it reads as sizes, flags and descriptors.
+    // SAFETY: the kernel checks every pointer it is given; these are null or numbers that it reads
+    // as sizes, flags and descriptors.
     let result = unsafe { libc::syscall(number, a, b, c, d, e) };
     if result >= 0 { 0 } else { io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) }
 }
 
-/// `getpid` by the 32-bit entry of the kernel.
+/// Calls `getpid` through the 32-bit entry of the kernel.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn getpid_by_interrupt() -> i32 {
     let result: i64;
-    // SAFETY: `int 0x80` with number 20 is getpid: it takes no argument and touches no memory. The kernel may clobber r8 to r11.
+    // SAFETY: `int 0x80` with number 20 is getpid: it takes no argument and touches no memory. The
+    // kernel may clobber r8 to r11.
     unsafe {
         core::arch::asm!("int 0x80", inlateout("rax") 20i64 => result, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
     }
@@ -42,7 +48,7 @@ pub(crate) fn getpid_by_interrupt() -> i32 {
     libc::ENOSYS
 }
 
-/// Types a character into the terminal this process controls.
+/// Types a character into the controlling terminal of this process.
 pub(crate) fn type_into_terminal(terminal: i32) -> i32 {
     let character = b'x';
     // SAFETY: the request reads one byte from the pointer, which points to one.
@@ -50,7 +56,7 @@ pub(crate) fn type_into_terminal(terminal: i32) -> i32 {
     if result == 0 { 0 } else { io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) }
 }
 
-/// Makes a node.
+/// Makes a device node.
 pub(crate) fn make_node(path: &std::ffi::CStr, mode: u32, device: u64) -> i32 {
     // SAFETY: `path` is a NUL-terminated string that outlives the call.
     let result = unsafe { libc::mknod(path.as_ptr(), mode, device) };

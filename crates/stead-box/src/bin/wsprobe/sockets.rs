@@ -5,7 +5,7 @@ use libc::c_long;
 use crate::Finding;
 use crate::raw::{call, in_child};
 
-/// Those a box has.
+/// Socket families that a box may use.
 const USUAL: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 pub(crate) fn probe() -> Vec<Finding> {

@@ -1,8 +1,9 @@
-//! The tables.
+//! The tables of system calls.
 
 use libc::c_long;
 
-/// A list of calls twice: by number for the kernel's filter machine, by name for a container runtime's profile.
+/// Defines a list of calls twice: by number for the seccomp program, by name for the profile of a
+/// container runtime.
 macro_rules! calls {
     ($(#[$attribute:meta])* $numbers:ident, $names:ident = $($call:path),* $(,)?) => {
         $(#[$attribute])*
@@ -13,23 +14,26 @@ macro_rules! calls {
 }
 
 calls! {
-    /// Refused with `EPERM`, though nothing would be allowed anyway: programs should see a refusal, not an old kernel. Each of these
-    /// reaches the kernel's least tested corners, other processes, or the machine.
+    /// Calls that fail with `EPERM`. They would be blocked anyway, but programs should see a
+    /// refusal and not an old kernel. Each of these reaches rarely tested kernel code, other
+    /// processes, or the machine.
     REFUSED, REFUSED_NAMES =
-    // New namespaces and mounts: inside them a program has capabilities again, and with them the kernel's whole surface.
+    // New namespaces and mounts: inside them a program has capabilities again, and so access to
+    // much more kernel code.
     libc::SYS_unshare, libc::SYS_setns, libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot,
     libc::SYS_open_tree, libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
     libc::SYS_mount_setattr,
-    // Other processes: memory, files and identity of what runs beside it.
+    // Memory, files and identity of other processes.
     libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd, libc::SYS_kcmp,
     libc::SYS_process_madvise, libc::SYS_migrate_pages, libc::SYS_move_pages,
     // Keyrings are not namespaced well enough to share.
     libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl,
-    // Kernel programs, tracing, and faults answered by user code: the tools of most kernel exploits.
+    // Kernel programs, tracing, and page faults handled by user code: the tools of most kernel
+    // exploits.
     libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd,
-    // A second way into the kernel that no filter sees.
+    // A second way into the kernel that seccomp does not see.
     libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register,
-    // Files by handle go round the mount namespace; fanotify sees the whole file system.
+    // File handles bypass the mount namespace. fanotify sees the whole file system.
     libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at, libc::SYS_fanotify_init, libc::SYS_fanotify_mark,
     // The machine: clock, name, power, swap, quotas, accounting, modules, log.
     libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_adjtimex, libc::SYS_clock_adjtime, libc::SYS_sethostname,
@@ -49,18 +53,17 @@ calls! {
 }
 
 calls! {
-    /// The filter answers these calls with success and does not run them. `sync` writes back every
-    /// file system of the machine and waits for all of them, so a loop of it in one box slows down
-    /// every other box. A box needs only its own file system on the disk, and `syncfs` and `fsync`
-    /// write that one.
+    /// Calls that return success without effect. `sync` writes back every file system of the
+    /// machine and waits for all of them, so a loop of it in one box slows down all others. A box
+    /// only needs its own file system on the disk, and `syncfs` and `fsync` write that one.
     IGNORED, IGNORED_NAMES =
     libc::SYS_sync,
 }
 
 calls! {
-    /// Allowed whatever the arguments.
+    /// Calls that are allowed with any arguments.
     ALLOWED, ALLOWED_NAMES =
-    // Files by descriptor and by name: what any program does all day. The mounts decide what is there.
+    // Files by descriptor and by name. The mounts determine which files exist.
     libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_preadv,
     libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_openat, libc::SYS_openat2, libc::SYS_close,
     libc::SYS_close_range, libc::SYS_lseek, libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_faccessat,
@@ -72,16 +75,17 @@ calls! {
     libc::SYS_dup3, libc::SYS_copy_file_range, libc::SYS_sendfile, libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice, libc::SYS_getxattr,
     libc::SYS_lgetxattr, libc::SYS_fgetxattr, libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_listxattr,
     libc::SYS_llistxattr, libc::SYS_flistxattr, libc::SYS_removexattr, libc::SYS_lremovexattr, libc::SYS_fremovexattr,
-    // Waiting for several things, and being woken.
+    // Waiting for events.
     libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_create1, libc::SYS_epoll_ctl, libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2,
     libc::SYS_eventfd2, libc::SYS_signalfd4, libc::SYS_timerfd_create, libc::SYS_timerfd_settime, libc::SYS_timerfd_gettime,
     libc::SYS_inotify_init1, libc::SYS_inotify_add_watch, libc::SYS_inotify_rm_watch, libc::SYS_pipe2,
-    // Memory of the process's own.
+    // The process's own memory.
     libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk, libc::SYS_msync, libc::SYS_mincore,
     libc::SYS_mlock, libc::SYS_mlock2, libc::SYS_munlock, libc::SYS_mlockall, libc::SYS_munlockall, libc::SYS_memfd_create, libc::SYS_membarrier,
     libc::SYS_pkey_alloc, libc::SYS_pkey_free, libc::SYS_pkey_mprotect, libc::SYS_mbind, libc::SYS_get_mempolicy, libc::SYS_set_mempolicy,
     libc::SYS_remap_file_pages,
-    // Processes and threads; `clone` is looked at below, `clone3` is unknown so that programs use it.
+    // Processes and threads. The filter checks the arguments of `clone`. `clone3` is unknown, so
+    // that programs fall back to `clone`.
     libc::SYS_execve, libc::SYS_execveat, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_wait4, libc::SYS_waitid, libc::SYS_kill,
     libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal, libc::SYS_getpid, libc::SYS_getppid, libc::SYS_gettid,
     libc::SYS_getpgid, libc::SYS_setpgid, libc::SYS_getsid, libc::SYS_setsid, libc::SYS_set_tid_address, libc::SYS_set_robust_list,
@@ -94,30 +98,33 @@ calls! {
     // Signals.
     libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_rt_sigpending, libc::SYS_rt_sigtimedwait,
     libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo, libc::SYS_rt_sigsuspend, libc::SYS_sigaltstack,
-    // Who it is. Without capabilities these only go between ids it already has.
+    // User and group ids. Without capabilities these only switch between ids that the process
+    // already has.
     libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getegid, libc::SYS_getresuid, libc::SYS_getresgid, libc::SYS_getgroups,
     libc::SYS_setuid, libc::SYS_setgid, libc::SYS_setreuid, libc::SYS_setregid, libc::SYS_setresuid, libc::SYS_setresgid, libc::SYS_setgroups,
     libc::SYS_setfsuid, libc::SYS_setfsgid, libc::SYS_capget, libc::SYS_capset,
-    // Time, read and slept.
+    // Reading the clock and sleeping.
     libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_clock_nanosleep, libc::SYS_nanosleep, libc::SYS_gettimeofday,
     libc::SYS_getitimer, libc::SYS_setitimer, libc::SYS_timer_create, libc::SYS_timer_settime, libc::SYS_timer_gettime,
     libc::SYS_timer_getoverrun, libc::SYS_timer_delete,
-    // Sockets that exist: what families there are is looked at below, and the network namespace holds only loopback.
+    // Operations on existing sockets. The filter checks the socket families, and the network
+    // namespace only has loopback.
     libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4, libc::SYS_connect, libc::SYS_getsockname, libc::SYS_getpeername,
     libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_sendmmsg, libc::SYS_recvmmsg, libc::SYS_shutdown,
     libc::SYS_getsockopt,
-    // System V and POSIX IPC: in a namespace of the box's own. Databases use them.
+    // System V and POSIX IPC, which databases use. The box has its own IPC namespace.
     libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmdt, libc::SYS_shmctl, libc::SYS_semget, libc::SYS_semop, libc::SYS_semtimedop,
     libc::SYS_semctl, libc::SYS_msgget, libc::SYS_msgsnd, libc::SYS_msgrcv, libc::SYS_msgctl, libc::SYS_mq_open, libc::SYS_mq_unlink,
     libc::SYS_mq_timedsend, libc::SYS_mq_timedreceive, libc::SYS_mq_notify, libc::SYS_mq_getsetattr,
-    // About the system, read only; and a sandbox inside the box, which can only take away.
+    // Read-only system information, and sandboxing inside the box, which can only reduce
+    // privileges.
     libc::SYS_uname, libc::SYS_sysinfo, libc::SYS_getrandom, libc::SYS_seccomp, libc::SYS_landlock_create_ruleset,
     libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
 }
 
 #[cfg(target_arch = "x86_64")]
 calls! {
-    /// Calls that only this architecture has: old forms of the ones above.
+    /// Calls that exist only on this architecture: older forms of the ones above.
     ALLOWED_NATIVE, ALLOWED_NATIVE_NAMES =
     libc::SYS_open, libc::SYS_creat, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_getdents, libc::SYS_readlink,
     libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_unlink, libc::SYS_rename, libc::SYS_link, libc::SYS_symlink, libc::SYS_chmod, libc::SYS_chown,

@@ -1,18 +1,20 @@
-//! Mode arguments: set-user-id, set-group-id and sticky bits.
+//! Checks of mode arguments: set-user-id, set-group-id and sticky bits.
 //!
-//! A file that a box leaves in a host directory belongs to the owner of that directory, and a set-id bit on it would lend the
-//! owner's rights to every user of the host who runs it. `nosuid` on the mount makes the bits useless in the box, but the kernel
-//! still stores them. So a box with a writable host directory may not name such a bit in any call that sets a mode.
+//! A file that a box creates in a host directory belongs to the owner of that directory. A set-id
+//! bit on it would lend the owner's rights to every host user who runs it. `nosuid` on the mount
+//! disables the bits in the box, but the kernel still stores them. So a box with a writable host
+//! directory may not set such a bit in any call.
 //!
-//! Other boxes may: the bits mean nothing there, since `no_new_privs` and `nosuid` hold everywhere, but programs set them and
-//! treat a refusal as fatal (an X server on `/tmp/.X11-unix`, `git init --shared`, `cp -a`). A filter cannot tell one directory
-//! from another, so the choice is made per box.
+//! Other boxes may. The bits have no effect there, because `no_new_privs` and `nosuid` apply
+//! everywhere. But programs set them and treat a refusal as fatal (an X server on `/tmp/.X11-unix`,
+//! `git init --shared`, `cp -a`). A filter cannot distinguish directories, so the choice is made
+//! per box.
 
 use libc::{c_long, sock_filter};
 
 use super::program::{ALLOW, REFUSE, UNKNOWN, argument, give, jump_any, load, no_device};
 
-/// The mode bits that a box may set.
+/// Mode bits that a box may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::build) enum ModeBits {
     Any,
@@ -22,10 +24,11 @@ pub(in crate::build) enum ModeBits {
 
 /// Set-user-id, set-group-id, sticky.
 pub(super) const SPECIAL: u32 = 0o7000;
-/// Flags with which `open` uses its mode argument. Without them the register may hold anything.
+/// Flags with which `open` uses its mode argument. Without them the register may contain anything.
 const CREATES: u32 = (libc::O_CREAT | 0o20_000_000) as u32;
 
-/// The calls that set a mode, each with its check. These precede all other checks, so each ends in an answer.
+/// Returns the calls that set a mode, each with its check. They precede all other checks, so each
+/// check must end in a return.
 pub(super) fn checks(bits: ModeBits) -> Vec<(c_long, Vec<sock_filter>)> {
     if bits == ModeBits::Any {
         return Vec::new();
@@ -37,7 +40,8 @@ pub(super) fn checks(bits: ModeBits) -> Vec<(c_long, Vec<sock_filter>)> {
         (libc::SYS_mkdirat, plain(2)),
         (libc::SYS_openat, plain_if_created(2, 3)),
         (libc::SYS_mknodat, node(2)),
-        // Its mode is in memory, where a filter sees nothing and another thread may write. Programs fall back to `openat`.
+        // The mode is in memory, which a filter cannot read and another thread may change. Programs
+        // fall back to `openat`.
         (libc::SYS_openat2, vec![give(UNKNOWN)]),
     ];
     #[cfg(target_arch = "x86_64")]

@@ -1,14 +1,15 @@
 //! The same lists as a profile for a container runtime.
 //!
-//! The runtime puts it round the box before anything in the box runs; `stead-init` then puts the exact program over it, which also looks at
-//! arguments where a profile cannot. The kernel obeys the stricter of the two.
+//! The runtime installs the profile before any program in the box runs. `stead-init` then installs
+//! the exact filter on top of it, which also checks arguments that a profile cannot check. The
+//! kernel applies the stricter of the two.
 
 use serde_json::{Value, json};
 
 use super::calls::{ALLOWED_NAMES, ALLOWED_NATIVE_NAMES, IGNORED_NAMES, REFUSED_NAMES, REFUSED_NATIVE_NAMES};
 use super::program::NEW_NAMESPACES;
 
-/// Calls whose arguments decide, and which of them a profile can say as much of.
+/// Calls whose arguments the seccomp program checks. The profile allows them without a check.
 const LOOKED_AT: &[&str] =
     &["fcntl", "ioctl", "setsockopt", "socketpair", "mknodat", "renameat2", "prlimit64", "personality"];
 #[cfg(target_arch = "x86_64")]
@@ -16,10 +17,11 @@ const LOOKED_AT_NATIVE: &[&str] = &["mknod"];
 #[cfg(not(target_arch = "x86_64"))]
 const LOOKED_AT_NATIVE: &[&str] = &[];
 
-/// What a box may ask the kernel for, as the `seccomp` object of an OCI runtime.
+/// Returns the allowed system calls as the `seccomp` object of an OCI runtime.
 pub fn seccomp_profile() -> Value {
     let allowed: Vec<&str> = [ALLOWED_NAMES, ALLOWED_NATIVE_NAMES].concat().into_iter().map(plain).collect();
-    // A profile must not contradict the program: a call that the program ignores is allowed here, and the program's answer is the stricter.
+    // The profile must not contradict the program. It allows calls that the program ignores,
+    // because the program's result is the stricter one.
     let ignored: Vec<&str> = IGNORED_NAMES.iter().copied().map(plain).collect();
     let allowed = [allowed, ignored, LOOKED_AT.to_vec(), LOOKED_AT_NATIVE.to_vec()].concat();
     let refused: Vec<&str> = [REFUSED_NAMES, REFUSED_NATIVE_NAMES].concat().into_iter().map(plain).collect();
@@ -43,7 +45,7 @@ pub fn seccomp_profile() -> Value {
     })
 }
 
-/// `libc::SYS_read`, however the compiler spaces it, is `read`.
+/// Turns `libc::SYS_read`, with any spacing, into `read`.
 fn plain(name: &'static str) -> &'static str {
     name.rsplit("SYS_").next().unwrap_or(name)
 }

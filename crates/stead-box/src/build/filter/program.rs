@@ -1,7 +1,8 @@
-//! The tables as a program for the kernel's filter machine.
+//! Compiles the tables into a seccomp program.
 //!
-//! Checks that look at arguments come first, then the lists, as one search by halves: the kernel tries every number when it takes a filter,
-//! so that it can remember which calls are always allowed, and a box that starts waits for that.
+//! The argument checks come first, then the lists as one binary search. When the kernel installs a
+//! filter it tries every call number, to cache the calls that are always allowed. A box waits for
+//! that when it starts.
 
 use std::collections::BTreeMap;
 
@@ -21,39 +22,42 @@ pub(super) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 pub(super) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 pub(super) const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
-/// The kernel does not run the call and returns 0.
+/// The kernel skips the call and returns 0.
 const IGNORE: u32 = libc::SECCOMP_RET_ERRNO;
 const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
 
-/// Where things are in `struct seccomp_data`. Arguments are 64 bits wide; the kernel looks at the lower half of those checked here.
+/// Offsets in `struct seccomp_data`. Arguments are 64 bits wide. The kernel only uses the lower
+/// half of those checked here.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 pub(super) const fn argument(index: u32) -> u32 {
     16 + 8 * index
 }
 
-/// Bits of `clone`'s flags that make namespaces.
+/// Flags of `clone` that make namespaces.
 pub(super) const NEW_NAMESPACES: u32 = 0x7E02_0000;
 const SOCKET_TYPE: u32 = 0xF;
-/// Terminal requests that type into somebody's terminal.
+/// Terminal requests that insert input into a terminal.
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541C;
 const FILE_TYPE: u32 = libc::S_IFMT;
-/// Personalities that only tell a program's age: Linux, Linux without address randomisation, 32-bit names, and "which is it?".
+/// Harmless personalities: Linux, Linux without address randomisation, 32-bit names, and the query.
 const PERSONALITIES: &[u32] = &[0, 0x0040_0000, 0x8, 0x0002_0000, 0x0002_0008, 0xFFFF_FFFF];
 
-/// The whole filter.
+/// Returns the complete filter.
 pub(in crate::build) fn program(bits: ModeBits) -> Vec<sock_filter> {
     with_first(&[], bits)
 }
 
-/// The same for a first process that starts its children inside their control groups. Only `clone3` can do that, and its arguments are where no
-/// filter sees them; so every child takes the call away again, by [`program_of_child`], before it does anything else.
+/// Returns the filter for a process 1 that starts its children inside their control groups. Only
+/// `clone3` can do that, and a filter cannot see its arguments. So every child blocks the call
+/// again with [`program_of_child`] before it does anything else.
 pub(in crate::build) fn program_of_init(bits: ModeBits) -> Vec<sock_filter> {
     with_first(&[jump_equal(of(libc::SYS_clone3), 0, 1), give(ALLOW)], bits)
 }
 
-/// On top of [`program_of_init`]: together they are [`program`].
+/// Returns the filter that a child adds to [`program_of_init`]. Together they are equal to
+/// [`program`].
 pub(in crate::build) fn program_of_child() -> Vec<sock_filter> {
     vec![load(NUMBER), jump_equal(of(libc::SYS_clone3), 0, 1), give(UNKNOWN), give(ALLOW)]
 }
@@ -62,7 +66,7 @@ fn with_first(first: &[sock_filter], bits: ModeBits) -> Vec<sock_filter> {
     let mut code = vec![load(ARCHITECTURE), jump_equal(NATIVE, 1, 0), give(KILL), load(NUMBER)];
     code.extend_from_slice(first);
     for (number, check) in modes::checks(bits).into_iter().chain(looked_at()) {
-        // Each check ends in an answer, so it is only entered by its own call.
+        // Each check ends in a return, so only its own call may enter it.
         code.extend([jump_equal(of(number), 0, check.len() as u8)]);
         code.extend(check);
     }
@@ -70,7 +74,7 @@ fn with_first(first: &[sock_filter], bits: ModeBits) -> Vec<sock_filter> {
     code
 }
 
-/// From which number on, which answer: every number belongs to the last that begins at it or before.
+/// Returns pairs of a start number and a result. A result applies up to the next start number.
 fn runs() -> Vec<(u32, u32)> {
     let lists =
         [(ALLOWED, ALLOW), (ALLOWED_NATIVE, ALLOW), (REFUSED, REFUSE), (REFUSED_NATIVE, REFUSE), (IGNORED, IGNORE)];
@@ -90,7 +94,7 @@ fn runs() -> Vec<(u32, u32)> {
     runs
 }
 
-/// Finds the run of the number that is loaded.
+/// Compiles a binary search for the loaded call number.
 fn search(runs: &[(u32, u32)]) -> Vec<sock_filter> {
     if let [(_, answer)] = runs {
         return vec![give(*answer)];
@@ -103,40 +107,41 @@ fn search(runs: &[(u32, u32)]) -> Vec<sock_filter> {
     code
 }
 
-/// System call numbers are small; one that were not could not be compared, and would stay unknown.
+/// Converts a call number. A number that does not fit would never match, and so stay unknown.
 fn of(call: c_long) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
-/// Calls whose arguments decide.
+/// Returns the calls whose arguments are checked, each with its check.
 pub(super) fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
     let mut checks = vec![
-        // Processes and threads, but no namespaces.
+        // Allows processes and threads, but no namespaces.
         (libc::SYS_clone, vec![load(argument(0)), jump_any(NEW_NAMESPACES, 0, 1), give(REFUSE), give(ALLOW)]),
-        // Any request to any device that is there, but none that types for somebody else.
+        // Allows any request to any existing device, except those that insert input into a
+        // terminal.
         (
             libc::SYS_ioctl,
             vec![load(argument(1)), jump_equal(TIOCSTI, 1, 0), jump_equal(TIOCLINUX, 0, 1), give(REFUSE), give(ALLOW)],
         ),
-        // A lease keeps every other process of the host from opening the file without a wait.
+        // A lease delays every other process of the host that opens the file.
         (
             libc::SYS_fcntl,
             vec![load(argument(1)), jump_equal(libc::F_SETLEASE as u32, 0, 1), give(REFUSE), give(ALLOW)],
         ),
         (libc::SYS_socket, socket()),
-        // Pairs of unix sockets: the kernel makes no others worth having.
+        // Allows pairs of unix sockets only.
         (
             libc::SYS_socketpair,
             vec![load(argument(0)), jump_equal(libc::AF_UNIX as u32, 0, 1), give(ALLOW), give(NO_FAMILY)],
         ),
         (libc::SYS_setsockopt, socket_option()),
         (libc::SYS_mknodat, no_device(2)),
-        // A rename may leave a whiteout behind, which is a device, and needs no capability.
+        // A rename may leave a whiteout, which is a device, and needs no capability for it.
         (
             libc::SYS_renameat2,
             vec![load(argument(4)), jump_any(libc::RENAME_WHITEOUT, 0, 1), give(REFUSE), give(ALLOW)],
         ),
-        // Its own limits only: process 1 has the same user.
+        // Allows a process to set its own limits only, because process 1 has the same user.
         (libc::SYS_prlimit64, vec![load(argument(0)), jump_equal(0, 0, 1), give(ALLOW), give(REFUSE)]),
         (libc::SYS_personality, one_of(0, PERSONALITIES)),
     ];
@@ -145,8 +150,8 @@ pub(super) fn looked_at() -> Vec<(c_long, Vec<sock_filter>)> {
     checks
 }
 
-/// Local sockets, TCP and UDP over IP, and asking for routes and addresses. Not: vsock (the hypervisor), alg (the kernel's ciphers), raw, packet,
-/// bluetooth, and forty others.
+/// Allows unix sockets, TCP and UDP over IP, and netlink for routes and addresses. Blocks all
+/// others, such as vsock (the hypervisor), alg (the kernel's ciphers), raw, packet and bluetooth.
 fn socket() -> Vec<sock_filter> {
     let (unix, inet, inet6, netlink) =
         (libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32, libc::AF_NETLINK as u32);
@@ -156,7 +161,7 @@ fn socket() -> Vec<sock_filter> {
         load(argument(0)),
         jump_equal(unix, 0, 1),
         give(ALLOW),
-        // Netlink: protocol 0 is routes.
+        // Netlink: protocol 0 is NETLINK_ROUTE.
         jump_equal(netlink, 0, 4),
         load(argument(2)),
         jump_equal(0, 0, 1),
@@ -165,13 +170,13 @@ fn socket() -> Vec<sock_filter> {
         jump_equal(inet, 2, 0),
         jump_equal(inet6, 1, 0),
         give(NO_FAMILY),
-        // IP: stream or datagram ...
+        // IP: only stream or datagram sockets ...
         load(argument(1)),
         and(SOCKET_TYPE),
         jump_equal(stream, 2, 0),
         jump_equal(datagram, 1, 0),
         give(REFUSE),
-        // ... of the usual protocol.
+        // ... with the default protocol, TCP or UDP.
         load(argument(2)),
         jump_equal(0, 3, 0),
         jump_equal(tcp, 2, 0),
@@ -181,9 +186,9 @@ fn socket() -> Vec<sock_filter> {
     ]
 }
 
-/// Any option but a larger buffer. Not every kind of socket buffer counts as the box's memory, and the
-/// host allows megabytes for each. Programs expect the kernel to cut such a request down without a
-/// word, so the filter answers as if it had, and the default size stays.
+/// Allows any option except buffer sizes. Not every kind of socket buffer counts as the box's
+/// memory, and the host allows megabytes for each. Programs expect the kernel to reduce such a
+/// request silently. So the filter returns success, and the default size stays.
 fn socket_option() -> Vec<sock_filter> {
     vec![
         load(argument(1)),
@@ -227,7 +232,7 @@ const fn jump_equal(value: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: yes, jf: no, k: value }
 }
 
-/// Skips `yes` instructions from `value` on, `no` below it.
+/// Skips `yes` instructions if the value is at least `value`, and `no` otherwise.
 const fn jump_from(value: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16, jt: yes, jf: no, k: value }
 }
@@ -236,7 +241,7 @@ const fn skip(instructions: u32) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JA) as u16, jt: 0, jf: 0, k: instructions }
 }
 
-/// Skips by whether any bit of `mask` is set.
+/// Skips `yes` instructions if any bit of `mask` is set, and `no` otherwise.
 pub(super) const fn jump_any(mask: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16, jt: yes, jf: no, k: mask }
 }
@@ -249,7 +254,7 @@ pub(super) const fn give(answer: u32) -> sock_filter {
 mod tests {
     use super::*;
 
-    /// The filter machine, as far as the program uses it.
+    /// An interpreter for the instructions that the program uses.
     fn run(architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
         run_program(&program(ModeBits::Any), architecture, number, arguments)
     }
@@ -357,7 +362,7 @@ mod tests {
         assert_eq!(call(libc::SYS_personality, &[0xFFFF_FFFF]), ALLOW);
         assert_eq!(call(libc::SYS_personality, &[0x0200_0000]), REFUSE);
     }
-    /// Each call that sets a mode, with the position of its mode and the arguments before it.
+    /// Each call that sets a mode, with the position of its mode and the preceding arguments.
     fn sets_modes() -> Vec<(c_long, Vec<u64>)> {
         let create = libc::O_CREAT as u64;
         let nameless = libc::O_TMPFILE as u64;
@@ -393,17 +398,17 @@ mod tests {
             for special in [0o1777u64, 0o2755, 0o4755, 0o6755, 0o7000] {
                 let arguments = [&before[..], &[special]].concat();
                 assert_eq!(ask(ModeBits::Permissions, number, &arguments), REFUSE, "{number} {special:o}");
-                // The control: the bit alone decides.
+                // Control: only the bit makes the difference.
                 assert_eq!(ask(ModeBits::Any, number, &arguments), ALLOW, "{number} {special:o}");
             }
             let usual = [&before[..], &[0o755]].concat();
             assert_eq!(ask(ModeBits::Permissions, number, &usual), ALLOW, "{number}");
         }
-        // Without a flag that creates, the mode is whatever the register held.
+        // Without a flag that creates a file, the mode register may contain anything.
         assert_eq!(ask(ModeBits::Permissions, libc::SYS_openat, &[0, 0, 0, 0o7777]), ALLOW);
         assert_eq!(ask(ModeBits::Permissions, libc::SYS_openat2, &[]), UNKNOWN);
         assert_eq!(ask(ModeBits::Permissions, libc::SYS_mknodat, &[0, 0, u64::from(libc::S_IFCHR)]), REFUSE);
-        // Nothing else changes.
+        // All other calls behave as before.
         let checked: Vec<c_long> = modes::checks(ModeBits::Permissions).into_iter().map(|(number, _)| number).collect();
         for number in (0..600).filter(|number| !checked.contains(number)) {
             assert_eq!(ask(ModeBits::Permissions, number, &[]), ask(ModeBits::Any, number, &[]), "{number}");

@@ -1,7 +1,9 @@
-//! Connections to MCP servers between two calls: at most one for each session and server, and not too many in all.
+//! Idle connections to MCP servers: at most one for each session and server, and a limited number
+//! in all.
 //!
-//! Who calls takes the connection and gives it back when the call is over, so nobody speaks over another; a second call at the same time has one of its own,
-//! which is not kept. The invariant: what is kept is a live session's.
+//! A call takes the connection and returns it at its end, so calls never share one. A concurrent
+//! second call opens its own connection, which is not kept. Invariant: every kept connection
+//! belongs to a live session.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,9 +13,9 @@ use stead_core::SessionId;
 use super::{Line, Talk};
 use crate::engine::Engine;
 
-/// Kept at once; the one that was not used for longest makes room.
+/// Maximum number of kept connections. The least recently used one makes room.
 const MOST: usize = 64;
-/// One that nobody has used for so long is closed.
+/// Unused connections are closed after this time.
 const IDLE: Duration = Duration::from_secs(300);
 
 #[derive(Default)]
@@ -26,7 +28,8 @@ struct Kept {
 }
 
 impl Connections {
-    /// The line's connection, for as long as a call takes. Others to the same server, reached in another way, are closed.
+    /// Takes the connection for the time of one call. Closes connections to the same server that
+    /// use an older address.
     pub(super) fn take(&self, line: &Line) -> Option<Talk> {
         let same = |kept: &mut Kept| kept.line.session == line.session && kept.line.server == line.server;
         let found: Vec<Kept> = self.lock().extract_if(.., same).collect();
@@ -36,11 +39,12 @@ impl Connections {
         usable.next()
     }
 
-    /// Keeps a connection for the next call, if the session is still there.
+    /// Keeps a connection for the next call, if the session is still live.
     pub(super) fn keep(&self, engine: &Engine, line: &Line, talk: Option<Talk>) {
         let Some(talk) = talk else { return };
         let mut kept = self.lock();
-        // Looked at under the lock: a session that ends takes its own away after this, or was seen to be gone.
+        // Checked under the lock: a session that ends later removes its connections after this, and
+        // one that ended earlier has no cell.
         let live = engine.cell(line.session).is_some();
         let known = kept.iter().any(|other| other.line.session == line.session && other.line.server == line.server);
         if live && !known {
@@ -52,13 +56,13 @@ impl Connections {
         drop(crowded);
     }
 
-    /// Closes a session's.
+    /// Closes the connections of a session.
     pub(crate) fn end(&self, session: SessionId) {
         let ended: Vec<Kept> = self.lock().extract_if(.., |kept| kept.line.session == session).collect();
         drop(ended);
     }
 
-    /// Closes those that nobody uses.
+    /// Closes idle connections.
     pub(crate) fn sweep(&self) {
         let idle: Vec<Kept> = self.lock().extract_if(.., |kept| kept.used.elapsed() >= IDLE).collect();
         drop(idle);
@@ -70,7 +74,7 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
-        // Whole entries only: a panic elsewhere cannot leave it half changed.
+        // Entries are added and removed as a whole, so a panic elsewhere cannot corrupt the list.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

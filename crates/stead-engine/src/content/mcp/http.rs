@@ -1,4 +1,5 @@
-//! An MCP server over streamable HTTP: each message is a POST, the answer is JSON or a short event stream.
+//! A client for MCP servers over streamable HTTP. Each message is a POST, and the answer is JSON or
+//! a short event stream.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use ureq::Agent;
 
 use super::{MAX_BYTES, McpError, PROTOCOL, initialize, initialized, result_of, tools_call};
 
-/// How long a goodbye may take.
+/// Timeout for closing a session of the MCP server.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 pub(super) struct Talk {
@@ -17,7 +18,7 @@ pub(super) struct Talk {
     last: u64,
 }
 
-/// How the server is reached, and as whom it knows us.
+/// The address of the server, the headers, and the id of our session there.
 struct Way {
     agent: Agent,
     url: String,
@@ -48,7 +49,8 @@ impl Talk {
         let (id, request) = (self.last, tools_call(self.last, tool, arguments));
         let called = tokio::task::spawn_blocking(move || {
             let result = match self.way.post(&request, Some(id)) {
-                // What the protocol says of a session that the server does not know any more: nothing was done.
+                // By the protocol this means that the server no longer knows the session, so it did
+                // not run the call.
                 Err(McpError::Status(404)) if self.way.session.is_some() => Err(McpError::Unheard),
                 result => result.and_then(|result| result.ok_or(McpError::Unreadable)),
             };
@@ -97,7 +99,7 @@ impl Way {
         result_of(&message, id).unwrap_or(Err(McpError::Unreadable)).map(Some)
     }
 
-    /// A courtesy: a server that keeps sessions may forget this one.
+    /// Tells a server with sessions that it may discard this one. Best effort.
     fn leave(&self) {
         if self.session.is_some()
             && let Ok(request) = self.request("DELETE").body(())
@@ -110,7 +112,8 @@ impl Way {
 }
 
 impl Drop for Talk {
-    /// On a thread that may wait, where there is one: whoever drops it may not.
+    /// Sends the request on a blocking thread, if there is a runtime, because the dropping task
+    /// must not block.
     fn drop(&mut self) {
         let Way { agent, url, headers, session } = &mut self.way;
         let (url, headers) = (std::mem::take(url), std::mem::take(headers));
@@ -126,7 +129,7 @@ impl Drop for Talk {
 fn agent(patience: Duration) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
-        // A redirect would carry the operator's headers to somebody else.
+        // A redirect would send the operator's headers to another server.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .proxy(None)
@@ -134,7 +137,7 @@ fn agent(patience: Duration) -> Agent {
     config.build().new_agent()
 }
 
-/// Reads events until the one that answers; the stream may well go on after it.
+/// Reads events until the one that answers the request. The stream may continue after it.
 fn read_stream(reader: impl std::io::Read, id: u64) -> Result<Value, McpError> {
     use std::io::BufRead as _;
     let mut data = String::new();

@@ -1,4 +1,4 @@
-//! An MCP server as a child process: one JSON-RPC message per line.
+//! A client for an MCP server that is a child process, with one JSON-RPC message per line.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::{MAX_BYTES, McpError, initialize, initialized, result_of, tools_call};
 
-/// The child and everything it started; gone when this is.
+/// The process group of the child. Dropping it kills the group.
 struct Group {
     child: Child,
     id: Option<Pid>,
@@ -19,14 +19,14 @@ struct Group {
 impl Group {
     fn kill(&self) {
         if let Some(id) = self.id {
-            // Gone already is as good.
+            // An error means that the group no longer exists.
             kill_process_group(id, Signal::KILL).unwrap_or(());
         }
     }
 }
 
 impl Drop for Group {
-    /// The runtime waits for the child itself.
+    /// The runtime reaps the child itself.
     fn drop(&mut self) {
         self.kill();
     }
@@ -36,7 +36,7 @@ fn start(server: &McpServer) -> Result<Talk, McpError> {
     let missing = || McpError::Start(std::io::ErrorKind::NotFound.into());
     let (program, arguments) = server.command.split_first().ok_or_else(missing)?;
     let mut command = Command::new(program);
-    // Nothing of the server's own environment but where programs are.
+    // The child gets only `PATH` and the declared variables, not the server's environment.
     command.args(arguments).env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     command.envs(server.env.iter());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -66,7 +66,7 @@ impl Talk {
     pub(super) fn is_open(&mut self) -> bool {
         let running = matches!(self.group.child.try_wait(), Ok(None));
         if !running {
-            // It was waited for: its number may be another's by now.
+            // The child was reaped, so its pid may belong to another process by now.
             self.group.id = None;
         }
         running
@@ -83,7 +83,8 @@ impl Talk {
         self.stdin.flush().await.map_err(McpError::Broken)
     }
 
-    /// Sends a request and reads until its answer; what the server itself asks for is declined.
+    /// Sends a request and reads until its answer. Requests of the server are declined, except
+    /// `ping`.
     async fn ask(&mut self, request: Value, id: u64) -> Result<Value, McpError> {
         self.say(&request).await?;
         loop {

@@ -1,7 +1,8 @@
-//! Layers laid over each other, as names alone: no disk, no link of a disk, nothing to escape from.
+//! Merges layers by name only, without touching a disk or a link on a disk, so nothing can escape.
 //!
-//! The rules are those of the OCI image format. A name is resolved as inside the root: an absolute link begins at the root, and `..` above the root is the
-//! root. What a layer takes away (`.wh.name`, `.wh..wh..opq`) it takes from the layers below it, whatever the order of its entries.
+//! The rules are those of the OCI image format. Names resolve inside the root: an absolute link
+//! starts at the root, and `..` at the root is the root. A layer's whiteouts (`.wh.name`,
+//! `.wh..wh..opq`) affect only the layers below it, whatever the order of its entries.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,16 +10,16 @@ use super::super::ArchiveError;
 use super::damaged;
 use crate::path::WorkspacePath;
 
-/// As many as Linux follows.
+/// Maximum number of links to follow, the same as in Linux.
 const MAX_LINKS: usize = 40;
-/// How deep a name may lead once its links are followed.
+/// Maximum depth of a path after its links are resolved.
 const MAX_DEPTH: usize = 200;
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// Notes of an older union filesystem to itself.
+/// Prefix of internal files of an older union filesystem.
 const NOTES: &[u8] = b".wh..wh.";
 
-/// Which entry of which layer has a file's bytes.
+/// The layer and entry that contain a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Source {
     pub(super) layer: usize,
@@ -35,11 +36,11 @@ pub(super) enum What {
     Directory,
     File(Source),
     Link(Vec<u8>),
-    /// The same file as another name's.
+    /// A hard link to another name.
     Same(WorkspacePath),
-    /// Nothing of this name is left of the layers below.
+    /// Removes this name from the layers below.
     Gone,
-    /// Nothing that the layers below have in this directory is left.
+    /// Removes all entries of this directory from the layers below.
     Emptied,
     Note,
 }
@@ -80,7 +81,7 @@ pub(super) enum Node {
 }
 
 impl Tree {
-    /// Lays a layer over what there is.
+    /// Puts a layer on top of the tree.
     pub(super) fn lay(&mut self, layer: Vec<Listed>) -> Result<(), ArchiveError> {
         let (gone, there): (Vec<_>, Vec<_>) =
             layer.into_iter().partition(|listed| matches!(listed.what, What::Gone | What::Emptied));
@@ -90,12 +91,12 @@ impl Tree {
         there.into_iter().try_for_each(|listed| self.put(listed))
     }
 
-    /// Everything of the tree: directories before what is in them.
+    /// Visits the whole tree, directories before their entries.
     pub(super) fn walk(
         &self,
         visit: &mut dyn FnMut(&WorkspacePath, &Node) -> Result<(), ArchiveError>,
     ) -> Result<(), ArchiveError> {
-        // Not by recursion: how deep it goes is the archive's choice.
+        // Not recursive, because the archive determines the depth.
         let mut left: Vec<(WorkspacePath, &Directory)> = vec![(WorkspacePath::root(), &self.root)];
         while let Some((at, directory)) = left.pop() {
             for (name, node) in directory {
@@ -124,7 +125,7 @@ impl Tree {
         let directory = self.made(&at).ok_or_else(|| conflict(&listed.path))?;
         let name = listed.path.name().unwrap_or_default().to_vec();
         match (directory.get(&name), &node) {
-            // A directory that is named again keeps what is in it.
+            // A directory that appears again keeps its entries.
             (Some(Node::Directory(_)), Node::Directory(_)) => {}
             _ => {
                 directory.insert(name, node);
@@ -133,7 +134,7 @@ impl Tree {
         Ok(())
     }
 
-    /// What a hard link names: it must be there already, and a file or a link.
+    /// Resolves a hard link. Its target must already exist and be a file or a link.
     fn same(&self, path: &WorkspacePath, other: &WorkspacePath) -> Result<Node, ArchiveError> {
         let refused = || ArchiveError::link(path, other.as_bytes());
         let at = self.parent_of(other)?;
@@ -163,7 +164,7 @@ impl Tree {
         self.resolve(path, path.segments().take(path.depth().saturating_sub(1)))
     }
 
-    /// Where names lead with every link on the way followed inside the root. What is not there leads to itself.
+    /// Resolves all links of a path inside the root. A missing name resolves to itself.
     fn resolve<'a>(
         &self,
         path: &WorkspacePath,
@@ -212,7 +213,7 @@ impl Tree {
         })
     }
 
-    /// The directory, made if it is not there.
+    /// Returns the directory, and creates it if it is missing.
     fn made(&mut self, at: &[Vec<u8>]) -> Option<&mut Directory> {
         at.iter().try_fold(&mut self.root, |directory, name| {
             match directory.entry(name.clone()).or_insert_with(|| Node::Directory(Directory::new())) {
@@ -235,7 +236,8 @@ mod tests {
         WorkspacePath::from_segments(text.split('/').map(str::as_bytes)).unwrap()
     }
 
-    /// `d:name` a directory, `l:name>target` a link, `h:name>other` a hard link, else a file.
+    /// `d:name` is a directory, `l:name>target` a link, `h:name>other` a hard link, anything else a
+    /// file.
     fn layer(number: usize, entries: &[&str]) -> Vec<Listed> {
         let listed = entries.iter().enumerate().map(|(entry, text)| {
             let (kind, rest) = text.split_once(':').unwrap_or(("f", text));
@@ -274,7 +276,7 @@ mod tests {
         let lower: &[&str] = &["a/one", "a/two", "b/one", "c"];
         assert_eq!(merged(&[lower, &["a/one"]]).unwrap(), ["a/", "a/one=1", "a/two=0", "b/", "b/one=0", "c=0"]);
         assert_eq!(merged(&[lower, &["a/.wh.one", ".wh.b", ".wh.not-there"]]).unwrap(), ["a/", "a/two=0", "c=0"]);
-        // Whatever comes first, only the layers below are emptied.
+        // Whatever the order of entries, only the layers below are emptied.
         assert_eq!(merged(&[lower, &["a/new", "a/.wh..wh..opq"]]).unwrap(), ["a/", "a/new=1", "b/", "b/one=0", "c=0"]);
         assert_eq!(merged(&[lower, &["d:c", "c/in"]]).unwrap()[5..], ["c/", "c/in=1"]);
         assert_eq!(merged(&[lower, &[".wh..wh.plnk", "a/.wh..wh.aufs"]]).unwrap(), merged(&[lower]).unwrap());
@@ -289,7 +291,7 @@ mod tests {
         }
         let seen = merged(&[&["l:out>../../../etc"], &["out/passwd"]]).unwrap();
         assert_eq!(seen, ["etc/", "etc/passwd=1", "out>../../../etc"]);
-        // Taking away goes the same way, and takes the link itself, not what it leads to.
+        // Whiteouts resolve links in the parent path, but remove a link itself and not its target.
         assert_eq!(
             merged(&[&["usr/bin/x", "l:bin>usr/bin"], &["bin/.wh.x"]]).unwrap(),
             ["bin>usr/bin", "usr/", "usr/bin/"]

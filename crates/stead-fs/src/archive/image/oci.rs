@@ -1,7 +1,8 @@
 //! OCI archives: a tar of an OCI image layout.
 //!
-//! The index names a manifest, the manifest names a configuration and layers, all of them blobs of the archive by digest. Nothing is believed before the
-//! blob that says it has the digest it was named by.
+//! The index names a manifest, and the manifest names a configuration and layers. All of them are
+//! blobs of the archive, named by digest. Each blob is checked against its digest before its
+//! content is used.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read, SeekFrom};
@@ -14,17 +15,17 @@ use super::{Layer, ReadSeek, damaged, format};
 use crate::archive::{ArchiveError, ArchiveFormat, ArchiveLimits, TarReader};
 use crate::digest::Digest;
 
-/// Of the documents; real ones have a few kilobytes.
+/// Maximum size of a JSON document; real ones have a few kilobytes.
 const MAX_DOCUMENT: u64 = 4 << 20;
 const MAX_LAYERS: usize = 500;
-/// An index may name an index; one that goes on has no end.
+/// Maximum nesting of indexes: an index may refer to another index.
 const MAX_INDEXES: usize = 4;
 const LAYOUT: &str = "oci-layout";
 const INDEX: &str = "index.json";
-/// What Docker's own format has in place of an index.
+/// The file that Docker's own format has instead of an index.
 const DOCKER: &str = "manifest.json";
 
-/// Where each file of the archive is.
+/// Offset and length of each file in the archive.
 type Places = BTreeMap<Vec<u8>, (u64, u64)>;
 
 #[derive(Deserialize)]
@@ -64,14 +65,14 @@ struct Process {
     env: Option<Vec<String>>,
 }
 
-/// What an OCI archive says of its image.
+/// The description of the image in an OCI archive.
 pub(super) struct Found {
     pub(super) digest: Digest,
     pub(super) env: Vec<(String, String)>,
     pub(super) layers: Vec<Layer>,
 }
 
-/// The image of an OCI archive; `None` if the archive is something else.
+/// Reads the image of an OCI archive; `None` if the archive is not one.
 pub(super) fn read(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<Option<Found>, ArchiveError> {
     let places = places(archive, limits)?;
     let has = |name: &str| places.contains_key(name.as_bytes());
@@ -98,7 +99,7 @@ pub(super) fn read(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result
     Ok(Some(Found { digest, env: env.collect(), layers }))
 }
 
-/// Its one document is a list of configurations with their layers.
+/// Returns true for Docker's own format: its document is a list of configurations with layers.
 fn is_docker(archive: &mut dyn ReadSeek, places: &Places) -> bool {
     let Some((start, length)) = places.get(DOCKER.as_bytes()) else { return false };
     let mut text = Vec::new();
@@ -115,7 +116,8 @@ fn places(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<Places, 
         if places.len() > limits.entries {
             return Err(ArchiveError::TooMany { limit: limits.entries });
         }
-        // A sparse file is not stored in one piece, so it cannot be read as a section. Nothing writes blobs so.
+        // A sparse file is not stored in one piece, so it cannot be read as a section. No tool
+        // writes blobs that way.
         if member.kind == EntryType::Regular && member.sparse.is_none() {
             let name = member.name.strip_prefix(b"./").unwrap_or(&member.name).to_vec();
             places.insert(name, (member.stored_at, member.size));
@@ -130,7 +132,7 @@ struct Oci<'a> {
 }
 
 impl Oci<'_> {
-    /// The manifest of the image for this machine, through indexes of indexes.
+    /// Finds the manifest for this machine, through nested indexes.
     fn manifest(&mut self) -> Result<Descriptor, ArchiveError> {
         let (start, length) = self.places[INDEX.as_bytes()];
         let mut index: Index = self.parse(start, length)?;
@@ -167,7 +169,7 @@ impl Oci<'_> {
         Ok(Layer { start, length, format })
     }
 
-    /// Where a blob is, once its bytes have the length and the digest it was named by.
+    /// Returns offset and length of a blob, after checking its length and digest.
     fn blob(&mut self, descriptor: &Descriptor) -> Result<(u64, u64), ArchiveError> {
         let expected = descriptor.digest()?;
         let hex = expected.to_string();
@@ -199,7 +201,7 @@ fn is_index(descriptor: &Descriptor) -> bool {
     descriptor.media_type.ends_with("image.index.v1+json") || descriptor.media_type.ends_with("manifest.list.v2+json")
 }
 
-/// The only one, or the only one for this machine.
+/// Selects the only manifest, or the only one for this machine.
 fn choose(manifests: Vec<Descriptor>) -> Result<Descriptor, ArchiveError> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! A part of an archive, read as if it were all there is.
+//! A part of an archive, read like a whole file.
 
 use std::io::{self, Read, Seek, SeekFrom};
 

@@ -1,4 +1,5 @@
-//! What the layers leave, written: directories, then files, then links, so that no name that is written ever leads through one.
+//! Writes the merged layers: directories, then files, then links, so that no written path leads
+//! through a link.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -51,7 +52,7 @@ pub(super) fn all(image: &Image, tree: Tree, meter: &Meter, into: &mut DiskFs) -
     Ok(written)
 }
 
-/// One file under all its names; each name beyond the first is a copy and counts as one.
+/// Writes one file under all its names. Each further name is a copy and counts as one.
 fn put(
     into: &mut DiskFs,
     meter: &Meter,

@@ -1,17 +1,17 @@
-//! Where the lines of a patch are in a file, and the file after it.
+//! Locates the lines of a patch in a file, and computes the new content.
 //!
-//! Lines are looked for as they are, then without blanks at their ends, then without any around them: models copy text almost well. What
-//! stays, stays as the file has it.
+//! Lines are compared exactly, then without trailing blanks, then without any surrounding blanks,
+//! because models copy text imprecisely. Unchanged lines keep the file's own text.
 
 use super::super::ToolError;
 use super::parse::{Hunk, Line};
 
-/// How alike two lines must be, from the strictest on.
+/// Comparisons of two lines, the strictest first.
 const ALIKE: [fn(&str, &str) -> bool; 3] =
     [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
 
 pub(super) fn apply(content: &[u8], hunks: &[Hunk<'_>]) -> Result<String, ToolError> {
-    // Whoever calls has seen that it is text.
+    // The caller has checked that the content is text.
     let text = String::from_utf8_lossy(content);
     let whole: Vec<&str> = text.split_inclusive('\n').collect();
     let lines: Vec<&str> = whole.iter().map(|line| without_end(line)).collect();
@@ -41,7 +41,7 @@ struct Made {
 }
 
 impl Made {
-    /// As the file has it; the last line of a file may have no end, and is no longer the last if another follows.
+    /// Copies a line of the file. If the file's last line has no end, adding another line adds one.
     fn keep(&mut self, line: &str) {
         self.close();
         self.text.push_str(line);
@@ -65,14 +65,14 @@ fn without_end(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
-/// Where a hunk's old lines begin, and how many they are.
+/// Finds the first of a hunk's old lines, and returns how many there are.
 fn place(lines: &[&str], mut from: usize, hunk: &Hunk<'_>) -> Result<(usize, usize), ToolError> {
     for above in &hunk.above {
         from = find(lines, from, &[above], From::Next).ok_or_else(|| missing("the line", &[above]))? + 1;
     }
     let old: Vec<&str> = hunk.lines.iter().filter_map(Line::old).collect();
     if old.is_empty() {
-        // Nothing to hold on to: below the named line, or at the end.
+        // The hunk has no old lines: insert below the named line, or at the end.
         let at = if hunk.above.is_empty() || hunk.at_end { lines.len() } else { from };
         return Ok((at, 0));
     }
@@ -85,7 +85,7 @@ fn place(lines: &[&str], mut from: usize, hunk: &Hunk<'_>) -> Result<(usize, usi
 
 enum From {
     Next,
-    /// The end of the file first.
+    /// Try the end of the file first.
     End,
 }
 
@@ -111,7 +111,7 @@ fn missing(what: &str, lines: &[&str]) -> ToolError {
 }
 
 impl<'a> Line<'a> {
-    /// The line if the file must hold it.
+    /// The line, if the file must contain it.
     const fn old(&self) -> Option<&'a str> {
         match self {
             Self::Stays(line) | Self::Goes(line) => Some(line),

@@ -28,10 +28,10 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Some lines in a row that are looked for below some others.
+/// Consecutive lines to find below some other lines.
 #[derive(Default)]
 pub(super) struct Hunk<'a> {
-    /// Each is looked for below the one before it.
+    /// Each is searched for below the previous one.
     pub(super) above: Vec<&'a str>,
     pub(super) lines: Vec<Line<'a>>,
     pub(super) at_end: bool,
@@ -112,7 +112,7 @@ fn hunks<'a>(body: &[&'a str]) -> Result<Vec<Hunk<'a>>, String> {
     let mut hunks: Vec<Hunk<'a>> = Vec::new();
     for line in body {
         if let Some(above) = line.strip_prefix("@@") {
-            // Several in a row lead to one place.
+            // Several `@@` lines in a row belong to one hunk.
             if hunks.last().is_none_or(|hunk| !hunk.lines.is_empty()) {
                 hunks.push(Hunk::default());
             }
@@ -121,7 +121,7 @@ fn hunks<'a>(body: &[&'a str]) -> Result<Vec<Hunk<'a>>, String> {
             }
             continue;
         }
-        // The first place of a file needs no mark.
+        // The first hunk of a file needs no `@@` line.
         if hunks.is_empty() {
             hunks.push(Hunk::default());
         }

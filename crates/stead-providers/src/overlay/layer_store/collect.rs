@@ -1,4 +1,4 @@
-//! Collecting layers nobody holds, and telling what all of them take.
+//! Collects layers without holders, and measures disk usage.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -8,12 +8,13 @@ use super::label;
 use super::store::{LayerStore, host};
 use crate::contract::error::ProviderError;
 
-/// What is kept although nobody holds it: a checkout is likely to be wanted again.
+/// Limits for layers without holders. They are cached because a checkout is likely to be used
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Longest time without use.
+    /// Maximum time without use.
     pub unused: Duration,
-    /// Most bytes that unheld layers take together; the least recently used go first.
+    /// Maximum total bytes of layers without holders; the least recently used are removed first.
     pub bytes: u64,
 }
 
@@ -24,22 +25,22 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Nothing stays that nobody holds.
+    /// Keeps no layer without a holder.
     pub const NOTHING: Self = Self { unused: Duration::ZERO, bytes: 0 };
 }
 
-/// What the layers take on the disk.
+/// Disk usage of the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Usage {
     pub layers: u64,
     pub bytes: u64,
-    /// Of these, what somebody holds.
+    /// The part that has holders.
     pub held_layers: u64,
     pub held_bytes: u64,
 }
 
 impl LayerStore {
-    /// Removes layers that nobody holds and that are not worth keeping; gives how many.
+    /// Removes the layers that [`Self::unneeded`] lists; returns how many.
     pub fn collect(&self, retention: Retention) -> Result<usize, ProviderError> {
         let mut collected = 0;
         for (key, _) in self.unneeded(retention)? {
@@ -48,7 +49,7 @@ impl LayerStore {
         Ok(collected)
     }
 
-    /// Layers that nobody holds and that are not worth keeping, with what each takes.
+    /// Lists the layers without holders that exceed the retention, with their sizes in bytes.
     pub fn unneeded(&self, retention: Retention) -> Result<Vec<(LayerKey, u64)>, ProviderError> {
         let now = SystemTime::now();
         let mut unheld = Vec::new();
@@ -57,7 +58,7 @@ impl LayerStore {
                 continue;
             }
             let used = fs::metadata(self.path(&key).join(label::LABEL)).and_then(|label| label.modified());
-            // Without a label it is no layer: the first to go.
+            // A layer without a label is incomplete: it goes first.
             unheld.push((used.unwrap_or(SystemTime::UNIX_EPOCH), self.bytes_of(&key), key));
         }
         unheld.sort();
@@ -73,7 +74,7 @@ impl LayerStore {
         Ok(unneeded)
     }
 
-    /// Removes one layer if nobody holds it; one that is not there is fine.
+    /// Removes one layer if it has no holder. No-op if it does not exist.
     pub(crate) fn remove_if_unheld(&self, key: &LayerKey) -> Result<(), ProviderError> {
         if self.path(key).exists() {
             self.remove_unheld(key)?;
@@ -81,13 +82,13 @@ impl LayerStore {
         Ok(())
     }
 
-    /// Removes every layer of a kind that nobody holds.
+    /// Removes every layer of a kind that has no holder.
     pub(crate) fn remove_unheld_of(&self, kind: &str) -> Result<(), ProviderError> {
         let keys = self.keys().map_err(|error| host("list", &self.directory, error))?;
         keys.iter().filter(|key| key.kind() == kind).try_for_each(|key| self.remove_unheld(key).map(drop))
     }
 
-    /// Takes its name away under the lock, so that nobody can begin to hold it, and then removes it.
+    /// Renames the layer under the lock, so that it can get no new holder, and then removes it.
     fn remove_unheld(&self, key: &LayerKey) -> Result<bool, ProviderError> {
         let aside = self.directory.join(".making").join(format!("gone-{key}"));
         {
@@ -118,7 +119,7 @@ impl LayerStore {
         Ok(usage)
     }
 
-    /// What a layer takes: measured when it was made.
+    /// Size of a layer on disk in bytes, measured when it was made.
     pub fn bytes_of(&self, key: &LayerKey) -> u64 {
         if let Some(bytes) = self.lock().bytes.get(key) {
             return *bytes;
@@ -128,7 +129,7 @@ impl LayerStore {
         bytes
     }
 
-    /// Everybody who holds something.
+    /// All holders.
     pub fn holders(&self) -> Vec<String> {
         self.lock().holders.names()
     }

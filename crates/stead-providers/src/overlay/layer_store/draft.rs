@@ -1,4 +1,4 @@
-//! A tree on its way to becoming a layer: written aside, brought onto the disk, and only then named.
+//! A tree that is becoming a layer: written aside, synced to disk, and only then named.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
@@ -23,14 +23,14 @@ pub enum LayerSlot {
 }
 
 /// An empty directory that becomes a layer. Dropping it removes the directory, and the next caller
-/// that wants the layer gets a draft.
+/// of [`LayerStore::prepare`] gets a draft.
 #[derive(Debug)]
 pub struct LayerDraft(Draft);
 
 #[derive(Debug)]
 enum Draft {
     Stored(StoredDraft),
-    /// For a workspace that copies its trees: the directory goes with the layer.
+    /// For a workspace that copies its trees: the directory is removed with the layer.
     Scratch {
         key: LayerKey,
         directory: ScratchDirectory,
@@ -54,7 +54,7 @@ impl LayerDraft {
         }
     }
 
-    /// Makes a layer of what was written. Returns when the disk has all of it. Blocks.
+    /// Completes the layer. Returns when all of it is on disk. Blocks.
     pub fn complete(self, report: LayerReport) -> Result<Layer, ProviderError> {
         match self.0 {
             Draft::Stored(draft) => draft.complete(report),
@@ -63,7 +63,7 @@ impl LayerDraft {
     }
 }
 
-/// The right to make the layer of one key. When it is dropped, callers that wait for the layer look again.
+/// The right to make the layer of one key. Dropping it wakes the callers that wait for the layer.
 #[derive(Debug)]
 pub(super) struct Making {
     pub(super) store: Arc<LayerStore>,
@@ -76,13 +76,13 @@ impl Drop for Making {
     }
 }
 
-/// A directory below `.making`. What cannot be removed now is removed by the next start.
+/// A directory below `.making`. If its removal fails, the next server start removes it.
 #[derive(Debug)]
 struct Aside(PathBuf);
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // A completed draft has been renamed, and removing what is not there does nothing.
+        // A completed draft has been renamed, and then this is a no-op.
         let _ = stead_box::remove(&self.0);
     }
 }
@@ -116,7 +116,7 @@ impl StoredDraft {
         let (store, key, path) = (&making.store, &making.key, &aside.0);
         let unsynced = |error| host("sync", path, error);
         flusher.stop().map_err(unsynced)?;
-        // The tree is on the disk before anything says that it is complete.
+        // Sync the tree before the label that declares it complete.
         let (bytes, entries) = std::thread::scope(|scope| {
             let flushing = scope.spawn(|| flush(path));
             let measured = measure(&tree);
@@ -127,7 +127,7 @@ impl StoredDraft {
         label.and_then(|label| write_synced(path, &label)).map_err(|error| host("label", path, error))?;
         let named = store.path(key);
         if named.exists() {
-            // Half of a layer, of a time before labels were written last.
+            // An incomplete layer from a version that did not write the label last.
             stead_box::remove(&named)?;
         }
         fs::rename(path, &named).map_err(|error| host("name", &named, error))?;
@@ -136,7 +136,7 @@ impl StoredDraft {
         {
             let mut state = store.lock();
             state.bytes.insert(key.clone(), bytes);
-            // While it counts as being made, so that the collector cannot find it unheld.
+            // The key still counts as being made, so the collector cannot find it without a holder.
             store.note_holder(&mut state, &holder, key)?;
         }
         store.layer(key.clone())

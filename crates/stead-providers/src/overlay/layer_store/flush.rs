@@ -1,4 +1,4 @@
-//! Bringing a tree onto the disk while it is still being written.
+//! Syncs a tree to disk while it is still being written.
 
 use std::fs::File;
 use std::io;
@@ -7,15 +7,16 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A tree that is written faster than this goes to the disk once.
+/// Sync interval. A tree that is written in less time is synced once, at the end.
 const FLUSHED_EVERY: Duration = Duration::from_millis(150);
 
-/// Syncs the whole filesystem: one file at a time would wait for the disk once per file.
+/// Syncs the whole filesystem: syncing each file would wait for the disk once per file.
 pub(super) fn flush(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(directory)?)?)
 }
 
-/// A thread that syncs now and then, so that little is left to sync at the end. It ends with this value.
+/// A thread that syncs at intervals, so that little is left to sync at the end. Dropping it stops
+/// the thread.
 #[derive(Debug)]
 pub(super) struct Flusher {
     running: Option<(mpsc::Sender<()>, JoinHandle<io::Result<()>>)>,
@@ -33,7 +34,7 @@ impl Flusher {
         Self { running: Some((stop, thread)) }
     }
 
-    /// Ends the thread. Fails if a sync failed.
+    /// Stops the thread. Fails if a sync failed.
     pub(super) fn stop(mut self) -> io::Result<()> {
         self.end()
     }
@@ -47,7 +48,7 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        // The tree is discarded, so nobody needs to know.
+        // The tree is discarded, so a sync error does not matter.
         let _ = self.end();
     }
 }

@@ -1,4 +1,4 @@
-//! Who holds which layers: one small file per holder, on the disk before anybody relies on it.
+//! The holders of layers: one small file per holder, synced before the caller uses the layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
@@ -49,7 +49,7 @@ impl Holders {
 
     fn write(&self, holder: &str, keys: &BTreeSet<LayerKey>) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        // A name that is not plain, so that it is nobody's if it is left.
+        // This name is invalid for a holder, so a leftover file is ignored.
         let new = self.directory.join(format!("{holder}.new"));
         let mut file = File::create(&new)?;
         keys.iter().try_for_each(|key| writeln!(file, "{key}"))?;
@@ -58,7 +58,7 @@ impl Holders {
         File::open(&self.directory)?.sync_all()
     }
 
-    /// Not synced: a holder that comes back after a crash holds too much, never too little.
+    /// Not synced: a holder that reappears after a crash only keeps a layer too long.
     pub(super) fn remove(&mut self, holder: &str) -> io::Result<()> {
         if !self.held.contains_key(holder) {
             return Ok(());
@@ -75,7 +75,7 @@ impl Holders {
         self.held.get(holder).into_iter().flatten().cloned().collect()
     }
 
-    /// How many hold it.
+    /// Number of holders of a layer.
     pub(super) fn count(&self, key: &LayerKey) -> usize {
         self.held.values().filter(|keys| keys.contains(key)).count()
     }

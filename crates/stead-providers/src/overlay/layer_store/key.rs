@@ -1,19 +1,21 @@
-//! The name of a layer.
+//! The key of a layer.
 
 use std::fmt;
 
 use stead_fs::Digest;
 
-/// A name for the content of a layer: equal keys, equal trees. It is the layer's directory name too.
+/// A key for the content of a layer: equal keys, equal trees. It is also the layer's directory
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LayerKey(String);
 
 impl LayerKey {
-    /// `kind` is a short word of lower-case letters for people (`git`, `bundle`); the parts are everything the tree depends on.
+    /// `kind` is a readable word of lower-case letters (`git`, `bundle`); the parts are everything
+    /// the tree depends on.
     pub fn of(kind: &'static str, parts: &[&[u8]]) -> Self {
         let mut bytes = Vec::new();
         for part in std::iter::once(kind.as_bytes()).chain(parts.iter().copied()) {
-            // With its length, so that no two lists of parts are the same bytes.
+            // Prefix each part with its length, so that different lists never give the same bytes.
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bytes.extend_from_slice(part);
         }
@@ -21,7 +23,7 @@ impl LayerKey {
         Self(format!("{kind}-{}", digest.trim_start_matches("sha256:")))
     }
 
-    /// A name read back from the store's own files; `None` if it is no such name.
+    /// Parses a key from the store's own files; `None` if it is invalid.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (kind, hex) = name.rsplit_once('-')?;
         let plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -33,7 +35,7 @@ impl LayerKey {
         &self.0
     }
 
-    /// The word it was made with.
+    /// The kind given to [`Self::of`].
     pub fn kind(&self) -> &str {
         self.0.split('-').next().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The label of a layer, beside its tree: what it takes and what its writer reported.
+//! The label of a layer, beside its tree: its size and its writer's report.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::report::LayerReport;
 
 pub(super) const TREE: &str = "tree";
-/// Its presence says that the layer is complete, its time when the layer was last used.
+/// The file's presence marks the layer complete; its modification time is the time of last use.
 pub(super) const LABEL: &str = "layer.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Label {
-    /// On the disk, when it was made.
+    /// Size on disk when the layer was made.
     pub(super) bytes: u64,
     pub(super) entries: u64,
     #[serde(rename = "note")]
@@ -27,15 +27,15 @@ pub(super) fn read_label(path: &Path) -> io::Result<Label> {
     Ok(serde_json::from_slice(&fs::read(path.join(LABEL))?)?)
 }
 
-/// Says that the layer is in use. Only a hint for the collector, so it may fail.
+/// Marks the layer as used now. Only a hint for the collector, so failures are ignored.
 pub(super) fn touch(path: &Path) {
     if let Ok(label) = File::options().append(true).open(path.join(LABEL)) {
         let _ = label.set_modified(std::time::SystemTime::now());
     }
 }
 
-/// Bytes on the disk and the number of entries; a file with several names counts once. The tree is the
-/// server's own, and nothing else writes there.
+/// Returns the bytes on disk and the number of entries; a file with several hard links counts once.
+/// Only the server writes to the tree.
 pub(super) fn measure(tree: &Path) -> io::Result<(u64, u64)> {
     let (mut bytes, mut entries, mut linked) = (0, 0, HashSet::new());
     let mut left: Vec<PathBuf> = vec![tree.to_owned()];

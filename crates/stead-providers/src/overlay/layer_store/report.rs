@@ -1,4 +1,4 @@
-//! What the writer of a layer reports about it.
+//! The report of a layer's writer.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub enum LayerReport {
     Image(ImageReport),
 }
 
-/// What a checkout does not hold although a user may look for it.
+/// Warnings about content that a checkout lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckoutWarnings {
     #[serde(default)]
@@ -58,7 +58,7 @@ mod tests {
         assert!(matches!(read(bundle), Ok(LayerReport::Bundle { bundle }) if bundle.files == 2));
         let image = json!({"bytes": 9, "files": 2, "left_out": 1, "env": {"A": "b"}});
         assert!(matches!(read(image), Ok(LayerReport::Image(image)) if image.env["A"] == "b"));
-        // No report is invented for a label that says something else.
+        // A label with other fields is an error.
         assert!(read(json!({})).is_err() && read(json!(null)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The store itself: what there is, who holds it, and what is being made.
+//! The layer store: its layers, their holders, and the layers being made.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -16,7 +16,7 @@ use super::report::LayerReport;
 use crate::contract::error::ProviderError;
 use crate::guest::ScratchDirectory;
 
-/// A complete tree, of the layer store or of a directory that goes with this value.
+/// A complete tree, in the layer store or in a scratch directory that this value owns.
 #[derive(Debug)]
 pub struct Layer {
     pub key: LayerKey,
@@ -37,7 +37,7 @@ impl Layer {
 pub struct LayerStore {
     pub(super) directory: PathBuf,
     state: Mutex<State>,
-    /// Told when something that was being made is made, or is not going to be.
+    /// Notified when a layer is complete or its making failed.
     made: Condvar,
 }
 
@@ -45,12 +45,13 @@ pub struct LayerStore {
 pub(super) struct State {
     pub(super) holders: Holders,
     pub(super) making: HashSet<LayerKey>,
-    /// What each layer takes, once it is known.
+    /// Cached size of each layer.
     pub(super) bytes: BTreeMap<LayerKey, u64>,
 }
 
 impl LayerStore {
-    /// Opens the store, and removes what an interrupted server was making. The directory is made when it is needed.
+    /// Opens the store and removes incomplete layers of an interrupted server. The directory is
+    /// created on first use.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, ProviderError> {
         let directory = directory.into();
         let holders = Holders::read(&directory.join(".holders")).map_err(|error| host("read", &directory, error))?;
@@ -59,9 +60,9 @@ impl LayerStore {
         Ok(Self { directory, state: Mutex::new(state), made: Condvar::new() })
     }
 
-    /// Returns the layer of this key, held by `holder` from now on, or a draft for the caller to write.
-    /// Callers that want the same layer at the same time wait for the first one. If that one fails,
-    /// the next gets a draft. Blocks.
+    /// Returns the layer of this key, now held by `holder`, or a draft for the caller to write.
+    /// Concurrent callers for the same layer wait for the first one. If it fails, the next one gets
+    /// a draft. Blocks.
     pub fn prepare(self: &Arc<Self>, key: LayerKey, holder: &str) -> Result<LayerSlot, ProviderError> {
         let mut state = self.lock();
         while state.making.contains(&key) {
@@ -77,7 +78,7 @@ impl LayerStore {
         LayerDraft::stored(Making { store: self.clone(), key }, holder).map(LayerSlot::Empty)
     }
 
-    /// Notes that `holder` has a layer that somebody else holds already.
+    /// Adds `holder` to an existing layer.
     pub fn hold(&self, key: &LayerKey, holder: &str) -> Result<Layer, ProviderError> {
         let mut state = self.lock();
         if !self.path(key).join(label::LABEL).exists() {
@@ -88,7 +89,7 @@ impl LayerStore {
         self.layer(key.clone())
     }
 
-    /// A layer that is there, without holding it.
+    /// Returns an existing layer without holding it.
     pub fn layer(&self, key: LayerKey) -> Result<Layer, ProviderError> {
         let path = self.path(&key);
         match label::read_label(&path) {
@@ -101,17 +102,17 @@ impl LayerStore {
         }
     }
 
-    /// The layers a holder has.
+    /// The layers that a holder has.
     pub fn held_by(&self, holder: &str) -> Vec<LayerKey> {
         self.lock().holders.of(holder)
     }
 
-    /// Everybody who has this layer.
+    /// All holders of this layer.
     pub fn holders_of(&self, key: &LayerKey) -> Vec<String> {
         self.lock().holders.with(key)
     }
 
-    /// The holder has no layer any more. Releasing nothing is fine.
+    /// Releases all layers of a holder. No-op if it has none.
     pub fn release(&self, holder: &str) -> Result<(), ProviderError> {
         let mut state = self.lock();
         state.holders.remove(holder).map_err(|error| host("release", &self.directory, error))
@@ -127,17 +128,18 @@ impl LayerStore {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Each change is one insert or remove, after the disk has it: a panic elsewhere cannot leave it half done.
+        // Each change is one insert or remove, made after the disk has it, so a panic cannot leave
+        // the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The making of a layer is over, one way or the other.
+    /// Ends the making of a layer, after success or failure.
     pub(super) fn settle(&self, key: &LayerKey) {
         self.lock().making.remove(key);
         self.made.notify_all();
     }
 
-    /// Every layer that is there.
+    /// The keys of all layers in the store.
     pub(super) fn keys(&self) -> io::Result<Vec<LayerKey>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! A directory as the files of a version. Nothing that is not a plain file with a safe name gets in.
+//! Reads a directory as the files of a version. Only plain files with safe names are accepted.
 
 use std::fs::File;
 use std::io::Seek as _;
@@ -17,7 +17,7 @@ fn open(directory: &Path) -> Result<DiskFs, Failure> {
         .map_err(|error| Failure::new(format!("cannot read {}", directory.display())).because(&error))
 }
 
-/// As a tar, for a push.
+/// Packs the directory as a tar for a push.
 pub(super) fn tar(directory: &Path) -> Result<File, Failure> {
     let tree = open(directory)?;
     let failed =
@@ -28,7 +28,7 @@ pub(super) fn tar(directory: &Path) -> Result<File, Failure> {
     Ok(spool)
 }
 
-/// In memory, to be judged here.
+/// Reads the directory into memory for local validation.
 pub(super) fn read(directory: &Path) -> Result<Result<Vec<NewFile>, Vec<Fault>>, Failure> {
     let tree = open(directory)?;
     let unreadable =

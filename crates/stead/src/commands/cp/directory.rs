@@ -1,4 +1,5 @@
-//! Whole directories, as tars. What comes from a workspace is an agent's work: it is unpacked below the target and nowhere else, whole or not at all.
+//! Copies whole directories as tars. Files from a workspace are untrusted: they are unpacked below
+//! the target only, and all or nothing.
 
 use std::fs::File;
 use std::io::{self, Seek as _};

@@ -1,4 +1,4 @@
-//! Where something is copied from or to.
+//! Source or destination of a copy.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(super) enum Place {
 impl FromStr for Place {
     type Err = Infallible;
 
-    /// A local path that looks like a session's can be written with `./` before it.
+    /// Parses a place. A local path that looks like a session's can be written with a leading `./`.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(match text.split_once(':') {
             Some((session, path)) if session.starts_with("ses_") => {
@@ -34,7 +34,7 @@ impl FromStr for Place {
     }
 }
 
-/// The API's path of a file, each segment kept in its place.
+/// The API path of a file, with each segment encoded.
 pub(super) fn files(session: &str, path: &str) -> String {
     let encoded: Vec<String> = path.split('/').filter(|name| !name.is_empty()).map(segment).collect();
     let path = format!("/sessions/{}/files/{}", segment(session), encoded.join("/"));

@@ -1,4 +1,4 @@
-//! What native boxes need of this host: tried, each with a box of its own that is thrown away.
+//! Checks what native boxes need from this host. Each check builds a box and removes it.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -16,7 +16,7 @@ pub(super) fn look(need: Need) -> Vec<Finding> {
     }
 }
 
-/// Whether a native box can be made here; if not, why.
+/// Checks that a native box can be built here, and returns the reason if not.
 pub(in crate::commands) fn native_works() -> Result<(), String> {
     let checks = tried().map_err(|hindrance| hindrance.detail)?;
     match checks.into_iter().next() {
@@ -26,7 +26,7 @@ pub(in crate::commands) fn native_works() -> Result<(), String> {
     }
 }
 
-/// Why nothing can even be tried.
+/// Why the check cannot run at all.
 struct Hindrance {
     detail: String,
     advice: &'static str,
@@ -50,18 +50,18 @@ fn tried() -> Result<Vec<Check>, Hindrance> {
         return Err(Hindrance { detail, advice: "set TMPDIR to a directory that can be written" });
     }
     let checks = stead_providers::doctor(&program, &directory);
-    // Nothing of ours is left in it; what is not ours is not ours to remove.
+    // Removes the directory only if it is empty, because other files may not be ours.
     let _ = std::fs::remove_dir(&directory);
     Ok(checks)
 }
 
-/// Without a closed box there is none at all; what else is missing, boxes do without and say so.
+/// Without isolation there is no box; boxes work without the other features and report it.
 fn finding(need: Need, number: usize, check: Check) -> Finding {
     let Check { name, ok, blocker, advice } = check;
     if ok {
         return Finding::good(WHAT, name);
     }
-    let detail = format!("{name} is not to be had: {}", blocker.unwrap_or_else(|| "no reason is known".to_owned()));
+    let detail = format!("{name} is not available: {}", blocker.unwrap_or_else(|| "no reason is known".to_owned()));
     let advice = advice.unwrap_or_else(|| {
         "use another provider: WORKSPACE_DEFAULT_PROVIDER, or `provider` in a workspace config".to_owned()
     });

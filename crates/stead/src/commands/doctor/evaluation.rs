@@ -1,4 +1,4 @@
-//! Whether the tool `eval` works: its worker is started and asked something.
+//! Checks the `eval` tool: starts its worker and evaluates an expression.
 
 use stead_eval::{EvalParams, Evaluator, NoFiles};
 

@@ -1,4 +1,4 @@
-//! The home, the database, the token, the server.
+//! Checks the home, the database, the token and the server.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use crate::commands::verify::{Blobs, Scope, verify};
 use crate::context::Context;
 use crate::render::counted;
 
-/// As many journals as a person is willing to wait for; `stead verify` checks all.
+/// Number of journals to check, so that the user does not wait long; `stead verify` checks all.
 const SAMPLE: u64 = 100;
 const SKEW: Duration = Duration::from_secs(5);
 
@@ -42,14 +42,15 @@ fn home(context: &Context) -> Finding {
         return Finding::bad("home", format!("{path} cannot be written: {error}"), advice);
     }
     if mode & 0o077 != 0 {
-        // The files in it are for their owner alone whatever the directory's mode; others see their names.
+        // The files are private whatever the mode of the directory, but other users see their
+        // names.
         let detail = format!("{path} is writable, and with mode {mode:03o} other users can look into it");
         return Finding::warned("home", detail, format!("chmod 700 {path}"));
     }
     Finding::good("home", format!("{path} is writable, mode {mode:03o}"))
 }
 
-/// Writing is tried, not deduced from modes: quotas, read-only mounts and ACLs have a say too.
+/// Tests writing instead of reading the mode, because quotas, read-only mounts and ACLs matter too.
 fn tempfile_in(folder: &std::path::Path) -> std::io::Result<()> {
     let probe = folder.join(format!(".doctor.{}", std::process::id()));
     std::fs::write(&probe, b"")?;
@@ -125,7 +126,7 @@ fn server(context: &Context) -> Vec<Finding> {
     findings
 }
 
-/// How far the server's clock is from ours. Its header has whole seconds.
+/// Difference between the server's clock and ours. The `Date` header has whole seconds.
 fn skew(date: &str) -> Option<Finding> {
     let theirs = rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
     let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

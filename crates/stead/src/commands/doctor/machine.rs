@@ -1,4 +1,4 @@
-//! Facts about the kernel here, for the providers that build on it, and how to ask a program about itself.
+//! Facts about this kernel for the providers, and a helper that asks a program for its version.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ fn kernel() -> Finding {
 }
 
 fn user_namespaces() -> Finding {
-    // Debian's own switch, Ubuntu's own switch, and everybody's.
+    // The switches of Debian, of Ubuntu and of the kernel itself.
     let switched_off = [
         ("/proc/sys/kernel/unprivileged_userns_clone", "0"),
         ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
@@ -59,7 +59,7 @@ fn cgroups() -> Finding {
     Finding::known("cgroups", detail)
 }
 
-/// A program's first word about itself, wherever it says it.
+/// The first line that a program prints about its version, on either stream.
 pub(super) fn version(name: &str, flag: &str) -> Option<String> {
     let output = Command::new(name).arg(flag).stdin(Stdio::null()).output().ok()?;
     let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };

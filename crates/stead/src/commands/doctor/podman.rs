@@ -1,4 +1,4 @@
-//! Whether Podman can be spoken to, and with which runtimes.
+//! Checks that Podman answers, and lists its runtimes.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) fn look(context: &Context, need: Need) -> Vec<Finding> {
     found
 }
 
-/// Asked as the provider asks it, but below a directory that is thrown away.
+/// Queries Podman like the provider does, with a temporary directory.
 fn asked(context: &Context, need: Need) -> Vec<Finding> {
     let settings = match context.config.podman() {
         Ok(settings) => settings,

@@ -1,4 +1,4 @@
-//! What sessions with a repository need: git, and ssh for repositories that are reached by it.
+//! Checks the programs that sessions with a repository need: git, and ssh for SSH remotes.
 
 use super::{Finding, machine};
 use crate::context::Context;

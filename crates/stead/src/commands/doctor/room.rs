@@ -1,4 +1,4 @@
-//! Room on the disk, and the address to listen on.
+//! Checks free disk space and the listen address.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Finding;
 use crate::context::Context;
 
-/// Below this a few workspaces fill the disk.
+/// Below this many bytes, a few workspaces fill the disk.
 const LITTLE: u64 = 2 << 30;
 
 pub(super) fn look(context: &Context) -> Vec<Finding> {
@@ -20,7 +20,7 @@ pub(super) fn look(context: &Context) -> Vec<Finding> {
     findings
 }
 
-/// The nearest directory above that is there.
+/// The nearest existing ancestor directory.
 fn standing(path: &Path) -> PathBuf {
     path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/")).to_owned()
 }
@@ -44,7 +44,7 @@ fn disk(what: &'static str, path: &Path) -> Finding {
     Finding::good(what, detail)
 }
 
-/// Of interest only while no server of ours has it.
+/// Checks that the listen address is free. A known server uses it itself.
 fn port(context: &Context) -> Option<Finding> {
     if context.config.has_known_server() {
         return None;

@@ -1,4 +1,5 @@
-//! Carries messages, a line each, between this process's pipes and the server: the server speaks the protocol, this only moves bytes.
+//! Forwards messages, one per line, between this process's pipes and the server. The server
+//! implements the protocol; this process only moves bytes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,18 +11,18 @@ use crate::config::Endpoint;
 use crate::failure::Failure;
 
 const GREETING: Duration = Duration::from_secs(30);
-/// The head of an answer that is no greeting is not read further than this.
+/// Maximum number of bytes read from the head of an answer.
 const MOST_HEAD: u64 = 64 * 1024;
 
-/// Why the carrying ended.
+/// Why the forwarding ended.
 enum End {
-    /// The agent closed its end, and what it had asked was answered or dropped.
+    /// The agent closed its pipe, and its requests were answered or dropped.
     Agent,
     Server(std::io::Result<u64>),
     Signal,
 }
 
-/// Returns when the agent is done; fails when the server is.
+/// Returns when the agent has ended; fails if the server ends first.
 pub(super) fn carry(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<(), Failure> {
     let (stream, early) = connect(endpoint, session, profile)?;
     let (tell, told) = mpsc::channel();
@@ -30,7 +31,8 @@ pub(super) fn carry(endpoint: &Endpoint, session: &str, profile: Option<&str>) -
     let mut down = stream;
     let closed = tell.clone();
     std::thread::spawn(move || {
-        // Told before the server hears of it: what the server then does is an answer to it. If nothing more can be sent, it was the server that left.
+        // Sent before the server sees the end of input, so that the server's close counts as a
+        // reply to it. If the copy fails, the server closed the connection first.
         if copy(&mut std::io::stdin().lock(), &mut up).is_ok() {
             let _ = closed.send(End::Agent);
         }
@@ -57,7 +59,7 @@ pub(super) fn carry(endpoint: &Endpoint, session: &str, profile: Option<&str>) -
     }
 }
 
-/// As it comes: a message must not wait for the next.
+/// Copies each piece at once, because a message must not wait for the next one.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<u64> {
     let mut buffer = vec![0; 64 * 1024];
     let mut copied = 0;
@@ -74,7 +76,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<u64> {
     }
 }
 
-/// Asks the server to speak the protocol on this connection; gives it, and what it said already.
+/// Upgrades a connection to the protocol. Returns it with the bytes that already arrived.
 fn connect(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<(TcpStream, Vec<u8>), Failure> {
     let Some(authority) = endpoint.url.strip_prefix("http://") else {
         return Err(Failure::new(format!("{} is reached over TLS, which pipes do not need", endpoint.url))
@@ -112,7 +114,7 @@ fn connect(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<
     Ok((stream, early))
 }
 
-/// Reads the head of an answer and gives its status.
+/// Reads the head of an answer and returns its status.
 fn head(reader: &mut BufReader<TcpStream>) -> std::io::Result<u16> {
     let mut status = 0;
     let mut left = MOST_HEAD;
@@ -132,7 +134,7 @@ fn head(reader: &mut BufReader<TcpStream>) -> std::io::Result<u16> {
     }
 }
 
-/// An agent ends its servers with a signal as often as by closing the pipe.
+/// An agent may end its servers with a signal instead of closing the pipe.
 fn wait_for_signal(then: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed = |error: std::io::Error| Failure::new("cannot wait for signals").because(&error);

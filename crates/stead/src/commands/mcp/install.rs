@@ -1,4 +1,5 @@
-//! `stead mcp install CLIENT`: what to add to an agent's settings. Nothing is written unless asked for, and nothing of what is there is lost.
+//! `stead mcp install CLIENT`: adds Stead to an agent's settings. It writes only on request, and
+//! keeps all existing settings.
 
 use std::path::{Path, PathBuf};
 
@@ -25,10 +26,10 @@ pub(super) struct Install {
     /// Write the change instead of showing it
     #[arg(long)]
     write: bool,
-    /// The settings file, if it is not where the agent looks by itself
+    /// Settings file, if it is not at the agent's default path
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// What the agent runs [default: mcp --dir .]
+    /// Command that the agent runs [default: mcp --dir .]
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<String>,
 }
@@ -78,7 +79,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("cannot write {}", path.display())).because(&error);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(failed)?;
-    // Whole or not at all: these are somebody's settings.
+    // Replace the file atomically, because it holds the user's settings.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
     if let Ok(metadata) = std::fs::metadata(path) {
@@ -100,7 +101,7 @@ impl Client {
         }
     }
 
-    /// The project's own file where the agent has one, else the user's.
+    /// The project's settings file if the agent has one, else the user's.
     fn settings(self) -> Result<PathBuf, Failure> {
         let home = || {
             std::env::var_os("HOME")
@@ -119,7 +120,7 @@ impl Client {
         })
     }
 
-    /// The settings with Stead among the agent's servers; everything else as it was.
+    /// Adds Stead to the agent's servers and keeps all other settings.
     fn with_stead(self, before: &str, args: &[String]) -> Result<String, String> {
         let command = json!({"command": "stead", "args": args});
         match self {
@@ -152,7 +153,7 @@ fn json_with(before: &str, list: &str, entry: Value) -> Result<String, String> {
     Ok(format!("{:#}\n", Value::Object(settings)))
 }
 
-/// Added at the end, so that every comment stays where it is.
+/// Appends the entry, so that every comment stays in place.
 fn toml_with(before: &str, args: &[String]) -> Result<String, String> {
     let parsed: toml::Table =
         before.parse().map_err(|error: toml::de::Error| format!("it is not TOML ({})", error.message()))?;
@@ -170,7 +171,7 @@ fn toml_with(before: &str, args: &[String]) -> Result<String, String> {
         _ => "\n\n",
     };
     let after = format!("{before}{gap}[mcp_servers.{NAME}]\n{wanted}");
-    // A key that opens the table inline elsewhere would make this another document.
+    // An inline table elsewhere in the file would make the appended table invalid.
     let _: toml::Table = after.parse().map_err(|_| "its [mcp_servers] cannot be added to".to_owned())?;
     Ok(after)
 }

@@ -1,4 +1,4 @@
-//! The tour: what a client does, over HTTP like any other, with the command for each step.
+//! The demo: the steps of a client over HTTP, with the command for each.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::session_request::SessionRequest;
 const SHOWN_EVENTS: u64 = 8;
 const WAIT: u64 = 30;
 
-/// What becomes of the server when the tour is over.
+/// Says if the server keeps running after the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Afterwards {
     Running,
@@ -149,7 +149,7 @@ impl Tour<'_> {
     }
 }
 
-/// Quoted for a shell, if it needs to be.
+/// Quotes a text for a shell if necessary.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-');
     if !text.is_empty() && text.chars().all(plain) {

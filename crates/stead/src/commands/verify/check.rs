@@ -1,4 +1,5 @@
-//! The checks: every journal's chain, every record against the ledger, every blob against its name.
+//! The checks: every journal's hash chain, every record against the ledger, every blob against its
+//! hash.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,18 +12,18 @@ use super::references::{self, Referred};
 
 const PAGE: u32 = 500;
 
-/// A journal that does not hold.
+/// A journal that fails verification.
 pub(crate) struct Broken {
     pub(super) session: SessionId,
     pub(super) seq: u64,
     pub(super) reason: String,
 }
 
-/// Bytes that are gone or are not what they were.
+/// A blob that is missing or changed.
 pub(crate) struct Damage {
     pub(super) digest: Digest,
     pub(super) state: BlobState,
-    /// The session or the document that refers to it, if one was found.
+    /// The session or document that refers to the blob, if one was found.
     pub(super) referrer: Option<String>,
 }
 
@@ -47,17 +48,17 @@ pub(crate) struct Verdict {
     /// Every blob that was checked, and its state.
     pub(super) blobs: HashMap<Digest, BlobState>,
     pub(crate) damaged: Vec<Damage>,
-    /// `None` where it was not asked for.
+    /// `None` if the ledger was not requested.
     pub(super) ledger: Option<LedgerReport>,
 }
 
 /// The sessions, blobs and ledger that a verification checks.
 pub(crate) struct Scope {
     pub(crate) only: Option<SessionId>,
-    /// At most so many sessions, newest first.
+    /// Maximum number of sessions, newest first.
     pub(crate) most: u64,
     pub(crate) blobs: Blobs,
-    /// Checks the ledger with this.
+    /// Evidence for the ledger check; `None` skips it.
     pub(crate) evidence: Option<Evidence>,
 }
 
@@ -95,7 +96,7 @@ async fn journals(store: &Store, most: u64, verdict: &mut Verdict) -> Result<(),
     let mut after = None;
     loop {
         let page = match store.sessions(SessionQuery { after, limit: PAGE, ..SessionQuery::default() }).await {
-            // The ledger names a row that cannot be read.
+            // The ledger check reports the row that cannot be read.
             Err(StoreError::Corrupt { .. }) if verdict.ledger.is_some() => return Ok(()),
             page => page?,
         };
@@ -117,7 +118,7 @@ async fn judge(store: &Store, session: SessionId, verdict: &mut Verdict) -> Resu
         Ok(ChainVerdict::Broken { seq, reason }) => {
             verdict.broken.push(Broken { session, seq, reason: reason.to_string() });
         }
-        // A value that cannot be read is damage like any other, and belongs to this session.
+        // An unreadable value is damage of this session.
         Err(error @ StoreError::Corrupt { .. }) => {
             verdict.broken.push(Broken { session, seq: 0, reason: error.to_string() });
         }
@@ -125,13 +126,13 @@ async fn judge(store: &Store, session: SessionId, verdict: &mut Verdict) -> Resu
     }
     verdict.sessions += 1;
     match blobs_of(store, session, verdict).await {
-        // Reported above already.
+        // Already reported above.
         Err(StoreError::Corrupt { .. }) => Ok(()),
         looked => looked,
     }
 }
 
-/// The blobs a journal refers to.
+/// Checks the blobs that a journal refers to.
 async fn blobs_of(store: &Store, session: SessionId, verdict: &mut Verdict) -> Result<(), StoreError> {
     let mut after = 0;
     loop {
@@ -144,7 +145,7 @@ async fn blobs_of(store: &Store, session: SessionId, verdict: &mut Verdict) -> R
     }
 }
 
-/// The blobs documents refer to.
+/// Checks the blobs that documents refer to.
 async fn documents(store: &Store, verdict: &mut Verdict) -> Result<(), StoreError> {
     let mut walked = HashSet::new();
     for kind in references::KINDS {

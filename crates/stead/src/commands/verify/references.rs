@@ -1,6 +1,7 @@
-//! The blobs that records refer to.
+//! Finds the blobs that records refer to.
 //!
-//! Only typed fields count: what an agent wrote into an argument may look like a reference and is none.
+//! Only typed fields count: an agent may write something into an argument that looks like a
+//! reference.
 
 use serde_json::Value;
 use stead_core::Event;
@@ -8,7 +9,8 @@ use stead_core::content::event::MessagesRef;
 use stead_core::digest::KeptDigest;
 use stead_store::{Digest, DocumentKind};
 
-/// The blobs an event names. A payload that cannot be read as an event names none: the chain judges it.
+/// The blobs that an event refers to. A payload that is not an event refers to none; the hash chain
+/// covers it.
 pub(super) fn of_event(payload: &str) -> Vec<Digest> {
     let Ok(event) = serde_json::from_str(payload) else { return Vec::new() };
     let message = |messages: &Option<MessagesRef>| messages.iter().map(|one| one.digest.clone()).collect();
@@ -24,9 +26,9 @@ pub(super) fn of_event(payload: &str) -> Vec<Digest> {
     named.iter().filter_map(|digest| digest.parse().ok()).collect()
 }
 
-/// The blobs that hold a document's bytes.
+/// A reference from a document to its content.
 pub(super) enum Referred {
-    /// One blob.
+    /// A single blob.
     Blob(Digest),
     /// The root of a tree of blobs.
     Tree(Digest),
@@ -49,7 +51,7 @@ pub(super) fn of_document(kind: DocumentKind, body: &str) -> Option<Referred> {
     }
 }
 
-/// The entries of a directory of a tree: each one's blob, and whether it is a directory itself.
+/// The entries of a directory in a tree: a blob for a file, a tree for a subdirectory.
 pub(super) fn of_directory(bytes: &[u8]) -> Vec<Referred> {
     let directory: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let entries = directory["entries"].as_object();

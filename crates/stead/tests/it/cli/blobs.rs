@@ -1,4 +1,5 @@
-//! The bytes beside the database: `verify` reads them, `gc` removes what nothing refers to, `/readyz` knows whether there is room.
+//! Blobs beside the database: `verify` reads them, `gc` removes unreferenced ones, and `/readyz`
+//! reports a full disk.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +9,7 @@ use stead_testkit::{Client, until};
 
 use super::kit::{self, run, stead};
 
-/// More than the journal keeps inline, and no text.
+/// Larger than the journal's inline limit, and not text.
 const BINARY: &[u8] = &[0xff; 100_000];
 
 fn blob_files(home: &Path) -> Vec<PathBuf> {
@@ -66,7 +67,7 @@ fn damaged_and_missing_bytes_are_found() {
     server.broken_on_purpose();
 }
 
-/// A mount that goes with its owner.
+/// A mount that is removed on drop.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -95,7 +96,7 @@ fn a_home_on_a_disk_that_cannot_be_written_is_verified() {
     assert!(told.starts_with("✓ 1 of 1 journals intact") && told.contains("and 1 blobs checked\n"), "{told}");
 }
 
-/// A server whose home is a small disk of its own.
+/// A server whose home is a small file system of its own.
 struct OnDisk {
     disk: Mounted,
     server: std::process::Child,
@@ -127,7 +128,7 @@ impl OnDisk {
         self.disk.0.path()
     }
 
-    /// As much as goes; the write that fails is the point.
+    /// Fills the disk. The write is expected to fail.
     fn fill(&self) {
         let _ = std::fs::write(self.home().join("ballast"), vec![0; 32 << 20]);
         self.wait_for(503);
@@ -167,7 +168,7 @@ fn an_upload_to_a_full_disk_is_told_so_and_leaves_nothing() {
     let session = client.post("/sessions?wait=60", json!({"agent_type": "m"})).expect(201);
     let id = session["id"].as_str().unwrap().to_owned();
     let file = format!("/sessions/{id}/files/large.bin");
-    // Far more than any buffer on the way takes, so that the answer comes while the body is still being sent.
+    // Larger than all buffers together, so the answer arrives while the body is still being sent.
     let large = vec![7; 48 << 20];
     let before = client.send("GET", &format!("/sessions/{id}/state"), &[], None).expect(200)["seq"].clone();
     for (method, path) in
@@ -183,14 +184,14 @@ fn an_upload_to_a_full_disk_is_told_so_and_leaves_nothing() {
     let after = client.send("GET", &format!("/sessions/{id}/state"), &[], None).expect(200)["seq"].clone();
     assert_eq!(before, after, "nothing was recorded");
     client.send("GET", &file, &[], None).problem(404, "not_found");
-    // From the command line: one sentence, why, and what to do.
+    // On the command line: one sentence with the reason and what to do.
     let local = tempfile::tempdir().unwrap();
     std::fs::write(local.path().join("large.bin"), &large).unwrap();
     let copied =
         run(served.home(), &["cp", local.path().join("large.bin").to_str().unwrap(), &format!("{id}:large.bin")]);
     assert_eq!(copied.code, Some(1), "{}", copied.err);
     assert!(copied.err.contains("disk") && copied.err.contains("stead gc"), "{}", copied.err);
-    // What the disk cannot even record is refused in the same words.
+    // A request that the disk cannot even record is refused with the same error.
     served.fill();
     let refused = client.post("/agent-types", json!({"id": "n", "description": "x".repeat(1000)}));
     refused.problem(507, "insufficient_storage");

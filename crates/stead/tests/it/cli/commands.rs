@@ -1,10 +1,10 @@
-//! What works, as text and as JSON.
+//! Commands that succeed, as text and as JSON.
 
 use serde_json::{Value, json};
 
 use super::kit::{self, normal, run};
 
-/// A log is read from its end: the newest records, in their order.
+/// The log shows the newest records, oldest of them first.
 #[test]
 fn the_newest_of_the_audit_log_are_shown() {
     let server = kit::server();
@@ -54,7 +54,7 @@ fn a_session_from_plan_to_close() {
     tell(&["session", "close", &id]);
     tell(&["tool", "call", &id, "ls"]);
     tell(&["verify", &id]);
-    // The number of ledger records and of signed ones depends on the time.
+    // The numbers of ledger records and of signed ones depend on the timing.
     let settled = |line| if str::contains(line, " ledger records match") { "· ledger records match" } else { line };
     let story: String = story.lines().map(settled).flat_map(|line| [line, "\n"]).collect();
     insta::assert_snapshot!(story);
@@ -88,7 +88,7 @@ fn the_rest_as_tables() {
     let server = kit::server();
     let home = server.home();
     let show = |args: &[&str]| run(home, args).shown(home);
-    // How the others are is this machine's affair.
+    // The state of the other providers depends on the machine.
     let providers = show(&["providers"]);
     let row = |name: &str| providers.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     for words in ["memory    healthy", "git, empty, bundle", "ls, read, write, edit, glob, grep, rm, eval"] {
@@ -96,7 +96,7 @@ fn the_rest_as_tables() {
     }
     assert!(row("provider").contains("enforced limits") && !row("native").is_empty(), "{providers}");
     insta::assert_snapshot!("pool", show(&["pool"]));
-    // What each tool says of itself is the server's; here only that it is told.
+    // The tools' descriptions come from the server; check only that they are shown.
     let tools = run(home, &["tools"]).ok();
     assert!(tools.starts_with("tool "), "{tools}");
     assert!(tools.contains("write   path content* mode"), "{tools}");
@@ -151,7 +151,7 @@ fn a_files_content_goes_into_a_pipe_as_it_is() {
     let content = "\u{1b}[31mred\u{1b}[0m\tand \u{7f}\n";
     run(home, &["tool", "call", &id, "write", "-a", "path=a", "-a", &format!("content={content}")]).ok();
     assert_eq!(run(home, &["tool", "call", &id, "read", "-a", "path=a"]).ok(), content);
-    // As part of a table it is shown, not sent.
+    // A table contains no control characters.
     let events = run(home, &["events", &id]).ok();
     assert!(!events.chars().any(|c| c.is_control() && c != '\n'), "{events}");
 }

@@ -1,4 +1,4 @@
-//! `stead content …`, and the runnable example.
+//! `stead content …` and the runnable example.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/content-bot").canonicalize().unwrap()
 }
 
-/// A13: external update, sync, apply, run, with replay parity, as a person would do it.
+/// A13: external update, sync, apply and run with replay parity, as a user would do it.
 #[test]
 fn a13_the_example_runs() {
     let server = server();

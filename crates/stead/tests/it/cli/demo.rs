@@ -1,4 +1,4 @@
-//! The first two minutes.
+//! First use: `stead up --demo`.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,12 +9,13 @@ use rustix::process::Signal;
 use super::kit::{self, Ran, run};
 use crate::rows::build_init;
 
-/// `stead up …` where the default is memory: what the machine can do is not told then.
+/// Runs `stead up …` with memory as the default provider, so the output does not depend on the
+/// machine.
 fn up(home: &Path, args: &[&str]) -> Ran {
     kit::finish(kit::stead(home).arg("up").args(args).env("WORKSPACE_DEFAULT_PROVIDER", "memory"))
 }
 
-/// Without the one number that differs: how long the session took.
+/// Replaces the duration of the session start, which differs per run.
 fn told(ran: &Ran, home: &Path) -> String {
     let shown = ran.shown(home);
     let lines = shown.lines().map(|line| match (line.find("is active after "), line.find(" ms: ")) {
@@ -30,7 +31,7 @@ fn the_demo_tells_the_whole_story_and_ends() {
     let ran = up(home.path(), &["--demo", "--listen", "127.0.0.1:0"]);
     insta::assert_snapshot!(format!("$ stead up --demo\n{}", told(&ran, home.path())));
     assert!(!home.path().join("server.json").exists());
-    // Again, on the same home: the agent type is there, everything else is new.
+    // A second run on the same home: the agent type exists, everything else is new.
     let again = up(home.path(), &["--demo", "--listen", "127.0.0.1:0"]).ok();
     assert!(again.contains("· the agent type `example` is there"), "{again}");
     let verified = run(home.path(), &["verify", "--json"]).json();
@@ -72,7 +73,7 @@ fn up_stays_until_it_is_told_to_stop_and_shares_its_server() {
 #[test]
 fn up_takes_another_port_when_its_own_is_taken() {
     let _alone = kit::default_port();
-    // If this fails, somebody outside of these tests has it, which is as good.
+    // If the bind fails, another process already has the port, which serves the test as well.
     let _taken = std::net::TcpListener::bind("127.0.0.1:7717");
     let home = tempfile::tempdir().unwrap();
     let value = up(home.path(), &["--demo", "--json"]).json();
@@ -88,7 +89,7 @@ fn the_example_runs_commands_where_this_machine_can() {
     assert!(told.contains("provider native\n"), "{told}");
 }
 
-/// Without the program inside every box there is none; the first start says so and goes on.
+/// Without `stead-init` there are no boxes; the first start says so and continues.
 #[test]
 fn the_example_is_in_memory_where_it_cannot_and_says_why() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Errors that say what is so: JSON where JSON was asked for, hints that help, ids by their beginning.
+//! Accurate errors: JSON on request, useful hints, and ids by prefix.
 
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, ServerOptions, TestServer};
@@ -19,7 +19,7 @@ fn with_json_an_error_is_a_problem_on_standard_error() {
     let told = problem(&missing);
     assert_eq!((missing.code, &told["code"], &told["status"]), (Some(1), &json!("not_found"), &json!(404)), "{told}");
     assert_eq!(told["detail"], "there is no agent type 'nobody'");
-    // The title is the server's, and belongs to the code.
+    // The title comes from the server and belongs to the code.
     let answer = server.client().get("/agent-types/nobody");
     assert_eq!(told["title"], answer.json()["title"], "{told}");
     let wrong =
@@ -33,7 +33,7 @@ fn with_json_an_error_is_a_problem_on_standard_error() {
     let nowhere =
         kit::finish(kit::stead(home).args(["--json", "session", "ls"]).env("STEAD_URL", "http://127.0.0.1:9"));
     assert_eq!((nowhere.code, &problem(&nowhere)["code"]), (Some(1), &json!("unreachable")));
-    // Control: without the flag it is a sentence.
+    // Control: without the flag the error is a sentence.
     let text = run(home, &["session", "create", "-a", "nobody"]);
     assert!(text.err.starts_with("error: there is no agent type 'nobody'\n"), "{}", text.err);
 }
@@ -46,7 +46,7 @@ fn the_beginning_of_an_id_is_enough_where_it_is_unique() {
     let shown = run(home, &["--json", "session", "show", beginning]).json();
     assert_eq!(shown["id"], first.as_str());
     run(home, &["tool", "call", beginning, "write", "-a", "path=a.txt", "-a", "content=x"]).ok();
-    // Controls: a beginning of several sessions, and of none, is refused.
+    // Controls: a prefix of several sessions or of none is refused.
     kit::session(&server);
     assert_eq!(run(home, &["session", "show", "ses_01m"]).code, Some(1));
     let several = run(home, &["session", "show", &first[..8]]);
@@ -71,10 +71,10 @@ fn run_leaves_no_agent_type_and_hints_at_doctor_only_where_it_helps() {
     };
     assert_eq!(run(home, &["run", "--", "echo", "hi"]).ok(), "hi\n");
     assert_eq!(types(), Vec::<String>::new());
-    // A session that is kept keeps its agent type.
+    // A kept session keeps its agent type.
     run(home, &["run", "--keep", "--", "true"]).ok();
     assert_eq!(types(), ["stead-run-native"]);
-    // A repository that is not there is not this machine's fault; a Podman that cannot be reached is.
+    // A missing repository gives no hint to check this machine; an unreachable Podman does.
     let repository = run(home, &["run", "--repo", &git.url("none"), "--", "true"]);
     assert_eq!(repository.code, Some(125), "{}", repository.err);
     assert!(repository.err.starts_with("error: the workspace could not be made: "), "{}", repository.err);

@@ -72,7 +72,7 @@ fn a_shell_is_a_terminal_that_follows_this_one_and_gives_it_back() {
     terminal.type_until("echo size $(stty size) $((40 + 2))\n", "size 33 101 42");
     assert!(terminal.is_raw());
     terminal.resize(50, 140);
-    // Not its controlling terminal here, so the kernel does not tell it.
+    // This is not the child's controlling terminal, so the kernel sends no signal.
     signal(&child, rustix::process::Signal::WINCH);
     let wait_for_it = "until [ \"$(stty size)\" = '50 140' ]; do sleep 0.1; done; echo now it is $((100 + 40))\n";
     terminal.type_until(wait_for_it, "now it is 140");
@@ -101,7 +101,7 @@ fn a_shell_is_left_and_found_again() {
     let told = terminal.seen.rsplit("To come back: ").next().unwrap().trim().to_owned();
     let exec = told.strip_prefix(&format!("stead shell {session} --attach ")).unwrap_or_else(|| panic!("{told}"));
 
-    // Another terminal, of another size: the same shell, with what was on its screen.
+    // Another terminal of another size shows the same shell with its previous output.
     let mut other = Terminal::new();
     other.resize(20, 60);
     let mut child = other.spawn(shell(&["--attach", exec]));
@@ -131,12 +131,13 @@ fn run_works_on_a_copy_and_applies_all_or_nothing() {
         args.extend(["--", "sh", "-c", script]);
         finish(stead(&home).args(args))
     };
-    // No server runs: it brings its own. Nothing of the directory changes.
+    // Without a running server, `run` starts its own. The directory does not change.
     let ran = go(&[], &format!("{change} 5"));
     assert_eq!((ran.code, ran.out.as_str()), (Some(5), "one\n"), "{}", ran.err);
     assert!(ran.err.contains("+two"), "{}", ran.err);
     assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\n");
-    // A command that fails is not applied; one that succeeds is, with what no patch can hold.
+    // The changes of a failed command are not applied; those of a successful one are, including
+    // binary files.
     assert_eq!(go(&["--apply"], &format!("{change} 1")).code, Some(1));
     assert!(!dir.join("t").exists());
     let ran = go(&["--apply"], &format!("{change} 0"));
@@ -144,7 +145,7 @@ fn run_works_on_a_copy_and_applies_all_or_nothing() {
     assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\ntwo\n");
     assert_eq!(std::fs::read(dir.join("image")).unwrap(), [0, 1, 2]);
     assert_eq!(std::fs::read(dir.join("new")).unwrap(), [0, 255]);
-    // Somebody else changed the binary meanwhile: nothing is applied.
+    // The binary file changes meanwhile: nothing is applied.
     let watched = dir.join("image");
     let mut slow = stead(&home);
     slow.args(["run", "--dir", root, "--apply", "--", "sh", "-c"]);
@@ -152,7 +153,7 @@ fn run_works_on_a_copy_and_applies_all_or_nothing() {
     let mut slow = slow.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     slow.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
     std::fs::write(&watched, [9, 0, 9]).unwrap();
-    // Its standard input is closed by this, and so it ends.
+    // `wait_with_output` closes standard input, which ends the command.
     let ran = slow.wait_with_output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(125), "{said}");

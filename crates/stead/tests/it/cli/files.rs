@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::kit::{self, Ran, run, stead};
 
-/// The binary with bytes on its standard input.
+/// Runs the binary with these bytes on its standard input.
 fn fed(home: &std::path::Path, args: &[&str], input: &[u8]) -> Ran {
     let mut child =
         stead(home).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -29,7 +29,7 @@ fn a_file_goes_in_and_out() {
     assert_eq!(run(home, &["cp", &local("in put.bin"), &format!("{id}:new/dir/")]).ok(), "");
     run(home, &["cp", &format!("{id}:/workspace/new/dir/in put.bin"), &local("out.bin")]).ok();
     assert_eq!(fs::read(local("out.bin")).unwrap(), bytes);
-    // Into a directory it keeps its name; over a file it replaces it, whole.
+    // A copy into a directory keeps its name; a copy to a file replaces it completely.
     run(home, &["cp", &format!("{id}:new/dir/in put.bin"), &local("")]).ok();
     let placed = run(home, &["--json", "cp", &local("out.bin"), &format!("{id}:new/dir/in put.bin")]).json();
     assert_eq!((&placed["path"], &placed["bytes"]), (&json!("new/dir/in put.bin"), &json!(300_000)));
@@ -59,7 +59,7 @@ fn a_directory_goes_in_and_out() {
     assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stdout));
     assert!(folder.path().join("back/empty").is_dir());
     assert_eq!(fs::read_link(folder.path().join("back/link")).unwrap().to_str(), Some("run.sh"));
-    // Nothing that is there is replaced, here or there.
+    // Existing files are not replaced, neither locally nor in the session.
     let again = run(home, &["cp", "-r", &format!("{id}:copy"), &local("back")]);
     assert_eq!(again.code, Some(1), "{}", again.err);
     assert!(again.err.contains("already exists"), "{}", again.err);
@@ -155,7 +155,7 @@ fn changes_are_applied_to_a_host_directory_on_request_only() {
     let server = kit::server();
     let home = server.home();
     let outer = tempfile::tempdir().unwrap();
-    // Below a repository's top, where git would take paths from elsewhere.
+    // In a subdirectory of a repository, where git would resolve paths from the top.
     let git = std::process::Command::new("git").args(["init", "--quiet"]).arg(outer.path()).status().unwrap();
     assert!(git.success());
     let project = outer.path().join("sub/project");
@@ -175,7 +175,7 @@ fn changes_are_applied_to_a_host_directory_on_request_only() {
 
     run(home, &["apply", id, "--to", root, "--check"]).ok();
     assert!(project.join("gone.txt").exists(), "a check changes nothing");
-    // A directory that moved on is refused, whole.
+    // If the directory has changed, the whole apply is refused.
     fs::write(project.join("gone.txt"), "changed meanwhile\n").unwrap();
     let refused = run(home, &["apply", id, "--to", root]);
     assert_eq!(refused.code, Some(1));
@@ -214,10 +214,11 @@ fn f13_what_no_patch_can_hold_is_added_whole_and_never_written_over_blindly() {
     };
     server.tool(&session, "edit", json!({"path": "edit.txt", "old_string": "one", "new_string": "two"}));
     put("deep/new.bin", b"\0new");
-    // A hook of the agent's would run as whoever works in the directory next: neither as text nor as bytes.
+    // Git hooks written by the agent would run as the user of the directory, so neither text nor
+    // binary ones are applied.
     put(".git/hooks/post-checkout", b"#!/bin/sh\ntouch pwn\n");
     put("sub/.git/hooks/pre-commit", b"#!/bin/sh\n\0");
-    // Where the new file would go, somebody has put a link that leads out.
+    // A link out of the directory lies where the new file would go.
     std::os::unix::fs::symlink(outer.path(), project.join("deep")).unwrap();
     let refused = run(home, &["apply", id, "--to", root]);
     assert!(refused.code == Some(1) && refused.err.contains("deep/new.bin"), "{}", refused.err);
@@ -229,7 +230,7 @@ fn f13_what_no_patch_can_hold_is_added_whole_and_never_written_over_blindly() {
     assert!(!project.join(".git").exists() && !project.join("sub").exists(), "a repository's own files stay there");
     assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "two\n");
 
-    // One that is there already must be what the session began with.
+    // An existing file must have the content that the session started with.
     fs::write(project.join("edit.txt"), "one\n").unwrap();
     fs::remove_dir_all(project.join("deep")).unwrap();
     put("old.bin", b"\0changed");

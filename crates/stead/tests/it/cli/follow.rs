@@ -1,4 +1,4 @@
-//! `events -f`: in order, once each, across a restart of the server, to the end of the session.
+//! `events -f`: in order, once each, across a server restart, until the session ends.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -31,7 +31,7 @@ fn a_follower_sees_everything_once() {
     while seen.last() != Some(&"SessionActivated".to_owned()) {
         seen.push(next()["type"].as_str().unwrap().to_owned());
     }
-    // The server dies and comes back somewhere else; the follower finds it and misses nothing.
+    // The server dies and returns on another port; the follower reconnects and misses nothing.
     server.restart(None);
     server.client().delete(&format!("/sessions/{id}")).expect(204);
     loop {

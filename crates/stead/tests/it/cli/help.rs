@@ -1,4 +1,4 @@
-//! The help of every command, and what a wrong command line says.
+//! The help of every command, and the errors for a wrong command line.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ fn every_command_explains_itself() {
     let mut all = String::new();
     for command in &commands() {
         let text = help(command);
-        // The same on every command; shown once, at the top.
+        // The global options are the same on every command, so they are shown only once.
         let own = if command.is_empty() { text.as_str() } else { text.split("Global options:").next().unwrap() };
         all.push_str(&format!("$ stead {command}\n{}\n\n", own.trim_end()));
     }
@@ -72,7 +72,7 @@ fn alone_it_says_what_to_do() {
     let there = run(server.home(), &[]);
     let shown = format!("without a server\n{}\nwith one\n{}", told.shown(home.path()), there.shown(server.home()));
     insta::assert_snapshot!(shown);
-    // A server without agent types: nothing is suggested that would be refused.
+    // Without agent types, only commands that would succeed are suggested.
     let empty = stead_testkit::TestServer::start(super::kit::BINARY);
     let told = run(empty.home(), &[]).err;
     assert!(told.contains("stead up ") && !told.contains("--agent-type"), "{told}");

@@ -1,4 +1,4 @@
-//! `stead image`: from a directory of this machine to the root of a box, and gone again.
+//! `stead image`: from a local directory to the root of a box, and removal.
 
 use super::kit::{self, run};
 

@@ -1,4 +1,4 @@
-//! `--json`: every command has an answer for programs, and only that on standard output.
+//! `--json`: every command has a JSON answer, and prints nothing else on standard output.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::kit::{self, commands, finish, stead};
 use crate::rows::build_init;
 
-/// What has no answer of its own, and why.
+/// Commands without a JSON answer, with the reason.
 const WITHOUT: &[(&str, &str)] = &[
     ("serve", "is the server: what it says is its log"),
     ("shell", "is a terminal"),
@@ -22,10 +22,10 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Runs a command with `--json`; what it prints is one JSON object.
+    /// Runs a command with `--json`, which must print one JSON object.
     #[track_caller]
     fn ask(&mut self, line: &str) -> Value {
-        // Words between single quotes are one.
+        // Words between single quotes are one argument.
         let mut words: Vec<&str> = vec!["--json"];
         for (number, part) in line.split('\'').enumerate() {
             match number % 2 {
@@ -165,7 +165,7 @@ fn runs(a: &mut Asked<'_>) {
     a.ask(&format!("runs cancel {session} {run}"));
 }
 
-/// Every command was asked, or is known to have no answer.
+/// Asserts that every command was run or is known to have no JSON answer.
 fn complete(done: &[String]) {
     let all = commands();
     let is_group = |name: &str| all.iter().any(|other| other.starts_with(&format!("{name} ")));

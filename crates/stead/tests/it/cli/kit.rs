@@ -1,4 +1,4 @@
-//! Running the binary, and texts without what differs from run to run.
+//! Runs the binary, and replaces the parts of its output that differ from run to run.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -10,7 +10,7 @@ use stead_testkit::TestServer;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_stead");
 
-/// What one run of the binary did.
+/// The result of one run of the binary.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) code: Option<i32>,
@@ -31,14 +31,14 @@ impl Ran {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("not JSON ({error}): {out}"))
     }
 
-    /// The exit code, and both texts one after the other.
+    /// The exit code and both outputs, normalised.
     pub(super) fn shown(&self, home: &Path) -> String {
         let code = self.code.map_or("a signal".to_owned(), |code| code.to_string());
         normal(&format!("exit {code}\n{}{}", self.out, self.err), home)
     }
 }
 
-/// The binary with this home and nothing else from the environment.
+/// The binary with this home; from the environment it gets only `PATH`.
 pub(super) fn stead(home: &Path) -> Command {
     let mut command = Command::new(BINARY);
     command.env_clear().env("STEAD_HOME", home).env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -66,12 +66,12 @@ pub(super) fn server() -> TestServer {
     server
 }
 
-/// A server and the id of an active session of `coder`.
+/// Returns the id of a new active session of `coder`.
 pub(super) fn session(server: &TestServer) -> String {
     server.session(json!({"agent_type": "coder"}))["id"].as_str().unwrap().to_owned()
 }
 
-/// Held by tests that use the default port, or take it away.
+/// Lock for tests that use or occupy the default port.
 pub(super) fn default_port() -> MutexGuard<'static, ()> {
     static PORT: Mutex<()> = Mutex::new(());
     PORT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -93,7 +93,8 @@ pub(super) fn wait(child: &mut Child) -> Option<i32> {
     }
 }
 
-/// Every command and group of commands, as the program itself tells of them; the first is the program alone.
+/// Every command and command group, read from the program's help; the first entry is the program
+/// itself.
 pub(crate) fn commands() -> Vec<String> {
     let mut found = vec![String::new()];
     let mut next = 0;
@@ -101,7 +102,7 @@ pub(crate) fn commands() -> Vec<String> {
         next += 1;
         let text = help(&group);
         let Some((_, list)) = text.split_once("Commands:\n") else { continue };
-        // A description that goes on on the next line is further to the right.
+        // Continuation lines of a description are indented further.
         let names = list.lines().take_while(|line| line.starts_with("  ")).filter(|line| !line.starts_with("   "));
         let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
         found.extend(names.map(|name| format!("{group} {name}").trim().to_owned()));
@@ -109,7 +110,7 @@ pub(crate) fn commands() -> Vec<String> {
     found
 }
 
-/// What a command says of itself.
+/// The help text of a command.
 pub(crate) fn help(command: &str) -> String {
     let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
     run(Path::new("/nonexistent"), &args).ok()
@@ -119,7 +120,7 @@ pub(super) fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
-/// The text with places, ids, hashes, times and numbers of processes replaced by what they are.
+/// Replaces paths, ids, hashes, times and process ids by placeholders.
 pub(super) fn normal(text: &str, home: &Path) -> String {
     let text = text.replace(&home.display().to_string(), "HOME").replace(BINARY, "stead");
     let mut shown = String::new();
@@ -150,7 +151,7 @@ pub(super) fn normal(text: &str, home: &Path) -> String {
     without_durations(&shown)
 }
 
-/// How long something took is never the same.
+/// Replaces durations by a placeholder.
 fn without_durations(text: &str) -> String {
     let mut parts = text.split(" ms");
     let mut shown = parts.next().unwrap_or_default().to_owned();
@@ -179,11 +180,11 @@ fn name_of(word: &str) -> String {
             return prefix.to_uppercase().trim_end_matches([':', '_']).to_owned();
         }
     }
-    // A session with a path in it, as `cp` takes them.
+    // A session with a path, as in the arguments of `cp`.
     if let Some((session, path)) = word.split_once(':').filter(|(session, _)| session.len() == 30) {
         return format!("{}:{path}", name_of(session));
     }
-    // A moment as the API gives it.
+    // A timestamp in the API's format.
     if word.len() == 24 && word.ends_with('Z') && word.get(10..11) == Some("T") {
         return "yyyy-mm-ddThh:mm:ss.mmmZ".to_owned();
     }

@@ -1,4 +1,4 @@
-//! What does not work says so: one sentence, the cause, what to do; never a stack, never raw JSON.
+//! Failures: one sentence with the cause and what to do; never a stack trace or raw JSON.
 
 use super::kit::{self, run};
 
@@ -80,7 +80,7 @@ fn settings_that_make_no_sense_are_named() {
         ("STEAD_LOG", "stead=noisy=x"),
         ("STEAD_TOKEN", "two words"),
     ] {
-        // The flag would go over the variable.
+        // The flag would override the variable.
         let args = if name == "STEAD_LISTEN" { &["serve"][..] } else { &["serve", "--listen", "127.0.0.1:0"] };
         let shown = with(name, value, args);
         assert!(!shown.contains("s3cret"), "{shown}");

@@ -1,4 +1,5 @@
-//! The command line as a person and as a script meet it: the real binary, a real server, exit codes and texts.
+//! The command line for people and for scripts: the real binary, a real server, exit codes and
+//! output.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod blobs;

@@ -1,4 +1,4 @@
-//! What works on the database itself: `verify` and `doctor`.
+//! Commands that work without a server: `verify` and `doctor`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
 use super::kit::{self, run};
 
-/// Changes the database behind the program's back.
+/// Changes the database with direct SQL.
 fn tamper(home: &Path, statement: &'static str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -17,7 +17,7 @@ fn tamper(home: &Path, statement: &'static str) {
     });
 }
 
-/// A home whose server has ended, and the session it held.
+/// A home whose server has stopped, and the id of its session.
 fn after_work() -> (tempfile::TempDir, String) {
     let home = tempfile::tempdir().unwrap();
     let mut command = kit::stead(home.path());
@@ -99,7 +99,7 @@ fn verify_needs_a_database() {
     assert!(!home.path().join("stead.db").exists(), "looking must not make one");
 }
 
-/// Its exit code says whether sessions that ask for nothing special get their workspace.
+/// The exit code says if the default provider works.
 #[test]
 fn the_doctor_knows_whether_the_default_provider_works() {
     let place = tempfile::tempdir().unwrap();
@@ -116,7 +116,8 @@ fn the_doctor_knows_whether_the_default_provider_works() {
         let sections = told["sections"].as_array().unwrap();
         sections.iter().find(|known| known["section"] == section).unwrap()["verdict"].clone()
     };
-    // Without stead-init there are no boxes: bad for whom they are the default, worth knowing for the others.
+    // Without stead-init there are no boxes: a failure if native is the default, a warning
+    // otherwise.
     let (code, told) = doctor("native");
     assert_eq!((code, &told["default_provider_works"]), (Some(1), &false.into()), "{told}");
     assert_eq!(verdict(&told, "native boxes"), "failed");
@@ -144,7 +145,7 @@ fn the_doctor_finds_what_is_wrong() {
     std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let ran = run(home.path(), &["doctor", "--url", "http://127.0.0.1:9"]);
     assert_eq!(ran.code, Some(1));
-    // The rest is this machine's affair.
+    // The rest depends on the machine.
     let verdicts: Vec<&str> = ran.out.lines().take_while(|line| !line.is_empty()).collect();
     insta::assert_snapshot!(kit::normal(&format!("{}\n{}", verdicts.join("\n"), ran.err), home.path()));
 }

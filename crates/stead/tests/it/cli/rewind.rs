@@ -1,4 +1,4 @@
-//! Going back, blame and clones of the past from the command line.
+//! Rewind, blame and clones of past states from the command line.
 
 use super::kit::{self, run};
 

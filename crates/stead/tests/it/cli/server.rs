@@ -1,4 +1,4 @@
-//! `stead serve` as a process: one per home, announced, ended in order.
+//! `stead serve` as a process: one per home, announced in `server.json`, stopped cleanly.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::kit::{self, run};
 
-/// A server on a free port that has announced itself.
+/// Starts a server on a free port and waits until it has announced itself.
 fn serve(home: &Path) -> Child {
     announced(home, kit::stead(home).args(["serve", "--listen", "127.0.0.1:0"]))
 }
 
-/// Starts it and waits until `server.json` is its own.
+/// Starts a server and waits until `server.json` names its process.
 fn announced(home: &Path, command: &mut Command) -> Child {
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -70,7 +70,7 @@ fn a_second_server_on_the_same_home_is_refused() {
     let shown = second.shown(home.path()).replace(&first.id().to_string(), "PID");
     insta::assert_snapshot!(shown);
     run(home.path(), &["session", "ls"]).ok();
-    // After a crash the home is free again, and the file the first one left is not believed.
+    // After a crash another server can use the home, and the stale `server.json` is not trusted.
     first.kill().unwrap();
     first.wait().unwrap();
     assert!(home.path().join("server.json").exists());
@@ -123,7 +123,7 @@ fn a_configured_token_opens_a_server_that_others_can_reach() {
     assert_eq!(kit::wait(&mut child), Some(0));
 }
 
-/// Logs are for machines when nobody watches, and never hold a token.
+/// Logs are JSON lines if standard error is not a terminal, and never contain a token.
 #[test]
 fn the_log_is_json_lines_without_secrets() {
     let server = kit::server();
@@ -138,7 +138,7 @@ fn the_log_is_json_lines_without_secrets() {
     }
 }
 
-/// A script that waits for the server finds the agent type too.
+/// When `server.json` appears, the agent type exists too.
 #[test]
 fn up_is_announced_with_its_agent_type() {
     let home = tempfile::tempdir().unwrap();

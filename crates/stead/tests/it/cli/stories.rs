@@ -1,6 +1,6 @@
-//! Every command as a person meets it: what is typed, the exit code, what is printed; once as it works, once as it does not.
+//! Every command with its input, exit code and output, once with success and once with a failure.
 //!
-//! The last test reads the snapshots and knows every command that is in none of them.
+//! The last test reads the snapshots and reports every command that is missing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,18 +13,18 @@ use super::kit::{self, BINARY, Ran, commands, finish, normal, stead};
 use super::terminal::Terminal;
 use crate::rows::build_init;
 
-/// What was typed and what came of it, in order.
+/// A transcript of commands and their output.
 struct Story<'a> {
     home: &'a Path,
     place: tempfile::TempDir,
     text: String,
 }
 
-/// How much of what is printed is the same on every machine.
+/// The part of the output that goes into the transcript.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Show {
     All,
-    /// It is long, or this machine's affair.
+    /// Only the first word, because the rest is long or depends on the machine.
     FirstWord,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Story<'a> {
         Self { home, place: tempfile::tempdir().unwrap(), text: String::new() }
     }
 
-    /// A file beside the story, in whose directory the commands run.
+    /// Writes a file into the directory in which the commands run.
     fn file(&self, name: &str, content: &str) {
         let path = self.place.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -54,7 +54,7 @@ impl<'a> Story<'a> {
         ran
     }
 
-    /// Words between single quotes are one.
+    /// Words between single quotes are one argument.
     fn command(&self, line: &str) -> Command {
         let mut words = Vec::new();
         for (number, part) in line.split('\'').enumerate() {
@@ -266,7 +266,7 @@ fn boxes() {
     story.tell("run");
     story.file("root/etc/motd", "hello\n");
     let digest = id(story.tell("image import root team/tools:1"));
-    // It is over the times of the files, too.
+    // The hash covers the files' times, so it differs per run.
     story.text = story.text.replace(&digest, "SHA256");
     story.tell("image import nowhere team/tools:1");
     story.tell_briefly("image ls");
@@ -295,14 +295,14 @@ fn a_server_that_is_told_to_stop() {
     insta::assert_snapshot!(story.text);
 }
 
-/// Which commands are told in the snapshots, with success and without.
+/// Checks that the snapshots show every command with success and with failure.
 #[test]
 fn every_command_is_told() {
     let all = commands();
     let is_group = |name: &str| all.iter().any(|other| other.starts_with(&format!("{name} ")));
     let mut told: BTreeMap<&str, [bool; 2]> = BTreeMap::new();
     for name in all.iter().filter(|name| !name.is_empty()) {
-        // A group that also does something of its own, such as `mcp`, counts as well.
+        // `mcp` is a group that is also a command.
         if !is_group(name) || name == "mcp" {
             told.insert(name, [false, false]);
         }

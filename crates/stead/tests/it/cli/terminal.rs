@@ -1,4 +1,4 @@
-//! A terminal of our own, for what behaves differently on one.
+//! A pseudo-terminal for commands that behave differently on a terminal.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -12,12 +12,12 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 pub(crate) struct Terminal {
     master: File,
     slave: OwnedFd,
-    /// Everything it was sent.
+    /// Everything that was written to the terminal.
     pub(crate) seen: String,
 }
 
 impl Terminal {
-    /// 33 rows of 101 columns.
+    /// Opens a terminal of 33 rows and 101 columns.
     pub(crate) fn new() -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = openpt(flags).unwrap();
@@ -37,19 +37,19 @@ impl Terminal {
         !tcgetattr(&self.slave).unwrap().local_modes.contains(LocalModes::ICANON)
     }
 
-    /// Starts a command on it.
+    /// Starts a command on the terminal.
     pub(crate) fn spawn(&self, mut command: Command) -> Child {
         command.env("TERM", "xterm-256color");
         self.spawn_as(command)
     }
 
-    /// The same, with `TERM` as the command has it.
+    /// Starts a command and leaves `TERM` to the caller.
     pub(crate) fn spawn_as(&self, mut command: Command) -> Child {
         let slave = || Stdio::from(self.slave.try_clone().unwrap());
         command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap()
     }
 
-    /// Takes in what was sent since.
+    /// Reads the output that arrived since the last call.
     pub(crate) fn look(&mut self) {
         let mut buffer = [0; 4096];
         while let Ok(count) = self.master.read(&mut buffer) {
@@ -60,7 +60,7 @@ impl Terminal {
         }
     }
 
-    /// Types, and waits until this was shown since.
+    /// Types `text` and waits until `shown` appears after it.
     pub(crate) fn type_until(&mut self, text: &str, shown: &str) {
         let from = if text.is_empty() { 0 } else { self.seen.len() };
         self.master.write_all(text.as_bytes()).unwrap();
@@ -72,7 +72,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for the command's end and gives everything it showed.
+    /// Waits for the command's end and returns its exit code.
     pub(crate) fn until_end(&mut self, child: &mut Child) -> Option<i32> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {

@@ -1,4 +1,4 @@
-//! What only a person on a terminal sees: how far something is, colours, tables that fit; and that nobody else does.
+//! Output for terminals only: progress, colours and tables that fit; pipes get none of it.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn command(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Everything a command shows on a terminal, if it ends well.
+/// Everything that a successful command shows on a terminal.
 #[track_caller]
 fn shown(command: Command) -> String {
     let mut terminal = Terminal::new();
@@ -27,7 +27,7 @@ fn shown(command: Command) -> String {
     terminal.seen
 }
 
-/// The last thing on the terminal is what was printed: nothing of a bar is left.
+/// Asserts that the progress bar was cleared.
 #[track_caller]
 fn cleared(seen: &str) {
     let last = seen.rsplit("\u{1b}[2K").next().unwrap();
@@ -91,7 +91,7 @@ fn a_session_with_a_repository_shows_how_far_it_is() {
     let mut terminal = Terminal::new();
     let mut child = terminal.spawn(command(home, &args));
     terminal.type_until("", "clone repository");
-    // Git's own word, how far it is, and what it says besides.
+    // Git's stage, the percentage and the message.
     terminal.type_until("", " objects ");
     terminal.type_until("", "% ");
     git.fault(Fault::None);
@@ -139,7 +139,7 @@ fn tables_fit_the_terminal() {
         quiet.env("NO_COLOR", "1");
         let mut child = terminal.spawn(quiet);
         assert_eq!(terminal.until_end(&mut child), Some(0), "{}", terminal.seen);
-        // Sentences are folded by the terminal itself.
+        // The terminal itself wraps sentences.
         for line in terminal.seen.replace('\r', "").lines().filter(|line| !line.starts_with(['!', '·', '✗', '✓']))
         {
             assert!(line.chars().count() <= 72, "{args:?}: {line}");

@@ -1,14 +1,15 @@
-//! Every command of every guide and of the README is run, as a reader would: page by page, in a fresh home, against a real server.
+//! Runs every command of every guide and of the README page by page, in a fresh home, against a
+//! real server.
 //!
-//! A fence says how its block is run:
+//! The fence of a block says how it is run:
 //!
-//! | fence | what |
+//! | fence | meaning |
 //! |---|---|
-//! | `sh` | runs; a command that fails, fails the test; variables last to the end of the page |
-//! | `sh stays` | goes on until the page ends: `stead up` |
-//! | `sh terminal` | runs on a terminal, where somebody then types `exit` |
-//! | `sh unrun: WHY` | is only shown; [`UNRUN`] holds them all |
-//! | `text` right after one of these | what it prints; `…` stands for anything, alone on a line for any lines |
+//! | `sh` | runs; a failing command fails the test; variables last to the end of the page |
+//! | `sh stays` | keeps running until the page ends: `stead up` |
+//! | `sh terminal` | runs on a terminal, on which the test then types `exit` |
+//! | `sh unrun: WHY` | is only shown; [`UNRUN`] lists them all |
+//! | `text` after one of these | the output; `…` matches anything, alone on a line any lines |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -22,7 +23,7 @@ use page::{How, Page};
 
 use crate::cli::kit::{commands, help};
 
-/// Blocks that no test can run, each by its first line. The reason stands at the fence.
+/// Blocks that no test can run, by their first line. The reason is in the fence.
 const UNRUN: &[(&str, &str)] = &[("README.md", "cargo xtask demo"), ("README.md", "cargo xtask test")];
 
 fn root() -> PathBuf {
@@ -31,16 +32,19 @@ fn root() -> PathBuf {
 
 /// Every page: the README and all guides.
 fn pages() -> Vec<Page> {
-    let mut names: Vec<String> = std::fs::read_dir(root().join("docs/guides"))
-        .unwrap()
-        .map(|entry| format!("docs/guides/{}", entry.unwrap().file_name().to_str().unwrap()))
+    let mut names: Vec<String> = ["docs/how-to", "docs/tutorial"]
+        .iter()
+        .flat_map(|folder| {
+            let entries = std::fs::read_dir(root().join(folder)).unwrap();
+            entries.map(move |entry| format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()))
+        })
         .collect();
     names.push("README.md".to_owned());
     names.sort();
     names.iter().map(|name| Page::read(&root(), name)).collect()
 }
 
-/// A test per page, and one that knows when a page has none.
+/// Defines a test per page and one that finds pages without a test.
 macro_rules! pages {
     ($($test:ident: $name:literal),+ $(,)?) => {
         const TRIED: &[&str] = &[$($name),+];
@@ -53,17 +57,17 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
-    agents: "docs/guides/agents.md",
-    digests: "docs/guides/digests.md",
-    eval: "docs/guides/eval.md",
-    git: "docs/guides/git.md",
-    providers: "docs/guides/providers.md",
-    agent_types: "docs/guides/agent-types.md",
-    content: "docs/guides/content.md",
-    operations: "docs/guides/operations.md",
-    policies: "docs/guides/policies.md",
-    security: "docs/guides/security.md",
-    tour: "docs/guides/tour.md",
+    agents: "docs/how-to/agents.md",
+    digests: "docs/how-to/digests.md",
+    eval: "docs/how-to/eval.md",
+    git: "docs/how-to/git.md",
+    providers: "docs/how-to/providers.md",
+    agent_types: "docs/how-to/agent-types.md",
+    content: "docs/how-to/content.md",
+    operations: "docs/how-to/operations.md",
+    policies: "docs/how-to/policies.md",
+    security: "docs/how-to/security.md",
+    tour: "docs/tutorial/tour.md",
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn no_page_is_left_out() {
     assert_eq!(names, tried);
 }
 
-/// What is not run is known, has a reason, and stays rare.
+/// Blocks that are not run are listed, have a reason, and stay rare.
 #[test]
 fn what_is_not_run_is_listed() {
     let mut found = Vec::new();
@@ -90,7 +94,7 @@ fn what_is_not_run_is_listed() {
     assert_eq!(found, known);
 }
 
-/// Commands inside sentences are not run; that they exist, with the flags they are shown with, is checked all the same.
+/// Inline commands are not run, but the command and its flags must exist.
 #[test]
 fn commands_in_sentences_exist() {
     let known = commands();

@@ -1,4 +1,4 @@
-//! A page, taken apart: its blocks of commands, what they print, and commands in its sentences.
+//! A parsed page: its command blocks, their expected output, and inline commands.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(super) struct Block {
     pub(super) line: usize,
     pub(super) how: How,
     pub(super) text: String,
-    /// What the page says it prints.
+    /// The expected output.
     pub(super) shown: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Page {
     fn parse(name: &str, text: &str) -> Self {
         let mut page = Self { name: name.to_owned(), blocks: Vec::new(), inline: Vec::new() };
         let mut lines = (1..).zip(text.lines());
-        // Whether the last thing was a block of commands: only then does a `text` say what it prints.
+        // True if the previous element was a command block: only then is a `text` fence its output.
         let mut after_commands = false;
         while let Some((number, line)) = lines.next() {
             let Some(fence) = line.strip_prefix("```") else {
@@ -80,7 +80,7 @@ impl Page {
     }
 }
 
-/// A command in a block of another kind would never be run.
+/// Fails on a command in a block of another kind, because it would never be run.
 fn no_commands(body: &[&str], place: &str) {
     for line in body {
         let word = line.trim_start_matches("$ ").split_whitespace().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whoever follows a page: types every block into one shell, and looks at what it prints.
+//! Runs every block of a page in one shell and compares the output.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -12,10 +12,11 @@ use crate::cli::kit::BINARY;
 use crate::cli::terminal::Terminal;
 use crate::rows::build_init;
 
-/// For a whole page on a slow machine with other tests beside it.
+/// Timeout for a whole page on a slow, busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What the shell begins with: a failing command ends it, and then nothing is left behind.
+/// Start of the shell script: if a command fails, the exit trap closes all sessions and stops the
+/// server.
 const BEGINNING: &str = r#"
 set -Eeuo pipefail
 set -o allexport
@@ -86,7 +87,7 @@ impl<'a> Reader<'a> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// A user's empty home, and a checkout as far as the pages speak of it.
+    /// Creates an empty home of a user, and the parts of a checkout that the pages mention.
     fn prepare(&self) {
         for folder in ["user", "printed", "work/target"] {
             fs::create_dir_all(self.place.join(folder)).unwrap();
@@ -125,7 +126,8 @@ impl<'a> Reader<'a> {
             let into = format!(">\"$PRINTED/{line}\" 2>&1");
             script += &match how {
                 How::Run => format!("exec {into}\n{text}\n"),
-                // The last thing `up` says, and the first that `serve` does: from then on there is a server.
+                // Waits for the last line that `up` prints, or the first of `serve`: then the
+                // server is ready.
                 How::Stays => {
                     let last = if text.ends_with(" up") { "Ctrl-C" } else { "serves" };
                     format!(": {into}\n{{\n{text}\n}} {into} &\nsays {line} {last}\n")
@@ -137,7 +139,7 @@ impl<'a> Reader<'a> {
         script + "exec >\"$PRINTED/end\" 2>&1\necho the end\n"
     }
 
-    /// Whether it came to its end, with success.
+    /// Returns true if the shell reached the end of the page successfully.
     fn wait(&self, mut child: Child) -> bool {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -159,7 +161,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Runs a block on a terminal, once the shell has come to it, with the variables the shell has.
+    /// Runs a block on a terminal once the shell has reached it, with the shell's variables.
     fn on_terminal(&self, block: &Block) {
         let file = |what: &str| self.place.join("printed").join(format!("{}{what}", block.line));
         if !file(".wanted").exists() || file(".ended").exists() {
@@ -184,7 +186,7 @@ impl<'a> Reader<'a> {
         panic!("{}", self.told(&format!("{place}: the page shows\n  {missing}\nand it printed\n{printed}")));
     }
 
-    /// A failure, with everything that was printed, block by block.
+    /// Formats a failure with the output of every block.
     fn told(&self, what: &str) -> String {
         let mut told = format!("{}: {what}\n", self.page.name);
         for block in &self.page.blocks {

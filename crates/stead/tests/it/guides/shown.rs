@@ -1,9 +1,9 @@
-//! What a page says a command prints, beside what it printed.
+//! Compares the output that a page shows with the actual output.
 
-/// Anything within a line; alone on a line, any lines.
+/// Matches anything within a line; alone on a line, any lines.
 const ANYTHING: &str = "…";
 
-/// `None` where they agree; else the first line of the page that finds nothing.
+/// Returns `None` if they agree, else the first line of the page without a match.
 pub(super) fn difference(shown: &str, printed: &str) -> Option<String> {
     let clean = |text: &str| -> Vec<String> {
         text.replace('\r', "").trim_end().lines().map(|line| line.trim_end().to_owned()).collect()

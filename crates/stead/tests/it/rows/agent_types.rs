@@ -49,14 +49,14 @@ fn c2_all_fields_round_trip() {
     });
     server.client().put("/agent-types/full/workspace-config", full.clone()).expect(200);
     assert_eq!(config(&server, "full"), full);
-    // Given in the creation, it is the same.
+    // A config given at creation reads back unchanged.
     server.client().post("/agent-types", json!({"id": "born", "workspace": full})).expect(201);
     assert_eq!(config(&server, "born"), full);
-    // A PUT replaces: what it does not give is the default again.
+    // A PUT replaces the config: omitted fields return to their defaults.
     server.client().put("/agent-types/full/workspace-config", json!({"enabled": true})).expect(200);
     let replaced = config(&server, "full");
     assert_eq!((&replaced["tools"], &replaced["setup_commands"]), (&Value::Null, &json!([])));
-    // Every field is there, also those that are unset.
+    // Unset fields are present too.
     let names = |config: &Value| config.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>();
     assert_eq!(names(&replaced), names(&full));
 }
@@ -111,7 +111,7 @@ fn c5_limits() {
     let session = server.session(json!({"agent_type": "a"}));
     let limits = &session["workspace"]["limits"];
     assert_eq!((&limits["cpu"], &limits["memory"], &limits["disk"]), (&json!("1"), &json!("5G"), &json!("7G")));
-    // What this provider cannot hold it says.
+    // The provider warns about limits that it cannot enforce.
     assert!(
         session["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "limit_not_enforced"),
         "{session}"
@@ -146,13 +146,13 @@ fn c7_tool_ban() {
         .post(&format!("/sessions/{id}/tools/bash"), json!({"command": "true"}))
         .problem(403, "tool_not_enabled");
     assert_eq!(detail, "Tool 'bash' is not enabled for this agent type");
-    // Under its other name too.
+    // The alias is refused too.
     let detail = server
         .client()
         .post(&format!("/sessions/{id}/tools/shell_execute"), json!({"command": "true"}))
         .problem(403, "tool_not_enabled");
     assert_eq!(detail, "Tool 'bash' is not enabled for this agent type");
-    // And for the session's own token.
+    // The session's own token is refused too.
     let agent = server.client().with_token(session["token"].as_str().unwrap());
     agent.post(&format!("/sessions/{id}/tools/write"), json!({})).problem(403, "tool_not_enabled");
     let audit = server.client().get(&format!("/audit?session={id}&type=refusal")).expect(200);

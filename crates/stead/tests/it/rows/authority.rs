@@ -1,4 +1,5 @@
-//! A7–A10, A12, A14: runs and their refusals, the gate every call passes, MCP-backed bindings, replay under other content.
+//! A7–A10, A12, A14: runs and their refusals, the check on every tool call, MCP-backed bindings,
+//! and replay under other content.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,7 +12,7 @@ use stead_testkit::{Reply, TestServer};
 use super::content::{apply, at, bot, kinds, push, run, show, step, sync};
 use super::server;
 
-/// A session of an agent type with a workspace, these tools and this content part.
+/// Creates a session of an agent type with a workspace, these tools and this content section.
 fn worker(server: &TestServer, tools: Value, content: Value) -> Value {
     let workspace = json!({"enabled": true, "provider": "memory", "workspace_policy": "empty", "tools": tools});
     server
@@ -35,7 +36,7 @@ fn a9_visible_and_bound_and_allowed() {
     let answer = call(&server, &session, &run, "ls", json!({})).expect(200);
     assert_eq!((&answer["ok"], &answer["call_id"], &answer["tool"]), (&json!(true), &json!("toolu_1"), &json!("ls")));
     let before = show(&server, &session)["workspace"]["tree_hash"].clone();
-    // Bound and allowed, and not in the catalog.
+    // Bound and allowed, but not in the catalog.
     let hidden = call(&server, &session, &run, "rm", json!({"path": "a"}));
     let told = hidden.problem(403, "tool_not_visible");
     assert!(told.contains("Tools you can call: ls."), "{told}");
@@ -43,9 +44,9 @@ fn a9_visible_and_bound_and_allowed() {
         hidden.json()["tool_result"],
         json!({"call_id": "toolu_1", "name": "rm", "is_error": true, "content": told})
     );
-    // In the catalog, and bound to nothing.
+    // In the catalog, but not bound.
     call(&server, &session, &run, "launch", json!({})).problem(403, "tool_not_bound");
-    // A10: nothing runs with arguments the schema does not take.
+    // A10: arguments that do not match the schema are refused before the tool runs.
     let wrong = call(&server, &session, &run, "ls", json!({"path": 1, "deep": true}));
     wrong.problem(422, "invalid_arguments");
     assert!(wrong.json()["errors"].as_array().unwrap().iter().any(|error| error["field"] == "path"), "{}", wrong.text);
@@ -55,7 +56,7 @@ fn a9_visible_and_bound_and_allowed() {
     assert_eq!(show(&server, &session)["workspace"]["tree_hash"], before);
     let refusals = server.client().get("/audit?type=refusal").expect(200);
     assert_eq!(refusals["items"].as_array().unwrap().len(), 3);
-    // The plain door still asks only the agent type.
+    // The plain tool route checks only the agent type.
     server.tool(&session, "ls", json!({}));
 }
 
@@ -91,7 +92,7 @@ fn a7_a8_runs_and_their_refusals() {
     let session = worker(&server, json!(["ls"]), defaults);
     let runs = at(&session, "/runs");
     let client = server.client();
-    // Field by field over the session's defaults.
+    // The run overrides the session's defaults field by field.
     let started = client.post(&runs, json!({"model": "m1", "max_tokens": 9, "input": "hi"})).expect(201);
     assert_eq!((&started["provider"], &started["model"]), (&json!("p0"), &json!("m1")));
     let run = started["id"].as_str().unwrap();
@@ -104,7 +105,7 @@ fn a7_a8_runs_and_their_refusals() {
     client.post(&steps, json!({"prompt_pack": "none"})).problem(422, "unknown_prompt_pack");
     client.post(&steps, json!({"tool_catalog": "none"})).problem(422, "unknown_tool_catalog");
     client.post(&steps, json!({"messages": [{"role": "robot", "content": "x"}]})).problem(400, "invalid_request");
-    // What was said stays said; a key says it once.
+    // Earlier messages are kept; the idempotency key makes a step apply once.
     let said = json!({"messages": [{"role": "assistant", "content": "yes"}, {"role": "user", "content": "go on"}]});
     let keyed = || client.send("POST", &steps, &[("idempotency-key", "s2")], Some(said.to_string())).expect(201);
     let second = keyed();
@@ -119,7 +120,7 @@ fn a7_a8_runs_and_their_refusals() {
     assert_eq!((&listed["items"][0]["status"], &listed["items"][0]["detail"]), (&json!("failed"), &json!("it broke")));
     let missing = format!("{runs}/run_00000000000000000000000000/steps");
     client.post(&missing, json!({})).problem(404, "not_found");
-    // Without content and defaults nothing is assumed.
+    // Without content and defaults, provider and model are required.
     client.post("/agent-types", json!({"id": "bare"})).expect(201);
     let bare = server.session(json!({"agent_type": "bare"}));
     client.post(&at(&bare, "/runs"), json!({"model": "m"})).problem(422, "missing_provider");
@@ -127,7 +128,7 @@ fn a7_a8_runs_and_their_refusals() {
     let empty = client.post(&at(&bare, "/runs"), json!({"provider": "p", "model": "m"})).expect(201);
     let empty = empty["id"].as_str().unwrap();
     client.post(&at(&bare, &format!("/runs/{empty}/steps")), json!({})).problem(422, "empty_messages");
-    // A run keeps the version it asked for.
+    // A run keeps the content version that it asked for.
     push(&server, "bot", bot("two"));
     sync(&server, &session);
     apply(&server, &session, "immediate_if_idle");
@@ -189,7 +190,8 @@ fn profiles_are_catalogs_every_session_has() {
     }
 }
 
-/// An MCP server in a few lines: `add` adds, `boom` fails, `env` and `pid` tell of the process, `forget` makes it forget its sessions.
+/// A minimal MCP server. `add` adds, `boom` fails, `env` and `pid` describe the process, and
+/// `forget` drops its sessions.
 const MCP: &str = r#"
 import json, os, sys
 state = {"greeted": 0, "known": 0}
@@ -288,13 +290,14 @@ fn a14_a_tool_of_an_mcp_server_over_stdio() {
     let answer = call(&server, &session, &run, "add", json!({"a": 2, "b": 3})).expect(200);
     assert_eq!((&answer["ok"], &answer["message"]), (&json!(true), &json!("5")));
     assert_eq!(answer["result"]["structured_content"], json!({"total": 5}));
-    // The same gate.
+    // Calls pass the same checks.
     call(&server, &session, &run, "add", json!({"a": "2"})).problem(422, "invalid_arguments");
     call(&server, &session, &run, "secret", json!({})).problem(403, "tool_not_allowed");
     call(&server, &session, &run, "stray", json!({})).problem(403, "tool_not_allowed");
     let failed = call(&server, &session, &run, "boom", json!({})).expect(200);
     assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("mcp_tool_failed")));
-    // Nothing of the server's own environment, and nothing of the operator's in the journal.
+    // The process gets none of the server's environment, and the journal and audit log do not
+    // contain the configured environment or command.
     let env = call(&server, &session, &run, "env", json!({})).expect(200);
     let names = env["message"].as_str().unwrap();
     assert!(names.contains("MARK") && !names.contains("STEAD"), "{names}");
@@ -303,7 +306,7 @@ fn a14_a_tool_of_an_mcp_server_over_stdio() {
     assert!(!server.client().get("/audit").text.contains("canary-in-env"));
 }
 
-/// A process that ends with the test, however that ends.
+/// A child process that is killed when the test ends, also when it panics.
 struct Beside(std::process::Child);
 
 impl Drop for Beside {
@@ -313,7 +316,8 @@ impl Drop for Beside {
     }
 }
 
-/// The server over HTTP, and where it is; it makes a file when somebody takes leave.
+/// Starts the MCP server over HTTP and returns it with its URL. It creates the file `farewell` when
+/// a client ends its session.
 fn over_http(farewell: &Path) -> (Beside, String) {
     let mut command = Command::new("python3");
     let spawned = command.args(["-c", MCP, "http"]).arg(farewell).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -337,7 +341,7 @@ fn a14_a_tool_of_an_mcp_server_over_http() {
     assert_eq!((&gone["ok"], &gone["error"]["code"]), (&json!(false), &json!("mcp_unavailable")));
 }
 
-/// The number of the process that answered, and how often it was greeted.
+/// Returns the id of the process that answered and how often it was initialized.
 fn answering(server: &TestServer, session: &Value, run: &str) -> (u32, u32) {
     let answer = call(server, session, run, "pid", json!({})).expect(200);
     let words: Vec<u32> = answer["message"]
@@ -358,7 +362,7 @@ fn a14_a_connection_is_one_session_s_and_ends_with_it() {
     let mcp = json!({"command": ["python3", script, "stdio"], "tools": ["pid", "boom"], "timeout_seconds": 60});
     let (session, first_run) = mcp_session(&server, mcp);
     let first = answering(&server, &session, &first_run);
-    // A tool that fails is no reason to part.
+    // A failing tool does not end the connection.
     call(&server, &session, &first_run, "boom", json!({})).expect(200);
     assert_eq!(answering(&server, &session, &first_run), (first.0, 1));
     let other = server.session(json!({"agent_type": session["agent_type"]}));
@@ -366,7 +370,7 @@ fn a14_a_connection_is_one_session_s_and_ends_with_it() {
     let others = answering(&server, &other, &other_run);
     assert_ne!(others.0, first.0);
 
-    // One that died is made again.
+    // A server process that died is started again.
     let died = rustix::process::Pid::from_raw(i32::try_from(first.0).unwrap()).unwrap();
     rustix::process::kill_process(died, rustix::process::Signal::KILL).unwrap();
     gone(first.0);
@@ -379,7 +383,7 @@ fn a14_a_connection_is_one_session_s_and_ends_with_it() {
     assert_eq!(answering(&server, &other, &other_run), others);
 }
 
-/// Waits until there is no such process, or only its number.
+/// Waits until the process has ended (or is a zombie).
 #[track_caller]
 fn gone(pid: u32) {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -467,7 +471,7 @@ fn a12_every_decision_can_be_made_again_under_other_content() {
         .expect(200);
     let changed = against("agent_type=worker");
     assert_eq!(changed["changed"][0]["now"], "'ls' is refused: tool_not_allowed", "{changed}");
-    // Nothing was touched.
+    // The replay changed nothing.
     assert_eq!(show(&server, &session)["seq"], seq);
     server.client().get(&at(&session, "/replay/against")).problem(422, "semantic_mismatch");
     server.client().get(&at(&session, "/replay/against?content=bot@9")).problem(404, "not_found");

@@ -1,4 +1,4 @@
-//! P7: a bundle as the workspace's beginning, from an upload or from a host path.
+//! P7: workspaces that start from a bundle, either uploaded or read from a host path.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use stead_testkit::{ServerOptions, TestServer, until};
 
 use super::{Files, on_both, server, server_with};
 
-/// One entry of a hand-made tar; nothing about it need be decent.
+/// One entry of a hand-made tar, which may be malformed on purpose.
 struct Raw {
     name: &'static str,
     kind: u8,
@@ -172,7 +172,7 @@ fn p7_what_is_refused_leaves_nothing(files: Files) {
 }
 
 fn p7_a_start_taken_up_again_has_the_same_bundle(files: Files) {
-    // The directory is there and the bundle unpacked; the step after that never ends.
+    // The first two steps create the directory and unpack the bundle; the step after them hangs.
     let mut server = server_with(ServerOptions::default().failpoints("provision.step=2*off->sleep(60000)"));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bundle.tar");
@@ -189,7 +189,7 @@ fn p7_a_start_taken_up_again_has_the_same_bundle(files: Files) {
         events.any(|event| event["type"] == "InitStepStarted" && event["step"] == step)
     };
     until("the third step of the init plan begins", || begun(3).then_some(()));
-    // Somebody puts another bundle there while the server is down.
+    // The bundle is replaced while the server is down.
     server.kill();
     std::fs::write(&path, tar(&[file("other", b"another bundle")])).unwrap();
     server.restart(None);

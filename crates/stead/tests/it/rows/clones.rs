@@ -35,13 +35,13 @@ fn f11_none_shares_until_the_last_one_closes(files: Files) {
         assert_eq!((&clone["status"], &clone["workspace"]["id"]), (&json!("active"), &session["workspace"]["id"]));
         assert_ne!(clone["id"], session["id"]);
     }
-    // Each has a token of its own, good for itself.
+    // Each clone has its own token, which is valid for that clone only.
     let agent = server.client().with_token(first["token"].as_str().unwrap());
     agent.bytes("PUT", &path(first, "/files/a"), &[], b"two").reply().expect(200);
     agent.bytes("GET", &path(&session, "/files/a"), &[], &[]).reply().problem(404, "not_found");
     assert_eq!(content(&server, &session, "a"), "two");
     assert_eq!(content(&server, second, "a"), "two");
-    // The first to go, twice, takes nothing with it.
+    // Closing the source session, even twice, leaves the clones' files intact.
     close(&server, &session);
     close(&server, &session);
     assert_eq!(content(&server, first, "a"), "two");
@@ -76,7 +76,7 @@ fn f11_full_shares_nothing(files: Files) {
     server.restart(None);
     assert_eq!(content(&server, &three[0], "a"), "mine");
     assert_eq!(content(&server, &three[1], "a"), "one");
-    // A clone of a clone is a clone.
+    // Clones can be cloned.
     let again = clones(&server, &three[0], json!({"isolation": "full"}));
     assert_eq!(content(&server, &again[0], "a"), "mine");
 }

@@ -1,11 +1,13 @@
-//! A1–A8: the content store, sync and apply, runs and steps. The seed's six deterministic scenarios are named `scenario_…`.
+//! A1–A8: the content store, sync and apply, runs and steps. The seed's six deterministic scenarios
+//! are named `scenario_…`.
 
 use serde_json::{Value, json};
 use stead_testkit::{Reply, ServerOptions, TestServer, until};
 
 use super::{server, server_with};
 
-/// A small tree: one pack, one catalog, one descriptor. `style` is the text of its only template.
+/// A small content tree with one pack, one catalog and one descriptor. `style` is the text of its
+/// only template.
 pub(super) fn bot(style: &str) -> Value {
     json!({"files": {
         "agent.workspace.json": json!({
@@ -27,7 +29,7 @@ pub(super) fn push(server: &TestServer, name: &str, files: Value) -> Value {
     server.client().post(&format!("/content/{name}/versions"), files).expect(201)
 }
 
-/// A session of a workspace-less agent type that works with the content `bot`.
+/// A session of an agent type without a workspace, with the content `bot`.
 #[track_caller]
 pub(super) fn session(server: &TestServer) -> Value {
     server.client().post("/agent-types", json!({"id": "talker"}));
@@ -128,7 +130,7 @@ fn scenario_an_external_update_changes_nothing_until_sync_and_apply() {
     assert_eq!(version(&show(&server, &session)), (1, 2));
     let after_sync = step(&server, &session, &first);
     assert_eq!((style(&after_sync), &after_sync["inputs_hash"]), ("one", &before["inputs_hash"]));
-    // The default is the next run: this one keeps what it has.
+    // The default mode is the next run, so this run keeps its version.
     tell(&server, &session, json!({"type": "WorkspaceApplyRequested"})).expect(202);
     assert_eq!(style(&step(&server, &session, &first)), "one");
     end(&server, &session, &first);
@@ -155,7 +157,7 @@ fn scenario_apply_at_the_next_step_boundary() {
     let seen = kinds(&server, &session);
     let applied = seen.iter().rposition(|kind| kind == "WorkspaceApplied").unwrap();
     assert_eq!(seen[applied + 1], "StepStarted");
-    // With no run it is at once.
+    // Without an active run, the apply takes effect at once.
     end(&server, &session, &run);
     push(&server, "bot", bot("three"));
     sync(&server, &session);
@@ -230,7 +232,7 @@ fn scenario_replay_parity_for_sync_and_apply() {
     server.restart(None);
     let report = server.client().get(&at(&session, "/replay")).expect(200);
     assert_eq!(report["identical"], true, "{report}");
-    // A step that was taken can be looked at again, in every shape.
+    // Earlier steps read back unchanged.
     let again = server.client().get(&at(&session, &format!("/runs/{run}/steps/1"))).expect(200);
     assert_eq!(again, first);
     let again = server.client().get(&at(&session, &format!("/runs/{run}/steps/2"))).expect(200);
@@ -250,7 +252,7 @@ fn scenario_legacy_tools_without_an_index() {
     let run = run(&server, &session);
     let tools = step(&server, &session, &run)["request"]["tools"].clone();
     assert_eq!((&tools[0]["name"], &tools[1]["name"]), (&json!("alpha"), &json!("zeta")));
-    // With an index the scan is not used.
+    // An index disables the scan.
     let mut files = bot("x");
     files["files"]["tools/a.json"] = json!(tool("alpha"));
     push(&server, "bot", files);
@@ -291,7 +293,7 @@ fn a2_versions_are_immutable_and_the_head_is_guarded() {
     assert_eq!(server.client().get("/content/bot/versions/1").expect(200), tree);
     assert_eq!(server.client().get("/content/bot/versions/3").status, 404);
     assert_eq!(server.client().get("/content").expect(200)["items"][0]["version"], 2);
-    // The same key makes one version, and a tree that did not change has the same root.
+    // An idempotency key creates one version only, and an unchanged tree has the same root hash.
     let keyed = |server: &TestServer, body: Value| {
         let headers = [("idempotency-key", "k")];
         server.client().send("POST", "/content/bot/versions", &headers, Some(body.to_string()))
@@ -346,7 +348,7 @@ fn a11_only_allowed_content_can_be_synced() {
     let by = |target: Value| json!({"type": "WorkspaceSyncRequested", "workspace_binding": target});
     let agent = server.client().with_token(session["token"].as_str().unwrap());
     agent.post(&at(&session, "/events"), by(json!({"workspace": "other"}))).problem(403, "content_not_allowed");
-    // By its root alone it cannot be had either.
+    // Asking by root hash does not give access to other content either.
     agent.post(&at(&session, "/events"), by(json!({"root_hash": other["root_hash"]}))).expect(202);
     let shown = show(&server, &session);
     assert_eq!((version(&shown), &shown["content"]["sync_failure"]["stage"]), ((1, 0), &json!("resolve")));
@@ -356,7 +358,7 @@ fn a11_only_allowed_content_can_be_synced() {
     agent.get("/content/bot").problem(403, "forbidden");
     let refusals = server.client().get("/audit?type=refusal").expect(200);
     assert_eq!(refusals["items"][0]["detail"]["code"], "content_not_allowed", "{refusals}");
-    // A session without content may sync nothing.
+    // A session without content cannot sync any.
     let plain = server.session(json!({"agent_type": "talker"}));
     tell(&server, &plain, by(json!({"workspace": "bot"}))).problem(403, "content_not_allowed");
 }

@@ -16,7 +16,7 @@ fn s9_killed_while_active_continues_with_its_files() {
     let after = server.client().get(&format!("/sessions/{id}")).expect(200);
     assert_eq!(after["status"], "active");
     assert_eq!(server.tool(&session, "read", json!({"path": "d/a.txt"}))["result"]["content"], "kept");
-    // The session's token is the same.
+    // The session's token is still valid.
     let agent = server.client().with_token(session["token"].as_str().unwrap());
     agent.post(&format!("/sessions/{id}/tools/ls"), json!({})).expect(200);
 }
@@ -57,7 +57,7 @@ fn s9_killed_during_a_call_tells_so() {
     assert_eq!((&read["ok"], &read["error"]["code"]), (&json!(false), &json!("not_found")));
 }
 
-/// A call that changes nothing has nothing to recover, so its intent is not recorded before it runs.
+/// A read-only call needs no recovery, so its intent is not recorded before it runs.
 #[test]
 fn s9_killed_during_a_read_leaves_nothing_of_it() {
     let mut server = server();
@@ -71,7 +71,7 @@ fn s9_killed_during_a_read_leaves_nothing_of_it() {
             scope.spawn(move || client.try_send("POST", &path, &[], Some(arguments.to_string())));
         };
         call("read", json!({"path": "a"}));
-        // The control, which also shows that calls reach the place where they are held.
+        // Control: a write records its intent, which shows that calls reach the failpoint.
         call("write", json!({"path": "a", "content": "x"}));
         until("the write starts", || journal(&server, &id).contains("ToolCallStarted").then_some(()));
         server.kill();
@@ -80,7 +80,7 @@ fn s9_killed_during_a_read_leaves_nothing_of_it() {
     let events = journal(&server, &id);
     assert_eq!((events.matches("ToolCallStarted").count(), events.matches("ToolCallInterrupted").count()), (1, 1));
     assert!(events.contains(r#""tool":"write""#) && !events.contains(r#""tool":"read""#), "{events}");
-    // An intent without an outcome would show here.
+    // An intent without an outcome would show up as an open call.
     let state = server.client().get(&format!("/sessions/{id}/state")).expect(200);
     assert_eq!(state["state"]["open_calls"], json!({}), "{state}");
     assert_eq!(server.tool(&session, "read", json!({"path": "a"}))["error"]["code"], "not_found");
@@ -105,7 +105,7 @@ fn s9_killed_while_closing_ends_closed() {
     assert_eq!(wait_settled(&server, &id)["status"], "closed");
 }
 
-/// Everything a session's journal says, as text.
+/// Returns the text of a session's journal.
 fn journal(server: &stead_testkit::TestServer, id: &str) -> String {
     let path = format!("/sessions/{id}/events?limit=500");
     server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200).to_string()
@@ -118,7 +118,8 @@ fn wait_settled(server: &stead_testkit::TestServer, id: &str) -> serde_json::Val
     })
 }
 
-/// A disk that is full for moments: some writes are refused, none is half done, nothing stays stuck once it works again.
+/// The disk is full at times. Some writes are refused, none is half done, and nothing stays stuck
+/// afterwards.
 #[test]
 fn s9_a_store_that_fails_now_and_then_wedges_nothing() {
     let server = server_with(ServerOptions::default().failpoints("store.commit.before=12*off->25%40*return"));

@@ -1,4 +1,5 @@
-//! Many boxes at once, many one after the other, and many that are killed. Small here; `cargo xtask nightly` makes them large.
+//! Many boxes at once, many in sequence, and many that are killed. The counts are small here;
+//! `cargo xtask nightly` raises them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,21 +23,21 @@ fn declare(server: &TestServer) {
     server.agent_type("n", workspace);
 }
 
-/// The first processes of all boxes of a home, as their records name them.
+/// Returns the init process of every box of a home, as recorded in `box.json`.
 fn inits(home: &Path) -> Vec<i32> {
     let boxes = std::fs::read_dir(home.join("boxes")).into_iter().flatten().flatten();
     let record = |path: &Path| serde_json::from_slice::<Value>(&std::fs::read(path.join("box.json")).ok()?).ok();
     boxes.filter_map(|entry| record(&entry.path())?["init"]["pid"].as_i64()?.try_into().ok()).collect()
 }
 
-/// What a process has for itself alone, in bytes.
+/// Private memory of a process in bytes.
 fn private_bytes(pid: impl std::fmt::Display) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let private = text.lines().filter(|line| line.starts_with("Private_Clean:") || line.starts_with("Private_Dirty:"));
     private.filter_map(|line| line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()).sum::<u64>() << 10
 }
 
-/// Does something with each of `0..count`, several at a time.
+/// Calls `work` with each of `0..count`, on up to eight threads.
 fn several(count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -58,7 +59,7 @@ fn bash(client: &Client, session: &str, command: &str) -> Value {
     client.post(&format!("/sessions/{session}/tools/bash"), json!({"command": command})).expect(200)
 }
 
-/// `STEAD_BOXES` says how many.
+/// `STEAD_BOXES` sets the number of boxes.
 #[test]
 fn x4_a_crowd_of_idle_boxes_costs_little_and_answers() {
     let count = size("STEAD_BOXES", 12);
@@ -92,11 +93,12 @@ fn x4_a_crowd_of_idle_boxes_costs_little_and_answers() {
         each >> 10
     );
     assert!(of_boxes / count as u64 <= 2 << 20, "{of_boxes} bytes for {count} boxes");
-    // The server itself is no more for many than for few.
+    // The server's own memory does not grow with the number of boxes.
     assert!(count < 100 || each <= 2 << 20, "{each} bytes each");
 }
 
-/// Directories, mounts, devices and first processes of this home. Its control groups are counted when the server goes.
+/// Counts directories, mounts, devices and init processes of this home. The test server checks its
+/// cgroups when it is dropped.
 fn census(server: &TestServer) -> BTreeMap<&'static str, usize> {
     let home = server.home().to_str().unwrap();
     let names = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -117,7 +119,7 @@ fn open_files(server: &TestServer) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", server.pid().unwrap())).unwrap().count()
 }
 
-/// `STEAD_CYCLES` says how many.
+/// `STEAD_CYCLES` sets the number of cycles.
 #[test]
 fn s9_cycles_over_http_leave_the_host_as_it_was() {
     let cycles = size("STEAD_CYCLES", 12);
@@ -131,7 +133,7 @@ fn s9_cycles_over_http_leave_the_host_as_it_was() {
         assert_eq!(answer["result"]["stdout"], format!("{number}\n"), "{answer}");
         assert_eq!(client.delete(&format!("/sessions/{id}")).status, 204);
     };
-    // One stays: what the host has of it is what there is afterwards.
+    // One session stays open, so the counts before and after both include it.
     let kept = server.session(json!({"agent_type": "n"}));
     bash(server.client(), kept["id"].as_str().unwrap(), "true");
     several(8, cycle);
@@ -148,7 +150,7 @@ fn s9_cycles_over_http_leave_the_host_as_it_was() {
     eprintln!("{cycles} cycles: {before:?}, {files} open files, then {}", open_files(&server));
 }
 
-/// What a session was told it has.
+/// A session and the writes that the server acknowledged.
 #[derive(Default)]
 struct Told {
     id: String,
@@ -164,8 +166,8 @@ impl Random {
     }
 }
 
-/// `STEAD_KILLS` says how many. The server or a box's first process dies at a random moment of somebody's work; whatever was acknowledged is there
-/// afterwards, and nothing else is left.
+/// Kills the server or a box's init process at a random moment. Acknowledged writes must survive
+/// and nothing else may be left behind. `STEAD_KILLS` sets the number of kills.
 #[test]
 fn s9_kills_of_servers_and_inits_lose_nothing_and_leave_nothing() {
     let kills = size("STEAD_KILLS", 6);
@@ -189,7 +191,8 @@ fn s9_kills_of_servers_and_inits_lose_nothing_and_leave_nothing() {
             for told in &mut told {
                 scope.spawn(|| write_until(&client, told, round, &stop));
             }
-            // Also boxes that are just being made or closed.
+            // Other sessions are created and closed meanwhile, so kills also hit boxes in
+            // transition.
             scope.spawn(|| churn_until(&client, &stop));
             std::thread::sleep(pause);
             if server_dies {
@@ -213,12 +216,12 @@ fn s9_kills_of_servers_and_inits_lose_nothing_and_leave_nothing() {
     eprintln!(
         "{kills} kills, {servers} of servers; {acknowledged} times something acknowledged was looked for and found"
     );
-    // Dropped, the server closes the rest, and is looked over for what it left.
+    // Dropping the server closes the remaining sessions and checks for leaks.
 }
 
 fn kill(pid: i32) {
     let Some(pid) = Pid::from_raw(pid) else { return };
-    // One that has just gone was closed, not killed.
+    // A process that no longer exists was closed normally.
     if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) {
         let _ = pidfd_send_signal(&handle, Signal::KILL);
     }
@@ -248,14 +251,14 @@ fn churn_until(client: &Client, stop: &AtomicBool) {
     }
 }
 
-/// Everything the session was told is there; its box, if it died, is there again.
+/// Checks that every acknowledged file is there; a dead box is started again by the call.
 fn check(server: &TestServer, told: &Told) {
     let shown = server.client().get(&format!("/sessions/{}", told.id)).expect(200);
     assert_eq!(shown["status"], "active", "{shown}");
     let answer = bash(server.client(), &told.id, "for f in r*; do printf '%s=%s\\n' \"$f\" \"$(cat $f)\"; done | sort");
     let said = answer["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{answer}"));
     if answer["result"]["truncated"] == true {
-        // Too much for one answer: one by one.
+        // The output was truncated, so read the files one by one.
         for (path, content) in &told.files {
             let reply = server.client().post(&format!("/sessions/{}/tools/read", told.id), json!({"path": path}));
             assert_eq!(reply.expect(200)["result"]["content"], json!(content), "{path}");

@@ -10,7 +10,7 @@ fn eval(server: &TestServer, session: &Value, arguments: Value) -> Value {
     server.tool(session, "eval", arguments)
 }
 
-/// Code that must end well; its result.
+/// Evaluates code that must succeed and returns its result.
 #[track_caller]
 fn works(server: &TestServer, session: &Value, arguments: Value) -> Value {
     let answer = eval(server, session, arguments);
@@ -104,7 +104,7 @@ fn e3_what_does_not_end_is_ended(files: Files) {
                 assert_eq!(code_of(&answer), expected, "{code}: {answer}");
             });
         }
-        // The server answers others meanwhile, and so does the session.
+        // Meanwhile the server answers other requests, also for this session.
         for _ in 0..20 {
             server.client().get("/sessions").expect(200);
             assert_eq!(text(&server, &session, "a"), None);
@@ -131,14 +131,14 @@ fn e4_all_or_nothing(files: Files) {
         (text(&server, &session, "new.txt"), text(&server, &session, "kept.txt").as_deref()),
         (None, Some("old"))
     );
-    // A declared write that is refused takes the others with it.
+    // If one declared write is refused, none of the writes happens.
     let writes = json!([{"path": "first.txt", "content": "1"}, {"path": "kept.txt", "content": "2"}]);
     let answer = eval(&server, &session, json!({"code": "write_text('zero.txt', '0')", "writes": writes}));
     assert_eq!(code_of(&answer), "exists", "{answer}");
     for path in ["zero.txt", "first.txt"] {
         assert_eq!(text(&server, &session, path), None, "{path}");
     }
-    // What is caught does not count as a failure.
+    // A caught exception does not count as a failure.
     let code = "try:\n    write_text('kept.txt', 'no')\nexcept FileExistsError:\n    write_text('other.txt', read_text('kept.txt') + '!')";
     works(&server, &session, json!({"code": code}));
     assert_eq!(text(&server, &session, "other.txt").as_deref(), Some("old!"));
@@ -166,7 +166,8 @@ fn e5_the_session_s_files_under_the_tools_limits(files: Files) {
     let result = works(&server, &session, json!({"code": code}));
     assert_eq!((&result["value_repr"], &result["reads"]), (&json!("2"), &json!([{"path": "dir/b.txt"}])));
     assert_eq!(text(&server, &session, "dir/c.txt").as_deref(), Some("two\none"));
-    // The journal has it: one finished call, and what it folds to is what is there (the server's end proves the replay).
+    // The journal has one finished call that names the file. The test server verifies the replay
+    // when it stops.
     let id = session["id"].as_str().unwrap();
     let path = format!("/sessions/{id}/events?limit=500");
     let events = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);

@@ -1,4 +1,5 @@
-//! Output as numbered chunks: no loss and no repeat across lost connections and servers, bounded memory, slow readers.
+//! Output as numbered chunks: no loss and no repetition across dropped connections and server
+//! restarts, bounded memory, slow readers.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ fn stream(server: &TestServer, session: &Value, exec: &str, after: Option<u64>) 
     server.client().events(&at(session, &format!("/{exec}/stream")), after)
 }
 
-/// Reads output until the stream ends; gives what came and the number of the last chunk.
+/// Collects the output of a stream and the number of its last chunk.
 struct Reader {
     text: String,
     last: u64,
@@ -60,14 +61,14 @@ fn x3_a_lost_connection_loses_and_repeats_nothing() {
     let mut reader = Reader::new();
     while reader.finished.is_none() {
         let after = (reader.last > 0).then_some(reader.last);
-        // Three events a connection, then it is dropped.
+        // Drops each connection after three events.
         stream(&server, &session, &id, after).take(3).for_each(|event| reader.take(event));
     }
     assert_eq!((reader.text.as_str(), reader.missed), (expected().as_str(), 0));
     let finished = reader.finished.unwrap();
     assert_eq!((&finished["exit_code"], &finished["chunks"]), (&json!(4), &json!(reader.last)));
     assert_eq!(finished, ended(&server, &session, &id));
-    // Long after its end, whole and from the middle.
+    // The finished output can be read again, whole and from the middle.
     let mut again = Reader::new();
     stream(&server, &session, &id, None).for_each(|event| again.take(event));
     assert_eq!(again.text, expected());
@@ -87,7 +88,7 @@ fn x3_a_killed_server_loses_and_repeats_nothing() {
     let mut reader = Reader::new();
     stream(&server, &session, &id, None).take(5).for_each(|event| reader.take(event));
     server.kill();
-    // One of them ends while no server is there.
+    // One of the commands ends while the server is down.
     std::thread::sleep(Duration::from_secs(1));
     server.restart(None);
     let told = ended(&server, &session, &quick);
@@ -103,7 +104,8 @@ fn x3_a_killed_server_loses_and_repeats_nothing() {
     assert_eq!(reader.finished.unwrap()["exit_code"], 4);
 }
 
-/// A box that only remembers is ended for a snapshot, and who reads later finds all of it. Copies of this tree would not fit beside each other.
+/// A snapshot may end an idle box whose only state is exec output; later readers still get all of
+/// it. The disk limit leaves no room for a copy of this tree.
 #[test]
 fn x3_a_snapshot_after_a_command_copies_nothing_and_loses_no_output() {
     let server = with_boxes();
@@ -134,7 +136,7 @@ fn x3_a_box_that_died_is_told_with_the_reason() {
     let told = ended(&server, &session, &id);
     assert_eq!(told["status"], "interrupted", "{told}");
     assert_eq!(told["error"]["message"], "its box ended while the server was away", "{told}");
-    // While the server is there, too.
+    // The same with the server running.
     let id = begin(&server, &session, "sleep 300");
     kill_init(&server);
     let told = ended(&server, &session, &id);
@@ -144,7 +146,7 @@ fn x3_a_box_that_died_is_told_with_the_reason() {
     assert_eq!(reader.finished.unwrap()["status"], "interrupted");
 }
 
-/// Ends the first process of the only box of this server, which its own record names.
+/// Kills the init process of the server's only box, which `box.json` names.
 fn kill_init(server: &TestServer) {
     let boxes: Vec<_> = walk(server.home(), "boxes");
     let record = std::fs::read_to_string(boxes[0].join("box.json")).unwrap();
@@ -153,7 +155,7 @@ fn kill_init(server: &TestServer) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
     rustix::process::pidfd_send_signal(&handle, rustix::process::Signal::KILL).unwrap();
-    // Readable once it has ended, whoever reaps it.
+    // The pidfd becomes readable when the process ends, before it is reaped.
     let mut ends = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut ends, None).unwrap();
 }
@@ -171,7 +173,7 @@ fn x3_a_gigabyte_costs_bounded_memory_and_a_slow_reader_is_told() {
     let server = with_boxes();
     let session = boxed(&server, json!({}));
     let before = memory(&server);
-    // `STEAD_FLOOD_GIB` makes it more.
+    // `STEAD_FLOOD_GIB` sets the size.
     let gib: u64 = std::env::var("STEAD_FLOOD_GIB").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let body = json!({"command": format!("sleep 0.3; head -c {gib}G /dev/zero"), "background": true});
     let id = exec(&server, &session, body)["id"].as_str().unwrap().to_owned();
@@ -208,7 +210,7 @@ fn x3_a_command_may_wait_for_its_reader() {
     assert_eq!((bytes, reader.missed), (30_888_896, 0), "nothing is dropped before a reader that comes late");
 }
 
-/// What the server's process has in memory.
+/// Resident memory of the server process in bytes.
 fn memory(server: &TestServer) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid().unwrap())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,6 +1,6 @@
-//! Process trees that hide: whatever they are made of, when the timeout is reported none of their processes is alive.
+//! Process trees that try to escape. When the timeout is reported, no process of the tree is alive.
 //!
-//! `STEAD_TREES` says how many (30 unless it is set); `cargo xtask nightly` asks for 2,000.
+//! `STEAD_TREES` sets the number of trees (default 30); `cargo xtask nightly` sets 2,000.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::execs::{at, ended, exec};
 use super::native::{boxed, with_boxes};
 
 const AT_ONCE: u64 = 10;
-/// After the report of the timeout.
+/// Grace period after the reported timeout in which processes may still be visible.
 const GONE_WITHIN: Duration = Duration::from_millis(100);
 
 struct Random(u64);
@@ -25,7 +25,8 @@ impl Random {
     }
 }
 
-/// A script that becomes a random tree of processes, each with the mark among its arguments.
+/// Returns a script that becomes a random process tree; every process has `mark` among its
+/// arguments.
 fn tree(random: &mut Random, mark: &str, depth: u64) -> String {
     let leaf = format!("(exec -a {mark} sleep 300) &\n");
     let mut script = String::new();
@@ -35,11 +36,11 @@ fn tree(random: &mut Random, mark: &str, depth: u64) -> String {
         match random.below(7) {
             0 => write!(script, "{below}"),
             1 => writeln!(script, "setsid bash -c '{quoted}' {mark} &"),
-            // Twice forked: nobody's child.
+            // Forked twice, so the process is reparented.
             2 => writeln!(script, "( ( setsid bash -c '{quoted}' {mark} & ) & )"),
             3 => writeln!(script, "bash -c 'trap \"\" TERM INT HUP QUIT; {quoted}' {mark} &"),
             4 => writeln!(script, "{leaf}kill -STOP $!"),
-            // Holds the output, and nothing reads its input.
+            // Keeps the output open and never reads its input.
             5 => writeln!(script, "bash -c '{quoted}' {mark} < <(exec -a {mark} sleep 300) &"),
             _ => writeln!(script, "bash -c 'trap \"echo again \" TERM; {quoted}' {mark} & disown"),
         }
@@ -48,7 +49,7 @@ fn tree(random: &mut Random, mark: &str, depth: u64) -> String {
     script
 }
 
-/// How many processes of this host have the mark among their arguments.
+/// Number of processes on this host with `mark` among their arguments.
 fn alive(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());

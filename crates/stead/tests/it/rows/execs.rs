@@ -1,4 +1,4 @@
-//! Execs over HTTP: start, wait, feed, signal, resize, kill; who may, and what is kept.
+//! Execs over HTTP: start, wait, stdin, signal, resize, kill, access checks and retention.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,7 @@ fn x1_a_command_answers_with_all_there_is_to_tell() {
     for (body, code) in [
         (json!({"argv": ["no-such-program"]}), "cannot_execute"),
         (json!({"command": "true", "cwd": "/nowhere"}), "invalid_cwd"),
-        // Links that the kernel makes up lead out of any root.
+        // The kernel's magic links in /proc lead out of any root.
         (json!({"command": "true", "cwd": "/proc/self/fd/0"}), "invalid_cwd"),
         (json!({"command": "true", "cwd": "/proc/1/root"}), "invalid_cwd"),
         (json!({"command": "true", "cwd": "/proc/self/cwd/.."}), "invalid_cwd"),
@@ -91,12 +91,12 @@ fn x2_a_timeout_ends_every_descendant_and_returns_at_process_exit() {
     let told = exec(&server, &session, json!({"command": nasty, "timeout_seconds": 1}));
     assert_eq!((&told["exit_code"], &told["timed_out"]), (&json!(124), &json!(true)), "{told}");
     assert_eq!(bash(&server, &session, "ps -eo args | grep -c '[s]leep 300'")["stdout"], "0\n");
-    // A child holds the pipe; the call does not wait for it.
+    // A child keeps the pipe open, but the call does not wait for it.
     let begun = Instant::now();
     let told = exec(&server, &session, json!({"command": "sleep 100 & echo done"}));
     assert_eq!((&told["exit_code"], &told["stdout"]), (&json!(0), &json!("done\n")));
     assert!(begun.elapsed() < Duration::from_secs(50), "it waited for whoever holds the pipe");
-    // And whoever was left behind is ended with the exec.
+    // Deleting the exec ends the child too.
     let id = told["id"].as_str().unwrap();
     server.client().delete(&at(&session, &format!("/{id}"))).expect(204);
     assert_eq!(bash(&server, &session, "ps -eo args | grep -c '[s]leep 100'")["stdout"], "0\n");
@@ -178,7 +178,7 @@ fn x3_who_may_and_when() {
     let agent = server.client().with_token(&token);
     assert_eq!(agent.post(&at(&session, ""), json!({"command": "echo hi"})).expect(201)["stdout"], "hi\n");
     assert!(agent.get(&at(&session, "")).expect(200)["items"].as_array().is_some_and(|items| items.len() == 1));
-    // The gate of the tool that could do the same.
+    // Starting an exec needs the permission of the `bash` tool.
     server.agent_type("r", json!({"enabled": true, "provider": "native", "tools": ["read"]}));
     let reader = server.session(json!({"agent_type": "r"}));
     let refused = server.client().post(&at(&reader, ""), json!({"command": "true"}));
@@ -188,7 +188,7 @@ fn x3_who_may_and_when() {
     server.client().post(&at(&none, ""), json!({"command": "true"})).problem(404, "no_workspace");
     let invalid = server.client().post(&at(&session, ""), json!({"command": "a", "shell": 1}));
     assert_eq!(invalid.invalid_fields(), ["shell"]);
-    // What runs ends with the session, and the record says so.
+    // Closing the session ends running execs, and the record says so.
     let left = begin(&server, &session, "sleep 300");
     server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
     server.client().post(&at(&session, ""), json!({"command": "true"})).problem(409, "session_not_active");
@@ -228,7 +228,7 @@ fn s6_processes_at_work_are_activity() {
     let session = boxed(&server, json!({"idle_seconds": 1}));
     let busy = begin(&server, &session, "sleep 3; echo done");
     assert_eq!(ended(&server, &session, &busy)["stdout"], "done\n", "an exec kept it awake");
-    // Not an exec of ours any more: a process somebody left in the box.
+    // This process belongs to no exec: the command that started it has ended.
     bash(&server, &session, "(setsid sleep 3 >/dev/null 2>&1 &)");
     std::thread::sleep(Duration::from_millis(2_500));
     let path = format!("/sessions/{}", session["id"].as_str().unwrap());

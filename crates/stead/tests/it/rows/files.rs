@@ -40,7 +40,7 @@ fn bytes_come_back_as_they_went(files: Files) {
     let head = client.bytes("HEAD", &path(&session, "d/all"), &[], &[]);
     assert_eq!((head.header("content-length"), head.header("etag")), (Some("100000"), Some(tag.as_str())));
     assert_eq!(head.expect(200), b"");
-    // The tools say the same hash.
+    // The tools report the same hash.
     let tool = server.tool(&session, "read", json!({"path": "d/all"}));
     assert_eq!(tool["result"]["hash"], body["hash"]);
     assert_eq!(client.bytes("PUT", &path(&session, "d/all"), &[], b"").status, 200, "replaced");
@@ -77,7 +77,7 @@ fn paths_are_decoded_once_and_never_climb(files: Files) {
     assert_eq!(get(&server, &session, "d%20e%2F100%25.txt", &[]).expect(200), b"x");
     assert_eq!(get(&server, &session, "//d%20e///100%25.txt", &[]).expect(200), b"x");
     assert_eq!(get(&server, &session, "/workspace/d%20e/100%25.txt", &[]).expect(200), b"x");
-    // A second decoding would make this one climb.
+    // If this path were decoded twice, it would climb.
     get(&server, &session, "%252e%252e/x", &[]).reply().problem(404, "not_found");
     for climbing in ["..", "../x", "%2e%2e/x", "d/%2e%2e/%2e%2e/etc/passwd", "d/./x", "..%2f..%2fetc%2fpasswd"] {
         for method in ["GET", "PUT", "DELETE"] {
@@ -179,7 +179,7 @@ fn directories_are_listings_and_tars(files: Files) {
     }
     assert_eq!(names, ["b.txt", "sub", "sub/a"]);
     get(&server, &session, "d/b.txt?format=tar", &[]).reply().problem(409, "conflict");
-    // The same tar goes in again, beside; a second time it is in its own way.
+    // The tar unpacks into a new directory; unpacking it there again conflicts with its own files.
     let into = path(&session, "copy?format=tar");
     client.bytes("PUT", &into, &[], &tar).reply().expect(200);
     assert_eq!(get(&server, &session, "copy/sub/a", &[]).expect(200), b"ay");
@@ -228,7 +228,8 @@ fn a_session_that_is_not_active_has_no_files(files: Files) {
     server.client().bytes("PUT", &path(&session, "a"), &[], b"x").reply().problem(409, "session_not_active");
 }
 
-/// A long file that is nowhere held: one block again and again, each time with its own number in it.
+/// A large file that is generated while it is read: one block repeated, each time with its own
+/// number.
 struct Numbered {
     block: Vec<u8>,
     place: u64,
@@ -281,7 +282,7 @@ fn three_hundred_mebibytes_up_and_down(files: Files) {
     });
     assert_eq!(downloaded, SIZE);
     let after = resident_mib(&server);
-    // A memory workspace holds its files, and nothing holds them twice for long.
+    // A memory workspace keeps its files in memory, but only one copy.
     let put = server.client().upload("PUT", &path(&session, "large"), Numbered::new(SIZE)).expect(201);
     assert_eq!(put["hash"], blob["digest"]);
     std::thread::sleep(Duration::from_millis(200));
@@ -329,6 +330,6 @@ fn a_put_to_the_root_is_told_the_same_whoever_asks_and_however_it_is_written() {
             assert_eq!(reply.invalid_fields(), ["format"], "{path}");
         }
     }
-    // Control: below the root both may write.
+    // Control: both may write below the root.
     assert_eq!(agent.bytes("PUT", &format!("{root}/a"), &[], b"x").reply().status, 201);
 }

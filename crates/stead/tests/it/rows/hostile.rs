@@ -1,4 +1,4 @@
-//! What a hostile or unlucky client, disk or clock must not be able to do to a session, or to anybody else's.
+//! A hostile or unlucky client, disk or clock must not harm its own session or other sessions.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -55,7 +55,7 @@ fn more_than_any_tool_takes_is_not_written_down() {
     assert!(size() - before < 1 << 20, "{} bytes were journalled", size() - before);
 }
 
-/// Sends a request and hangs up before the answer.
+/// Sends a request and closes the connection before the answer arrives.
 fn send_and_hang_up(server: &TestServer, method: &str, path: &str, key: &str, body: &str, patience: Duration) {
     let address = server.client().base().trim_start_matches("http://").to_owned();
     let token = std::fs::read_to_string(server.home().join("token")).unwrap();
@@ -74,7 +74,7 @@ fn sessions(server: &TestServer) -> Vec<Value> {
     server.client().get("/sessions?limit=500").expect(200)["items"].as_array().unwrap().clone()
 }
 
-/// Waits, with a bound, until nothing is under way.
+/// Waits, with a bound, until no session is in a transition.
 fn settled(server: &TestServer) -> Vec<Value> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -149,7 +149,7 @@ fn one_damaged_session_harms_no_other() {
     memory(&server);
     let (whole, lost) = (server.session(json!({"agent_type": "a"})), server.session(json!({"agent_type": "a"})));
     server.tool(&whole, "write", json!({"path": "a", "content": "kept"}));
-    // Larger than what the journal holds itself, so that it is in the blob store.
+    // Larger than the journal's inline limit, so it is stored as a blob.
     let big: String = "x".repeat(70_000);
     let path = format!("/sessions/{}/files/big.txt", lost["id"].as_str().unwrap());
     assert!(server.client().send("PUT", &path, &[], Some(big)).status < 300);
@@ -220,7 +220,7 @@ fn one_unreadable_journal_is_named_and_hides_no_other() {
     assert_eq!(server.tool(&whole, "ls", json!({}))["ok"], true);
     let replay = server.client().get(&format!("/sessions/{}/replay", id(&broken))).expect(200);
     assert_eq!((&replay["identical"], &replay["difference"]["seq"]), (&json!(false), &json!(2)), "{replay}");
-    // The reaper goes on past it: it is due as well, and first.
+    // The reaper continues past the damaged session, which is due first.
     let deadline = Instant::now() + Duration::from_secs(20);
     while server.client().get(&format!("/sessions/{}", id(&brief))).expect(200)["status"] != "closed" {
         assert!(Instant::now() < deadline, "a session past its time is not closed");

@@ -1,4 +1,4 @@
-//! S7: the same key, the same session.
+//! S7: the same key gives the same session.
 
 use serde_json::{Value, json};
 use stead_testkit::{Reply, ServerOptions, TestServer, until};
@@ -18,14 +18,14 @@ fn s7_same_key_same_session() {
     let again = create(&server, "k1", "?wait=5", &body);
     assert!([200, 201].contains(&again.status), "{}", again.text);
     assert_eq!(again.json()["id"], first["id"]);
-    // The same body, written otherwise, is the same request.
+    // The same body in another order is the same request.
     let reordered = r#"{ "metadata" : {"n":1}, "agent_type":"a" }"#;
     let reply = server.client().send("POST", "/sessions", &[("idempotency-key", "k1")], Some(reordered.to_owned()));
     assert_eq!(reply.json()["id"], first["id"]);
     create(&server, "k1", "", &json!({"agent_type": "a", "metadata": {"n": 2}})).problem(422, "idempotency_mismatch");
     let other = create(&server, "k2", "?wait=5", &body).expect(201);
     assert_ne!(other["id"], first["id"]);
-    // Also after a crash.
+    // Keys survive a restart.
     server.restart(None);
     assert_eq!(create(&server, "k1", "", &body).json()["id"], first["id"]);
     create(&server, "k1", "", &json!({"agent_type": "a"})).problem(422, "idempotency_mismatch");
@@ -41,7 +41,7 @@ fn s7_in_progress() {
     let body = json!({"agent_type": "a"});
     std::thread::scope(|scope| {
         let first = scope.spawn(|| create(&server, "k", "?wait=20", &body));
-        // The first is being answered as soon as its session shows.
+        // The first request is in progress once its session is listed.
         until("the first session shows", || {
             let shown = server.client().get("/sessions").expect(200);
             (!shown["items"].as_array().unwrap().is_empty()).then_some(())

@@ -1,4 +1,5 @@
-//! Images from local files: imported whole or not at all, the root of a box on both providers, kept while a box has one.
+//! Images from local files: an import is atomic, both providers can use an image as a box's root,
+//! and an image in use is kept.
 
 use serde_json::{Value, json};
 use stead_fs::Digest;
@@ -47,14 +48,14 @@ fn close(server: &TestServer, session: &Value) {
     server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
 }
 
-/// The trees of images that the server keeps.
+/// Names of the image trees that the server keeps.
 fn trees(server: &TestServer) -> Vec<String> {
     let entries = std::fs::read_dir(server.home().join("layers")).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().into_string().unwrap());
     names.filter(|name| name.starts_with("image-")).collect()
 }
 
-/// What Podman was lent of this server's images.
+/// Returns true if this image was loaded into Podman.
 fn lent(digest: &str) -> bool {
     let listed = podman::shared().run(&["images", "--format", "{{.Repository}}:{{.Tag}}"]);
     String::from_utf8_lossy(&listed.stdout).contains(digest.trim_start_matches("sha256:"))
@@ -68,7 +69,7 @@ enum Entry<'a> {
 }
 use Entry::{Device, File, Hard, Link};
 
-/// A tar whose names are written as they are, whatever they are.
+/// Builds a tar without validating the names.
 fn tar(entries: &[(&str, Entry<'_>)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, entry) in entries {
@@ -95,7 +96,7 @@ fn busybox() -> Vec<u8> {
     found.unwrap()
 }
 
-/// The first layer of every image here.
+/// The first layer of every image in these tests.
 fn bare() -> Vec<u8> {
     let program = busybox();
     let mut entries = vec![("usr/bin/busybox", File(&program, 0o755)), ("bin", Link("usr/bin"))];
@@ -121,7 +122,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An OCI archive of these layers; `spoil` may change a blob after it was named.
+/// Builds an OCI archive of these layers; `spoil` may change a blob after its digest was computed.
 fn oci(layers: &[Vec<u8>], spoil: impl Fn(&str, &mut Vec<u8>)) -> (Vec<u8>, String) {
     let mut blobs: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |kind: &str, media: &str, bytes: Vec<u8>| {
@@ -145,7 +146,7 @@ fn oci(layers: &[Vec<u8>], spoil: impl Fn(&str, &mut Vec<u8>)) -> (Vec<u8>, Stri
         ("oci-layout", File(br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644)),
         ("index.json", File(index.as_bytes(), 0o644)),
     ];
-    // A name is 76 characters: one that has no blob at all was taken away.
+    // An empty blob is one that `spoil` removed.
     entries.extend(
         blobs.iter().filter(|(_, bytes)| !bytes.is_empty()).map(|(name, bytes)| (name.as_str(), File(bytes, 0o644))),
     );
@@ -168,7 +169,7 @@ fn a_tar_is_the_root_of_a_box_and_stays_while_one_has_it(provider: &str) {
     assert!(seen.starts_with("old1000\n") && !seen.contains("boot") && seen.contains("workspace"), "{seen}");
     let refused = server.client().delete(&format!("/images/{name}")).expect(409);
     assert_eq!(refused["code"], "image_in_use", "{refused}");
-    // Another name for the same bytes may go.
+    // Another name for the same bytes can be deleted.
     assert_eq!(put(&server, "other", &gzip(&bare())).0, 201);
     server.client().delete("/images/other").expect(204);
     assert_eq!(sh(&server, &session, "cat /opt/kept"), "kept");
@@ -212,7 +213,7 @@ fn x7_layers_of_an_oci_archive_lie_over_each_other_the_same_on_both() {
         assert_eq!(seen, "again\nkept\ny\nfrom upper\nfrom upper\nyes \"quoted\" $HOME\n", "{provider}");
         close(&server, &session);
     }
-    // A pinned reference is that image or none.
+    // A pinned reference matches that image only.
     let session = boxed(&server, "native", &format!("layered@{digest}"));
     close(&server, &session);
     put(&server, "layered", &bare());
@@ -229,7 +230,7 @@ fn x7_a_name_that_moves_moves_no_box() {
     assert_eq!(status, 200, "{image}");
     server.restart(None);
     assert_eq!(sh(&server, &before, "cat /opt/old"), "old");
-    // Also when its box has to be started anew: over the same root.
+    // A restarted box gets the same root.
     server.tool(&before, "write", json!({"path": "a", "content": "a"}));
     let kept = server.client().post(&format!("/sessions/{}/snapshots", before["id"].as_str().unwrap()), json!({}));
     kept.expect(201);
@@ -241,7 +242,7 @@ fn x7_a_name_that_moves_moves_no_box() {
     close(&server, &after);
 }
 
-/// A root where `/opt/old` says this.
+/// A root in which `/opt/old` contains this word.
 fn root_saying(word: &str) -> Vec<u8> {
     tar(&[("opt/old", File(word.as_bytes(), 0o644)), ("bin/sh", File(&busybox(), 0o755)), ("bin/cat", Link("sh"))])
 }
@@ -257,7 +258,7 @@ fn a_clone_has_the_image_of_its_source(provider: &str, name: &str, mut means: im
         |of: &Value| server.client().post(&path(of), json!({"isolation": "full"})).expect(201)["items"][0].clone();
     let first = clone(&source);
     close(&server, &source);
-    // And the clone of a clone.
+    // The same holds for a clone of a clone.
     for session in [&first, &clone(&first)] {
         assert_eq!(session["status"], "active", "{session}");
         assert_eq!(session["workspace"]["image"], source["workspace"]["image"], "{session}");
@@ -359,7 +360,7 @@ fn x7_what_is_hostile_or_damaged_is_refused_whole() {
     }
     assert_eq!(server.client().get("/images").expect(200)["items"], json!([]));
     assert_eq!(trees(&server), Vec::<String>::new());
-    // Links lead wherever they like; what goes through them stays inside the image.
+    // Links may point anywhere, but writes through them stay inside the image.
     let inside = tar(&[("out", Link("/")), ("up", Link("../../../..")), (through.as_str(), File(b"written", 0o644))]);
     let (status, image) = put(&server, "links", &inside);
     assert_eq!((status, &image["files"]), (201, &json!(1)), "{image}");

@@ -1,4 +1,5 @@
-//! Content over MCP: the active catalog is what an agent sees and may call, the packs are its prompts.
+//! Content over MCP: the active catalog lists the tools that an agent sees and may call, and the
+//! packs are its prompts.
 
 mod agents;
 
@@ -33,7 +34,8 @@ fn a9_the_active_catalog_is_what_an_agent_sees_and_may_call() {
     let session = contented(&server);
     server.tool(&session, "write", json!({"path": "x.txt", "content": "inside"}));
     let mut agent = Agent::greet(&server, &session, "");
-    // Visible, bound and allowed: launch is bound to nothing, shell_execute is a tool the agent type has not.
+    // A tool must be visible, bound and allowed: `launch` is not bound, and the agent type does not
+    // have `shell_execute`.
     assert_eq!(agent.tools(), ["read_file"]);
     let read = agent.call("read_file", json!({"path": "x.txt"}));
     assert_eq!((&read["isError"], &read["content"][0]["text"]), (&json!(false), &json!("inside")), "{read}");
@@ -65,7 +67,7 @@ fn a9_the_active_catalog_is_what_an_agent_sees_and_may_call() {
     let digest = agent.ask("resources/read", json!({"uri": "stead://digest"}));
     assert!(digest["result"]["contents"][0]["text"].is_string(), "{digest}");
 
-    // A push changes nothing; a sync stages; only an apply shows.
+    // A push changes nothing, a sync stages, and only an apply is visible.
     push(&server, 2);
     sync(&server, &session);
     assert_eq!(agent.tools(), ["read_file"]);
@@ -93,7 +95,7 @@ fn apply(server: &TestServer, session: &Value) {
     tell(server, session, json!({"type": "WorkspaceApplyRequested", "mode": "immediate_if_idle"}));
 }
 
-/// A session of content `c`.
+/// A session with the content `c`.
 fn contented(server: &TestServer) -> Value {
     push(server, 1);
     let workspace = json!({"enabled": true, "provider": "memory", "tools": ["read", "write", "rm"]});
@@ -131,11 +133,12 @@ fn list_changed_is_told_after_an_apply_and_only_then() {
     let stream = over_http.listen();
     let (mut over_pipes, pipe) = Piped::greet(&server, &session, &[]);
     for version in [2, 3] {
-        // None of this changes what an agent sees: other calls, a push, a sync.
+        // Other calls, a push and a sync do not change what an agent sees.
         server.tool(&session, "write", json!({"path": format!("{version}.txt"), "content": "x"}));
         push(&server, version);
         sync(&server, &session);
-        // What had been told until here would have been told before these answers, which take the same way.
+        // Notifications take the same path as these answers, so earlier ones would have arrived by
+        // now.
         assert_eq!(over_http.tools().len(), version - 1);
         assert_eq!(over_pipes.tools().len(), version - 1);
         assert_eq!((stream.so_far(), pipe.so_far()), (Vec::new(), Vec::new()));
@@ -171,7 +174,7 @@ fn pipes_have_profiles_too() {
     assert_eq!(wrote["result"]["isError"], json!(false), "{wrote}");
     assert_eq!(wink.leave(), Some(0));
 
-    // The profile `stead` is what `GET /tools` lists, to the last word.
+    // The profile `stead` lists exactly the tools of `GET /tools`.
     let (mut own, _) = Piped::greet(&server, &session, &["--profile", "stead"]);
     let mut shown: Vec<(Value, Value, Value)> = own.tools().iter().map(told).collect();
     let listed = server.client().get("/tools").expect(200);
@@ -207,7 +210,7 @@ fn d1_an_agent_sets_its_digest() {
     let notes = server.client().get(&format!("/sessions/{id}/digest?section_key=notes")).expect(200);
     assert_eq!(notes["body"], "other");
 
-    // What HTTP refuses is refused here, with the same code, and nothing is set.
+    // Requests that HTTP refuses are refused here with the same code, and nothing is set.
     for (arguments, code) in [
         (json!({"body": "for all", "scope": "global"}), "forbidden"),
         (json!({"body": ""}), "invalid_request"),
@@ -225,7 +228,7 @@ fn d1_an_agent_sets_its_digest() {
     }
     assert_eq!(server.client().get(&format!("/sessions/{id}/digest")).expect(200)["summary"], "A ledger.");
 
-    // For everyone: an operator's, over pipes as well.
+    // An operator may set the global digest over pipes as well.
     let (mut operator, _) = Piped::greet(&server, &session, &[]);
     let arguments = json!({"body": "for all", "scope": "global"});
     let set = operator.ask("tools/call", json!({"name": "set_digest", "arguments": arguments}));
@@ -235,7 +238,7 @@ fn d1_an_agent_sets_its_digest() {
     let other = server.client().get(&format!("/sessions/{}/digest", other["id"].as_str().unwrap())).expect(200);
     assert_eq!(other["body"], "for all");
 
-    // An agent type that names its tools shows those and nothing else.
+    // An agent type with a tool list shows only those tools.
     server.agent_type("r", json!({"enabled": true, "provider": "memory", "tools": ["read"]}));
     let session = server.session(json!({"agent_type": "r"}));
     assert_eq!(Agent::greet(&server, &session, "").tools(), ["read"]);
@@ -278,7 +281,7 @@ fn a9_the_shapes_vendors_taught_do_what_they_say() {
     let failed = codex.call("apply_patch", json!({"input": patch}));
     assert_eq!(failed["structuredContent"]["code"], "not_found", "{failed}");
 
-    // A patch may do no more than the tools it stands for, by whatever name it is given.
+    // A patch is limited to the tools that it replaces, under every name.
     server.agent_type("r", json!({"enabled": true, "provider": "memory", "tools": ["read", "edit"]}));
     let session = server.session(json!({"agent_type": "r"}));
     let id = session["id"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! One black-box test per promised behaviour, named by its row: the real binary, over HTTP.
+//! One black-box test per promised behaviour, named by its row: the real binary over HTTP.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
 mod agent_types;
@@ -50,14 +50,14 @@ fn server_with(options: ServerOptions) -> TestServer {
     TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options)
 }
 
-/// A session's events of one kind.
+/// Returns a session's events of one type.
 fn events(server: &TestServer, session: &str, kind: &str) -> Vec<Value> {
     let path = format!("/sessions/{session}/events?limit=500");
     let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
     page["items"].as_array().unwrap().iter().filter(|event| event["type"] == kind).cloned().collect()
 }
 
-/// A session, once it is known what became of it.
+/// Waits until provisioning has ended and returns the session.
 #[track_caller]
 fn settled(server: &TestServer, session: &str) -> Value {
     until("the end of provisioning", || {
@@ -66,7 +66,7 @@ fn settled(server: &TestServer, session: &str) -> Value {
     })
 }
 
-/// Where a session's files are: in the server's memory, or on disk inside a box, of this host's kernel or of Podman.
+/// Location of a session's files: the server's memory, a native box or a Podman container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Files {
     Memory,
@@ -86,7 +86,7 @@ impl Files {
         }
     }
 
-    /// A server that can have them.
+    /// A server that supports this backend.
     fn server(self) -> TestServer {
         match self {
             Self::Memory | Self::Disk => server(),
@@ -95,7 +95,7 @@ impl Files {
     }
 }
 
-/// Each test once per backend: what is promised of files is promised wherever they are.
+/// Runs each test in memory and in a native box, because both make the same promises about files.
 macro_rules! on_both {
     ($($test:ident),+ $(,)?) => {
         mod memory {
@@ -115,7 +115,7 @@ macro_rules! on_both {
 }
 use on_both;
 
-/// And in containers, where what differs is how the box was made.
+/// Runs each test in a Podman container.
 macro_rules! on_podman {
     ($($test:ident),+ $(,)?) => {
         mod container {
@@ -128,7 +128,7 @@ macro_rules! on_podman {
 }
 use on_podman;
 
-/// On every backend there is.
+/// Runs each test on every backend.
 macro_rules! on_all {
     ($($test:ident),+ $(,)?) => {
         super::on_both!($($test),+);

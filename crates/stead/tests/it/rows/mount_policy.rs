@@ -1,4 +1,5 @@
-//! P8: a host directory as the workspace: a copy (`overlay`), to be read (`ro`), or itself (`rw`). P4: all four policies end writable.
+//! P8: a host directory as the workspace: a copy (`overlay`), read-only (`ro`) or writable (`rw`).
+//! P4: all four policies end writable.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +35,7 @@ impl Host {
         self.folder.path().join("allowed/project")
     }
 
-    /// A session whose task asks for this directory.
+    /// Starts a session whose task asks for this directory.
     fn mount(&self, path: &Path, mode: Option<&str>) -> Value {
         let mut policy = json!({"type": "mount", "host_path": path.to_str().unwrap()});
         if let Some(mode) = mode {
@@ -83,7 +84,7 @@ fn p8_overlay_is_the_default_and_changes_nothing_of_the_hosts() {
         );
         assert!(host.host("new.txt").is_none() && !host.project().join("put.bin").exists());
     }
-    // What the host changes after the start is not what the session began with.
+    // Changes on the host after the start do not reach the session.
     let session = host.active(None);
     fs::write(host.project().join("src/a.txt"), "later\n").unwrap();
     assert_eq!(host.sh(&session, "cat src/a.txt"), (0, "host\n".to_owned()));
@@ -94,7 +95,7 @@ fn p8_ro_can_be_read_and_not_written_by_any_door() {
     let host = Host::new();
     let session = host.active(Some("ro"));
     assert_eq!(host.sh(&session, "cat src/a.txt"), (0, "host\n".to_owned()));
-    // As it is, not as it was: it is the directory itself.
+    // The mount shows the directory itself, so the change is visible.
     fs::write(host.project().join("src/a.txt"), "later\n").unwrap();
     assert_eq!(host.sh(&session, "cat src/a.txt"), (0, "later\n".to_owned()));
     for command in ["echo x > src/a.txt", "rm gone.txt", "touch new.txt", "chmod 777 src", "mv src other"] {

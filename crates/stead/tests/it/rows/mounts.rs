@@ -1,4 +1,4 @@
-//! M1–M7: host mounts, over HTTP, into a memory workspace.
+//! M1–M7: host mounts over HTTP.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -41,7 +41,7 @@ impl Host {
         self.server.client().put("/platform", json!({"allowed_host_roots": roots})).expect(200);
     }
 
-    /// A session of a new agent type with this one mount.
+    /// Starts a session of a new agent type with this one mount.
     fn mount(&self, mount: Value) -> Value {
         self.made.set(self.made.get() + 1);
         let id = format!("t{}", self.made.get());
@@ -53,7 +53,7 @@ impl Host {
         self.server.tool(session, "glob", json!({"pattern": "**/*"}))["result"]["paths"].clone()
     }
 
-    /// A mount that is refused before anything is made.
+    /// Asserts that the mount is refused before a session is created.
     #[track_caller]
     fn refused(&self, mount: Value, reason: &str) {
         self.made.set(self.made.get() + 1);
@@ -63,7 +63,8 @@ impl Host {
         assert!(detail.contains(reason), "{detail}");
     }
 
-    /// A mount that only the copy can judge: the session starts degraded, says why, and holds nothing.
+    /// Asserts that the mount is refused during the copy: the session is degraded, has a warning
+    /// and no workspace.
     #[track_caller]
     fn refused_late(&self, mount: Value, reason: &str) {
         let session = self.mount(mount);
@@ -90,7 +91,7 @@ fn m1_fields_and_default_mount_path(files: Files) {
         "include_glob": ["*.rs", "*.md"], "exclude_glob": ["docs/**"],
     }));
     assert_eq!(host.files(&session), json!(["code/here/src/main.rs"]));
-    // What is mounted is a copy.
+    // The mount is a copy.
     host.server.tool(
         &session,
         "edit",
@@ -119,7 +120,7 @@ fn m3_links_are_not_followed_unless_they_stay_inside(files: Files) {
     assert_eq!(session["workspace"]["mounts"][0]["skipped"], 1);
     let session = host.mount(json!({"host_path": project, "follow_symlinks": true}));
     assert!(host.files(&session).to_string().contains("project/inside"));
-    // The mount itself is a link.
+    // The mount point itself is a symbolic link.
     symlink(&project, host.path("allowed/alias")).unwrap();
     host.refused(json!({"host_path": host.path("allowed/alias")}), "is a symbolic link");
     let session = host.mount(json!({"host_path": host.path("allowed/alias"), "follow_symlinks": true}));

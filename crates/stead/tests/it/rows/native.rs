@@ -1,4 +1,4 @@
-//! The native provider over HTTP: the same tools, real processes, limits that hold, and nothing left.
+//! The native provider over HTTP: the same tools, real processes, enforced limits, and no leaks.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,8 @@ use stead_testkit::{TestServer, until};
 
 use super::server;
 
-/// The program inside the box stands beside the server's; a test of one package alone has not built it yet.
+/// Builds `stead-init`, which lies beside the server binary. A test run of this package alone does
+/// not build it.
 pub(crate) fn build_init() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
@@ -203,7 +204,7 @@ fn f2_the_file_tools_answer_as_in_memory() {
                 answer.as_object_mut().unwrap().remove(field);
             }
             if let Some(result) = answer.get_mut("result").and_then(Value::as_object_mut) {
-                // Only files in memory count their versions.
+                // Only in-memory files have a version counter.
                 result.remove("version");
             }
             answer
@@ -218,7 +219,7 @@ fn s9_what_waits_for_the_next_box_goes_with_the_server() {
     let limits = json!({"resource_limits": {"disk": "80M"}});
     let first = boxed(&server, limits.clone());
     let spares = server.home().join("spares");
-    // One that has a device, which is the last thing to come.
+    // Wait for a spare with a loop device, which is attached last.
     let waiting = || {
         let mut found = std::fs::read_dir(&spares).into_iter().flatten().flatten().map(|entry| entry.path());
         found.find(|spare| spare.join("volume.loop").exists())
@@ -231,7 +232,7 @@ fn s9_what_waits_for_the_next_box_goes_with_the_server() {
     assert!(!abandoned.exists(), "{}", abandoned.display());
     bash(&server, &first, "echo kept > a");
 
-    // The next box but one has a volume that waited: nothing in it, and the limit it asked for.
+    // The session after the next one gets a spare volume: it is empty and has the requested limit.
     server.session(json!({"agent_type": "n"}));
     until("another waits", waiting);
     let last = server.session(json!({"agent_type": "n"}));
@@ -241,7 +242,7 @@ fn s9_what_waits_for_the_next_box_goes_with_the_server() {
     assert!(past["result"]["stderr"].as_str().unwrap().contains("No space left"), "{past}");
 }
 
-/// Whether a loop device is bound to a file below a directory.
+/// Returns true if a loop device is backed by a file below this directory.
 fn bound_below(directory: &Path) -> bool {
     let backing = |device: &Path| std::fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
     let mut devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|entry| entry.path());

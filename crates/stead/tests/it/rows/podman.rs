@@ -1,4 +1,5 @@
-//! The Podman provider against a real Podman: the same tools in a container, closed on every side, and nothing left.
+//! The Podman provider against a real Podman: the same tools in an isolated container, and no
+//! leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ use super::git::ssh::Sshd;
 use super::native::build_init;
 use super::{server_with, settled};
 
-/// What every server here is told.
+/// Options of every server in these tests.
 pub(super) fn options() -> ServerOptions {
     build_init();
     ServerOptions::default().env("PODMAN_BASE_URL", &podman::shared().url()).env("STEAD_PODMAN_IMAGE", TOOLS)
@@ -22,7 +23,7 @@ pub(super) fn with_podman() -> TestServer {
     server_with(options())
 }
 
-/// An agent type `p` whose sessions are containers.
+/// Declares an agent type `p` whose sessions run in containers.
 pub(super) fn agent_type(server: &TestServer, more: Value) {
     let mut workspace = json!({"enabled": true, "provider": "podman", "workspace_policy": "empty", "require_workspace": true,
                "resource_limits": {"cpu": "1", "memory": "256M", "disk": "64M", "pids": 128}});
@@ -47,7 +48,7 @@ pub(super) fn bash(server: &TestServer, session: &Value, command: &str) -> Value
     answer["result"].clone()
 }
 
-/// The containers of one server: another test's run beside them.
+/// Returns the containers of one session; other tests run containers at the same time.
 pub(super) fn containers_of(session: &Value) -> Vec<String> {
     let id = session["workspace"]["id"].as_str().unwrap();
     podman::shared().containers().into_iter().filter(|name| name.ends_with(id)).collect()
@@ -69,7 +70,8 @@ fn podman_conforms_with_crun_or_says_why_not() {
     if unified.trim().is_empty() {
         return conforms("crun", Trees::Shared, 9900);
     }
-    // A host with controllers in both versions of control groups: crun runs nothing there, and nobody else takes its place.
+    // On a host with controllers in both cgroup versions crun runs no container, and no other
+    // runtime is used instead.
     let service = service("crun");
     let server = under(&service, "crun");
     agent_type(&server, json!({}));
@@ -106,7 +108,7 @@ fn conforms(runtime: &str, trees: Trees, first: u128) {
     runtime.block_on(conformance::check(&PodmanProvider::new(config, images), first)).unwrap();
 }
 
-/// A service of its own with this runtime: which one runs a container is the service's to say.
+/// Starts a separate Podman service with this runtime, because the service selects the runtime.
 pub(super) fn service(runtime: &str) -> Service {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +128,8 @@ fn x7_gvisor_runs_the_same_boxes_and_they_outlive_the_server() {
     let mut server = under(&service, "runsc");
     let session = boxed(&server, json!({}));
     assert_eq!(session["workspace"]["runtime"], "runsc", "{session}");
-    // Its kernel is not the host's; the number of processes is not held there, and that is said.
+    // gVisor has its own kernel. The process limit is not enforced there, and the session has a
+    // warning.
     assert_eq!(session["workspace"]["limits"]["enforced"], json!(["cpu", "memory", "disk"]), "{session}");
     assert!(session["warnings"].to_string().contains("limit_not_enforced"), "{session}");
     let result = bash(&server, &session, "id -u; uname -r; python3 -c 'print(6*7)'; (setsid sleep 600 &)");
@@ -170,7 +173,7 @@ fn x7_gvisor_that_may_not_call_the_server_is_refused_with_the_reason() {
 
 #[test]
 fn x7_podman_over_tcp() {
-    // Free a moment ago; if somebody took it meanwhile, another is.
+    // The port was free a moment ago; another process could still take it.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let service = podman::shared().service("runc", &format!("tcp://127.0.0.1:{port}"));
     let server = under(&service, "runc");
@@ -257,7 +260,7 @@ fn x4_limits_hold_and_cannot_be_lifted_from_inside() {
     assert_eq!((&fed["oom"], &fed["exit_code"]), (&json!(true), &json!(137)), "{fed}");
     let crowd = bash(&server, &session, "for i in $(seq 100); do sleep 5 & done 2>&1 | head -1");
     assert!(crowd["stdout"].as_str().unwrap().contains("Resource temporarily unavailable"), "{crowd}");
-    // Whatever of the groups is seen inside, none of it can be written; nor can anything be mounted to see more.
+    // The container may see cgroup files, but can neither write them nor mount more of them.
     let lift = "find /sys/fs/cgroup \\( -name 'memory.*limit*' -o -name 'pids.max' -o -name 'cpu.*quota*' -o -name memory.max \
                 -o -name cgroup.procs \\) 2>/dev/null | while read f; do (echo 1 > $f) 2>/dev/null && echo wrote $f; done; \
                 mount -t cgroup -o memory none /tmp 2>/dev/null && echo mounted; true";
@@ -301,7 +304,8 @@ fn s9_killed_servers_and_ended_containers_lose_no_file() {
     let id = session["id"].as_str().unwrap();
     assert_eq!(server.client().get(&format!("/sessions/{id}")).expect(200)["status"], "active");
     assert_eq!(bash(&server, &session, "cat a; pgrep -c sleep")["stdout"], "kept\n1\n");
-    // conmon ends: the box does not care. The box ends: it is made again over its files.
+    // The container survives the end of conmon. If the container ends, it is started again with its
+    // files.
     let name = containers_of(&session).remove(0);
     let conmon = podman::shared().run(&["inspect", "--format", "{{.State.ConmonPid}}", &name]);
     let conmon: i32 = String::from_utf8_lossy(&conmon.stdout).trim().parse().unwrap();
@@ -320,7 +324,7 @@ fn s9_killed_servers_and_ended_containers_lose_no_file() {
 fn s9_two_servers_on_one_podman_touch_only_their_own() {
     let (mut one, two) = (with_podman(), with_podman());
     let (mine, theirs) = (boxed(&one, json!({})), boxed(&two, json!({})));
-    // Somebody else's, dressed up as ours.
+    // A foreign container with our labels.
     let name = format!("foreign-{}", std::process::id());
     let label = containers_of(&mine).remove(0);
     let instance = label.trim_start_matches("stead-").split('-').next().unwrap().to_owned();
@@ -361,12 +365,12 @@ fn s4_fallback_once_then_degraded_and_a_provider_that_works_again_is_used_again(
     let failure = &session["workspace"]["failures"][0];
     assert_eq!((&failure["provider"], &failure["code"]), (&json!("podman"), &json!("provider_unhealthy")));
     assert!(failure["message"].as_str().unwrap().contains(&url), "{failure}");
-    // Found again as soon as it is there.
+    // Podman is used again as soon as its socket exists.
     std::os::unix::fs::symlink(podman::shared().place().join("podman.sock"), &socket).unwrap();
     let session = server.session(json!({"agent_type": "p"}));
     assert_eq!(session["workspace"]["provider"], "podman", "{session}");
     drop(server);
-    // Both broken: this server has no stead-init beside it.
+    // Both providers fail: this server has no stead-init beside it.
     std::fs::remove_file(&socket).unwrap();
     let alone = place.path().join("stead");
     std::fs::copy(env!("CARGO_BIN_EXE_stead"), &alone).unwrap();
@@ -382,8 +386,8 @@ fn s4_fallback_once_then_degraded_and_a_provider_that_works_again_is_used_again(
     assert!(metrics.contains("stead_degraded_sessions_total 1"), "{metrics}");
 }
 
-/// Sessions come and go while servers are killed and conmons die. `STEAD_CHURN` is how many sessions; half as many servers and a fifth as
-/// many conmons are killed.
+/// Creates and closes sessions while servers and conmons are killed. `STEAD_CHURN` sets the number
+/// of sessions; half as many servers and a fifth as many conmons are killed.
 #[test]
 fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
     let sessions: usize = std::env::var("STEAD_CHURN").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
@@ -391,7 +395,7 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
     let mut server = with_podman();
     agent_type(&server, json!({"base_image": BUSYBOX, "warm_pool": 1}));
     let mut live: Vec<String> = Vec::new();
-    // The same on every run: which of them is killed must not depend on the day.
+    // A fixed seed, so that every run kills the same ones.
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;
     let mut roll = |below: usize| {
         dice ^= dice << 13;
@@ -406,7 +410,7 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
             kill_a_conmon(podman, &server, roll(4));
         }
         if number % 2 == 1 {
-            // At any moment: some are being made, some are being removed.
+            // A random moment: some containers are being created, others removed.
             std::thread::sleep(std::time::Duration::from_millis(roll(300) as u64));
             server.restart(None);
         }
@@ -421,12 +425,12 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
         let session = settled(&server, id);
         assert_eq!(session["status"], "active", "{session}\n{}\n{}", last_events(&server, id), server.log());
         assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
-        // Told by a box that is there: afterwards none is left to tell it.
+        // Read the instance from a box's record while one exists.
         instance.get_or_insert_with(|| podman_instance(server.home()));
         server.client().delete(&format!("/sessions/{id}")).expect(204);
     }
     let instance = instance.unwrap();
-    // What Podman was asked for by a server that was killed then, it may make later.
+    // Podman may still create a container that a killed server had requested.
     until("nothing can come late", || {
         (std::fs::read_dir(server.home().join("podman/late")).map_or(0, Iterator::count) == 0).then_some(())
     });
@@ -435,7 +439,7 @@ fn s9_churn_leaves_nothing_and_every_session_is_truthful() {
     assert_eq!(left, Vec::<String>::new());
 }
 
-/// Podman then refuses what it has begun; that is no reason to fail a session.
+/// Podman then fails the start, which must not fail the session.
 #[test]
 fn s9_a_conmon_that_dies_at_birth_fails_no_session() {
     let server = with_podman();
@@ -443,7 +447,7 @@ fn s9_a_conmon_that_dies_at_birth_fails_no_session() {
     let made = server.client().post("/sessions", json!({"agent_type": "p"})).expect(201);
     let id = made["id"].as_str().unwrap();
     let workspace = server.client().get(&format!("/sessions/{id}")).expect(200)["workspace"]["id"].clone();
-    // In its first moments, so without a pause between two looks.
+    // Poll without a pause, to catch conmon right after its start.
     let conmon = until("a conmon", || (0..500).find_map(|_| conmon_of(workspace.as_str().unwrap())));
     let _ = rustix::process::kill_process(conmon, rustix::process::Signal::KILL);
     let session = settled(&server, id);
@@ -451,7 +455,7 @@ fn s9_a_conmon_that_dies_at_birth_fails_no_session() {
     assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
 }
 
-/// The monitor of the container with this in its name.
+/// Finds the conmon process of the container with this name.
 fn conmon_of(name: &str) -> Option<rustix::process::Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let mut found = processes.filter(|entry| {
@@ -468,7 +472,7 @@ fn s9_what_podman_makes_after_its_server_was_killed_goes_too() {
     let session = boxed(&server, json!({"base_image": BUSYBOX}));
     let (boxes, instance) = (server.home().join("podman/boxes"), podman_instance(server.home()));
     server.kill();
-    // As a server leaves it that is killed while it waits for Podman's answer.
+    // The state that a server leaves if it is killed while it waits for Podman's answer.
     let id = session["workspace"]["id"].as_str().unwrap();
     let mut record: Value =
         serde_json::from_slice(&std::fs::read(boxes.join(id).join("podman.json")).unwrap()).unwrap();
@@ -487,7 +491,7 @@ fn s9_what_podman_makes_after_its_server_was_killed_goes_too() {
     assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
 }
 
-/// What the end of a journal says, a line each: why a session is what it is.
+/// Returns the last events of a journal, one per line, for failure messages.
 fn last_events(server: &TestServer, session: &str) -> String {
     let path = format!("/sessions/{session}/events?limit=500");
     let page = server.client().send("GET", &path, &[("accept", "application/json")], None).expect(200);
@@ -495,7 +499,7 @@ fn last_events(server: &TestServer, session: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The part of every container's name that is this server's.
+/// The part of the container names that identifies this server.
 fn podman_instance(home: &std::path::Path) -> String {
     let mut boxes = std::fs::read_dir(home.join("podman/boxes")).unwrap().flatten();
     let record = boxes.find_map(|entry| std::fs::read_to_string(entry.path().join("podman.json")).ok()).unwrap();

@@ -1,4 +1,5 @@
-//! `/workspace` of a container is made of layers: what sessions have in common is on the disk once, under runc and under gVisor.
+//! `/workspace` of a container consists of layers: shared files are on the disk once, under runc
+//! and under gVisor.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,16 +11,16 @@ use stead_testkit::{GitServer, TestServer, until};
 use super::podman::{agent_type, bash, options, service, under, with_podman};
 use super::{server_with, settled};
 
-/// Of the one large file of the repository, and of the one an agent writes.
+/// Size in bytes of the repository's large file, and of the one that an agent writes.
 const LARGE: u64 = 16 << 20;
 
-/// What a directory takes on its disk; what is mounted below it is not its own.
+/// Disk usage of a directory in bytes, without file systems mounted below it.
 fn taken(directory: &Path) -> u64 {
     let done = Command::new("du").args(["-sx", "--block-size=1"]).arg(directory).output().unwrap();
     String::from_utf8(done.stdout).unwrap().split_ascii_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// A repository with a large file that does not get smaller.
+/// A repository with a large file that does not compress.
 fn repository(server: &TestServer) -> GitServer {
     let git = GitServer::start();
     server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
@@ -56,7 +57,7 @@ fn many_sessions_have_one_checkout(server: &TestServer, sessions: usize) {
     let usage = server.client().get("/usage").expect(200);
     assert_eq!(usage["layers"]["count"], 1, "{usage}");
 
-    // Each has all of it, as its own, and nothing of what the others make of it.
+    // Each session owns all files and sees none of the others' changes.
     let owners = "import os; print({(os.lstat(p).st_uid, os.lstat(p).st_gid) for p in ('.', 'a', 'd', 'large')})";
     let seen = format!("cat a d/b; python3 -c \"{owners}\"; wc -c < large");
     let whole = format!("1\n2\n{{(1000, 1000)}}\n{LARGE}\n");
@@ -99,7 +100,8 @@ fn a_clone_takes_no_second_copy(mut server: TestServer) {
     bash(&server, &origin, "echo origin > other");
     bash(&server, &clone, "echo clone > other");
     assert_eq!(bash(&server, &origin, check)["stdout"], "origin\nlarge\nother\nsum\n");
-    // What the clone stands on stays when its origin goes, also for a server and for a container that begin anew.
+    // A clone's layers stay when its origin is closed, also after a restart of the server or of the
+    // container.
     server.client().delete(&path(&origin, "")).expect(204);
     assert_eq!(bash(&server, &clone, check)["stdout"], "clone\nlarge\nother\nsum\n");
     server.restart(None);
@@ -122,7 +124,7 @@ fn g_a_clone_under_gvisor_takes_no_second_copy() {
     a_clone_takes_no_second_copy(under(&service, "runsc"));
 }
 
-/// What an overlay would take for its own marks cannot be written into what becomes a layer.
+/// An agent cannot write the overlay's own markers into a tree that becomes a layer.
 #[test]
 fn g_marks_an_agent_forges_hide_nothing_in_a_layer() {
     let server = with_podman();
@@ -147,7 +149,8 @@ fn g_marks_an_agent_forges_hide_nothing_in_a_layer() {
         let seen = bash(&server, session, "find . -type f | sort; cat docs/d src/b");
         assert_eq!(seen["stdout"], "./a\n./docs/d\n./f\n./src/b\n./src/x\nd\nb\n", "{seen}");
     }
-    // Nor is there a way to the layers but through it: what a diff looks at can be read and not written.
+    // The layers cannot be changed by another path either: the trees that a diff reads are
+    // read-only.
     let written = bash(
         &server,
         &second,
@@ -162,7 +165,8 @@ fn clone_of(server: &TestServer, session: &Value) -> Value {
     made["items"][0].clone()
 }
 
-/// Servers are killed while trees are made, frozen and changed. `STEAD_CHURN` is how often.
+/// Servers are killed while trees are created, frozen and changed. `STEAD_CHURN` sets the number of
+/// rounds.
 #[test]
 fn g_a_server_killed_while_trees_change_loses_nothing() {
     let rounds: u64 = std::env::var("STEAD_CHURN").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
@@ -177,7 +181,7 @@ fn g_a_server_killed_while_trees_change_loses_nothing() {
         let asking = std::thread::spawn(move || {
             let _ = client.try_send("POST", &snapshots, &[], Some("{}".to_owned()));
         });
-        // At any moment of a snapshot's way from one tree to the next, and of the other's way to its first.
+        // A varying moment of the snapshot and of the other session's start.
         std::thread::sleep(Duration::from_millis(40 + round * 67 % 400));
         server.restart(None);
         asking.join().unwrap();
@@ -193,7 +197,7 @@ fn g_a_server_killed_while_trees_change_loses_nothing() {
     until("only what is used is kept", || (std::fs::read_dir(&volumes).unwrap().count() == 1).then_some(()));
 }
 
-/// Where layers cannot be mounted, files are copied, and the session says so.
+/// If layers cannot be mounted, the files are copied and the session says so.
 #[test]
 fn g_what_cannot_be_shared_is_copied_and_said() {
     let server = server_with(options().env("STEAD_PODMAN_TREES", "copied"));
@@ -213,7 +217,7 @@ fn g_what_cannot_be_shared_is_copied_and_said() {
     assert!(!odd.status.success() && said.contains("STEAD_PODMAN_TREES") && said.contains("copied"), "{said}");
 }
 
-/// What is at work goes on over a snapshot, which is a copy then; a restore ends it.
+/// Running processes survive a snapshot, which is a copy in that case; a restore ends them.
 fn a_box_at_work_is_copied_and_ended_by_a_restore(server: &TestServer) {
     agent_type(server, json!({}));
     let session = server.session(json!({"agent_type": "p"}));

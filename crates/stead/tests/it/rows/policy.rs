@@ -1,4 +1,4 @@
-//! P: the four layers, the capabilities, the plan.
+//! P: the four policy layers, the capabilities and the init plan.
 
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer};
@@ -125,7 +125,7 @@ fn p3_incompatible_is_refused_before_any_effect() {
     server.session(json!({"agent_type": "a", "task": {"workspace_policy": "empty"}}));
 }
 
-/// Every directory entry of the home and every process of the server.
+/// Entries of the home directory and number of processes of the server.
 fn census(server: &TestServer) -> (Vec<String>, usize) {
     let mut files: Vec<String> = std::fs::read_dir(server.home())
         .unwrap()
@@ -188,7 +188,7 @@ fn p5_the_plan_is_shown_and_executed_exactly() {
         .map(|event| event["action"].as_str().unwrap())
         .collect();
     assert_eq!(started, names);
-    // The memory provider has no shell: the setup fails, the agent is told, the session is there.
+    // The memory provider has no shell: the setup fails with a warning, but the session is active.
     assert!(
         session["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "setup_failed"),
         "{session}"

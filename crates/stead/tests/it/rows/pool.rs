@@ -1,4 +1,5 @@
-//! S5, the warm pool: boxes that are ready are used, once, bound to whoever takes them, and none is left.
+//! S5, the warm pool: a ready box is used once and bound to the session that takes it, and none is
+//! left behind.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ fn with_pool(provider: &str, size: u64) -> TestServer {
     server
 }
 
-/// Waits until so many are ready.
+/// Waits until `count` boxes are ready.
 fn ready(server: &TestServer, count: u64) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -80,7 +81,8 @@ fn s5_native_members_are_bound_at_the_claim_and_used_once() {
     a_member_is_bound_at_the_claim_and_used_once("native");
 }
 
-/// A box that waited stands over nothing; a session that brings files has them all the same, and what it writes is seen, kept and put back.
+/// A pooled box starts empty. A session with files still gets them, and its writes are visible,
+/// kept and restored.
 #[test]
 fn s5_a_native_member_takes_what_its_session_brings() {
     a_member_takes_what_its_session_brings("native");
@@ -114,7 +116,7 @@ fn a_member_takes_what_its_session_brings(provider: &str) {
     }
 }
 
-/// A tar with one file in it, by its digest.
+/// Uploads a tar with one file and returns its digest.
 fn bundle(server: &TestServer) -> String {
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();

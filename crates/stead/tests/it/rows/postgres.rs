@@ -1,4 +1,4 @@
-//! The same server on PostgreSQL: a session's life, a crash, the proof.
+//! The same server on PostgreSQL: the life of a session, a crash, and the verification.
 
 use std::process::Command;
 
@@ -46,6 +46,6 @@ fn live(url: &str) {
         .unwrap();
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(second.status.code() == Some(1) && said.contains("another Stead server"), "{said}");
-    // Nothing of this session is in the home's own database.
+    // The home has no database of its own.
     assert!(!server.home().join("stead.db").exists());
 }

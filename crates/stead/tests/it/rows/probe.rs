@@ -1,33 +1,37 @@
-//! `wsprobe` in a container: everything it tries is refused, or is one of the few things that are known, each with why it harms nobody.
+//! `wsprobe` in a container: every attempt is refused or is on a list of known exceptions, each
+//! with the reason why it is harmless.
 
 use serde_json::{Value, json};
 use stead_testkit::podman;
 
 use super::podman::{bash, boxed, containers_of, service, under};
 
-/// What the probe finds open under gVisor, what it is to say of it, and why it may. All of it is asked of gVisor's kernel, a program of the host's that
-/// runs as nobody: see [`the_sandbox_is_nobody`].
+/// Attempts that succeed under gVisor, with the expected detail. All of them reach only gVisor's
+/// kernel, a host process that runs as user `nobody`: see [`the_sandbox_is_nobody`].
 const OF_GVISOR: &[(&str, &str)] = &[
-    // The map of gVisor's own first user namespace: its ids are numbers in that kernel. On the host they own nothing but the files of this box's
-    // volume, below a directory that only root may enter.
+    // The map of gVisor's own initial user namespace: its ids exist in that kernel only. On the
+    // host they own only the files of this box's volume, below a directory that only root may
+    // enter.
     ("A01.user_namespace", "0          0 4294967295"),
-    // This gVisor does not know that a process can be closed to others of its user. What is seen of process 1 is what the image says
-    // ([`process_1_tells_nothing`]) and where its code lies. Its memory is not opened, it cannot be traced, and its sockets cannot be
-    // opened again; the pipes of other commands can, by commands of the same agent in the same box.
+    // This gVisor does not implement non-dumpable processes. Process 1 shows only the image's
+    // environment ([`process_1_tells_nothing`]) and where its code lies. Its memory cannot be
+    // opened, it cannot be traced, and its sockets cannot be reopened. Commands of the same agent
+    // in the same box can open each other's pipes.
     ("A07.process_1_environ", ""),
     ("A07.process_1_maps", ""),
     ("A07.process_1_fd", ""),
-    // gVisor's own implementation of FUSE, of no use without the right to mount, which nobody in the box has (A02).
+    // gVisor's own FUSE implementation is useless without the right to mount, which no process in
+    // the box has (A02).
     ("A08.devices", "[\"/dev/fuse\"]"),
-    // A constant of gVisor's, not the host's line: compared below.
+    // A constant of gVisor, not the host's command line: compared below.
     ("A08.proc_cmdline", "Ok(1)"),
-    // This gVisor keeps no `nosuid` and `nodev`, and honours neither bit nor node: executing gives nobody rights (its `no_new_privs` is always on),
-    // nobody may make a node, and its file server opens none of the host's.
+    // This gVisor does not record `nosuid` and `nodev`, but needs neither. Its `no_new_privs` is
+    // always on, no process may create a device node, and its file server opens none of the host's.
     ("A13.mounts", ""),
-    // Objects of gVisor's own kernel. The host counts them as memory of the sandbox and as nothing else.
+    // Objects of gVisor's own kernel. The host counts them only as memory of the sandbox.
     ("A14.terminals", "65"),
     ("A14.inotify", "129"),
-    // gVisor keeps the number and does not ask the host for it.
+    // gVisor stores the priority and does not ask the host for it.
     ("A14.priority", "Some(0)"),
 ];
 
@@ -47,7 +51,7 @@ fn the_probe_is_refused(runtime: &str) {
     let session = boxed(&server, json!({}));
     let probe = std::path::Path::new(env!("CARGO_BIN_EXE_stead")).with_file_name("wsprobe");
     super::put(&server, &session, "wsprobe", &std::fs::read(probe).unwrap());
-    // Things of the host that a box must not reach.
+    // Host objects that a box must not reach.
     let canary = tempfile::NamedTempFile::new().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let env = json!({"PROBE_TEXT": "stead-canary", "PROBE_FILE": canary.path(), "PROBE_SOCKET": podman::shared().place().join("podman.sock"),
@@ -83,8 +87,8 @@ fn the_probe_is_refused(runtime: &str) {
     assert!(!text.contains("gate.sock") && text.lines().count() == 4, "{text}");
 }
 
-/// Those of this process. A container has no time namespace of its own: Podman makes none, and all that one could hide is how long the
-/// host has been up.
+/// Namespaces of this process without the time namespace. Podman creates none, and it could only
+/// hide the host's uptime.
 fn namespaces() -> String {
     let links = std::fs::read_dir("/proc/self/ns").unwrap().flatten().map(|entry| std::fs::read_link(entry.path()));
     let links = links.map(|link| link.unwrap().display().to_string());
@@ -98,7 +102,8 @@ fn process_1_tells_nothing(told: &str) {
     assert!(names.iter().all(|name| ["PATH", "TERM", "container", "HOSTNAME", "HOME"].contains(name)), "{environ}");
 }
 
-/// On the host gVisor's kernel is a process without a user, in a user namespace with room for nobody else, behind a filter.
+/// On the host, gVisor's kernel runs as `nobody`, in a user namespace that maps no other user,
+/// behind a seccomp filter.
 fn the_sandbox_is_nobody(container: &str) {
     let found = podman::shared().run(&["inspect", "--format", "{{.State.Pid}}", container]);
     let pid: u32 = String::from_utf8_lossy(&found.stdout).trim().parse().unwrap();

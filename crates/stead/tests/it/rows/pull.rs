@@ -1,4 +1,4 @@
-//! Images that Podman has to fetch: from a real registry on loopback, slow enough to be watched, or not there at all.
+//! Images that Podman pulls from a real registry on loopback: slow, present or missing.
 
 use serde_json::{Value, json};
 use stead_testkit::podman::{self, BUSYBOX, Service};
@@ -8,7 +8,7 @@ use stead_testkit::{ServerOptions, TestServer, until};
 use super::native::build_init;
 use super::{events, server_with, settled};
 
-/// A registry with one image that takes a while, and a Podman service that trusts it.
+/// A registry with one slow image, and a Podman service that trusts it.
 struct Fetched {
     registry: Registry,
     service: Service,
@@ -18,13 +18,13 @@ struct Fetched {
 impl Fetched {
     fn new() -> Self {
         let (registry, podman) = (Registry::start(), podman::shared());
-        // A name that no other test has: they share one storage.
+        // A name unique to this test, because all tests share one image store.
         let name = format!("team/big-{}", registry.reference("").split([':', '/']).nth(1).unwrap());
         let made_here = format!("localhost/stead-test/{name}:1");
         let files = tempfile::tempdir().unwrap();
         let tar = files.path().join("image.tar");
         let mut command = std::process::Command::new("sh");
-        // What does not compress, so that there is something to fetch.
+        // Random data does not compress, so the transfer takes time.
         command.arg("-c").arg("tar -C \"$1\" -xf \"$2\" && head -c 6M /dev/urandom > \"$1/noise\" && tar -C \"$1\" -cf \"$3\" bin tmp noise");
         let root = files.path().join("root");
         std::fs::create_dir(&root).unwrap();
@@ -49,7 +49,7 @@ impl Fetched {
         server
     }
 
-    /// Whether Podman has it.
+    /// Returns true if Podman has the image.
     fn is_there(&self) -> bool {
         podman::shared().run(&["image", "exists", &self.image()]).status.success()
     }
@@ -74,7 +74,7 @@ pub(super) fn agent_type(server: &TestServer, image: &str) {
     );
 }
 
-/// A session that is being made.
+/// Starts a session and returns its id without waiting.
 fn begun(server: &TestServer) -> String {
     let session = server.client().post("/sessions", json!({"agent_type": "p"})).expect(201);
     session["id"].as_str().unwrap().to_owned()
@@ -90,7 +90,7 @@ fn x7_a_missing_image_is_fetched_once_and_its_progress_told() {
     fetched.registry.slow(true);
     let server = fetched.server();
     let (id, other) = (begun(&server), begun(&server));
-    // Two words that differ: it moves.
+    // More than two different percentages show that the progress moves.
     let percents = until("progress", || {
         let told = events(&server, &id, "ProvisionProgress");
         let mut percents: Vec<u64> = told.iter().map(|event| event["percent"].as_u64().unwrap()).collect();
@@ -150,7 +150,7 @@ fn x7_nothing_is_fetched_unless_told_to_and_nobody_is_trusted_by_default() {
     let session = server.session(json!({"agent_type": "p"}));
     assert_eq!(session["workspace"]["failures"][0]["code"], "image_missing", "{session}");
     assert_eq!(fetched.registry.requests(), 0);
-    // A Podman that was not told to trust it speaks TLS or not at all.
+    // A Podman service that does not trust the registry insists on TLS.
     let server = server_of(&podman::shared().url(), "missing");
     agent_type(&server, &fetched.image());
     let session = server.session(json!({"agent_type": "p"}));
@@ -174,7 +174,7 @@ fn x7_a_pull_ends_when_nobody_waits_for_it_any_more() {
     server.client().delete(&format!("/sessions/{other}")).expect(204);
     until("the end of the pull", || (fetched.registry.sending() == 0).then_some(()));
     assert!(!fetched.is_there());
-    // And it can be had afterwards.
+    // The image can be pulled afterwards.
     fetched.registry.slow(false);
     assert_eq!(settled(&server, &begun(&server))["status"], "active");
 }
@@ -209,7 +209,7 @@ fn s9_a_server_killed_in_mid_pull_leaves_nothing_and_fetches_again() {
     assert!(!fetched.is_there());
     server.restart(None);
     until("bytes again", || (fetched.registry.sending() == 1).then_some(()));
-    // One that is told to stop does not wait for it either.
+    // A server that is told to stop does not wait for the pull either.
     assert!(server.terminate().is_some());
     until("the end of the pull", || (fetched.registry.sending() == 0).then_some(()));
     fetched.registry.slow(false);

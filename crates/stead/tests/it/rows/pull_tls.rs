@@ -1,4 +1,5 @@
-//! Images from a registry with TLS and a login: whom to trust and who one is are Podman's to know, and Stead never learns the password.
+//! Images from a registry with TLS and a login. Podman has the certificate and the credentials;
+//! Stead never sees the password.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,17 +12,17 @@ use stead_testkit::registry::Registry;
 use super::pull::{agent_type, server_of};
 
 const PASSWORD: &str = "correct-horse-battery-staple";
-/// `agent:` and the password, as the header has it.
+/// Base64 of `agent:` and the password, as in the `Authorization` header.
 const BASIC: &str = "YWdlbnQ6Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5LXN0YXBsZQ==";
 
-/// What Podman's user was given.
+/// Configuration that Podman's user has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Given {
     Certificate,
     Login,
 }
 
-/// The front of a registry; its files are what Podman's user would have.
+/// A TLS proxy in front of a registry, with the configuration files of Podman's user.
 struct Front {
     registry: Registry,
     process: Child,
@@ -54,7 +55,7 @@ impl Front {
         Self { registry, process, port, home }
     }
 
-    /// Podman's own files of its user, with what is given of them.
+    /// Creates a home directory for Podman's user with the given configuration.
     fn podman_home(&self, name: &str, given: &[Given]) -> PathBuf {
         let home = self.home.path().join(name);
         let (settings, host) = (home.join(".config/containers"), format!("127.0.0.1:{}", self.port));
@@ -112,7 +113,7 @@ fn x7_a_registry_with_tls_and_a_login_is_fetched_from_as_podman_is_told() {
             let message = failure["message"].as_str().unwrap();
             assert!(refusals.iter().any(|words| message.contains(words)), "{message}");
         }
-        // Nothing that Stead keeps or says has it.
+        // Neither the log nor any file of Stead contains the password.
         assert!(!server.log().contains(PASSWORD) && !server.log().contains(BASIC));
         let found =
             Command::new("grep").args(["-rlF", "-e", PASSWORD, "-e", BASIC]).arg(server.home()).output().unwrap();

@@ -1,4 +1,4 @@
-//! Going back to any kept moment, knowing who wrote what, clones of the past.
+//! Rewind to any checkpoint, blame, and clones of past states.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
 }
 
-/// A session that keeps a layer after each call where its files are in a box; in memory it keeps them anyway.
+/// A session that keeps a checkpoint layer after each call if its files are in a box; in-memory
+/// files are always kept.
 fn keeper(server: &TestServer, files: Files, rewind: Value) -> Value {
     server.agent_type("k", json!({"enabled": true, "provider": files.provider(), "rewind": rewind}));
     server.session(json!({"agent_type": "k"}))
@@ -38,7 +39,7 @@ fn rewind(server: &TestServer, session: &Value, to: u64) -> Value {
     server.client().post(&path(session, "/rewind"), json!({"to": to})).expect(200)
 }
 
-/// The names and contents of the files at the top.
+/// Names and contents of the top-level files.
 #[track_caller]
 fn files(server: &TestServer, session: &Value) -> Vec<(String, String)> {
     let listed = server.tool(session, "ls", json!({}));
@@ -78,17 +79,17 @@ fn r1_any_kept_event_can_be_gone_back_to_and_undone(kind: Files) {
     let rewound = rewind(&server, &session, second);
     assert_eq!(rewound["to"], json!(second));
     assert_eq!(files(&server, &session), pairs(&[("a", "one"), ("b", "two")]));
-    // What was gone back from is kept: the way back leads there.
+    // The state before the rewind is kept, and `undo` leads back to it.
     let undone = rewind(&server, &session, rewound["undo"].as_u64().unwrap());
     assert_eq!(files(&server, &session), last);
-    // So can the undoing be undone, and everything after a crash.
+    // The undo can be undone as well, also after a restart.
     server.restart(None);
     assert_eq!(files(&server, &session), last);
     rewind(&server, &session, undone["undo"].as_u64().unwrap());
     assert_eq!(files(&server, &session), pairs(&[("a", "one"), ("b", "two")]));
     rewind(&server, &session, first);
     assert_eq!(files(&server, &session), pairs(&[("a", "one")]));
-    // Between two events nothing changed: the earlier one's files.
+    // A sequence number between two changes gives the files of the earlier one.
     rewind(&server, &session, third - 1);
     assert_eq!(files(&server, &session), pairs(&[("a", "one"), ("b", "two")]));
     rewind(&server, &session, first - 1);
@@ -114,11 +115,11 @@ fn r2_blame_names_the_last_writer(kind: Files) {
     );
     assert_eq!(last["by"]["actor"], format!("session:{}", session["id"].as_str().unwrap()));
     assert_eq!(blame(&server, &session, "nobody")["last"], Value::Null);
-    // What a rewind puts back is still its writer's.
+    // Restored content keeps its original writer.
     rewind(&server, &session, first);
     assert_eq!(blame(&server, &session, "a")["last"]["seq"], json!(first));
     assert_eq!(blame(&server, &session, "dir/b")["last"], Value::Null);
-    // Who removes a directory removes what is in it; the holder of the session's token may ask as well.
+    // Removing a directory counts as removing its files. The session's token may ask for blame too.
     write(&server, &session, "dir/b", "again");
     let removed = server.tool(&session, "rm", json!({"path": "dir"}));
     assert_eq!(removed["ok"], true, "{removed}");
@@ -148,7 +149,7 @@ fn r3_a_clone_begins_at_an_event(kind: Files) {
     assert_eq!(files(&server, &past), pairs(&[("a", "one")]));
     assert_eq!(files(&server, &undone), pairs(&[("a", "two")]));
     write(&server, &past, "a", "three");
-    // A clone remembers who wrote what it began with.
+    // A clone keeps the writers of the files that it started with.
     assert_eq!(blame(&server, &undone, "a")["last"]["session"], session["id"]);
     assert_eq!(server.client().delete(&path(&session, "")).status, 204);
     server.restart(None);
@@ -202,7 +203,7 @@ fn r5_what_is_refused(kind: Files) {
         let refused = client.post("/agent-types", json!({"id": "x", "workspace": workspace}));
         assert_eq!(refused.invalid_fields(), [format!("workspace.rewind.{field}")]);
     }
-    // What the platform says holds where the agent type says nothing.
+    // The platform's default applies if the agent type sets nothing.
     client.put("/platform", json!({"defaults": {"rewind": {"points": "off", "keep": 7}}})).expect(200);
     server.agent_type("p", json!({"enabled": true, "provider": kind.provider()}));
     let quiet = server.session(json!({"agent_type": "p"}));
@@ -228,7 +229,8 @@ fn r6_killed_in_the_middle_it_is_as_before_or_after(kind: Files) {
     assert_eq!(files(&server, &session), pairs(&[("a", "two")]));
     rewind(&server, &session, first);
     assert_eq!(files(&server, &session), pairs(&[("a", "one")]));
-    // Between what a call did and its record: the call has no outcome, and what it kept is nobody's.
+    // The server dies between a call's effect and its record: the call has no outcome, and its
+    // checkpoint belongs to no event.
     server.restart(Some("tool.record=sleep(60000)"));
     std::thread::scope(|scope| {
         let (client, at) = (server.client().clone(), path(&session, "/tools/write"));
@@ -273,13 +275,13 @@ fn r7_commands_are_kept_and_named_too() {
     let told = blame(&server, &session, "src/a");
     assert_eq!((&told["last"]["by"]["kind"], &told["last"]["by"]["id"]), (&json!("exec"), &wrote["id"]), "{told}");
     assert_eq!(blame(&server, &session, "keep")["last"]["what"], "removed");
-    // What only looked is no moment.
+    // Read-only calls create no checkpoint.
     let moments = server.client().get(&path(&session, "/rewind")).expect(200);
     let by = |moment: &Value| moment["by"]["kind"].clone();
     let kept: Vec<Value> =
         moments["items"].as_array().unwrap().iter().filter(|it| it["snapshot"].is_string()).map(by).collect();
     assert_eq!(kept, [json!("start"), json!("tool"), json!("exec")], "{moments}");
-    // The box was ended to keep the layer; what the command said can still be read.
+    // The box was ended to keep the layer, but the command's output is still readable.
     let id = wrote["id"].as_str().unwrap();
     let stream = server.client().get(&path(&session, &format!("/execs/{id}/stream"))).text;
     assert!(stream.contains("said") && !stream.contains("missed"), "{stream}");
@@ -298,7 +300,7 @@ fn r8_while_something_is_at_work_only_copies_keep() {
     let refused = server.client().post(&path(&session, "/rewind"), json!({"to": second}));
     let text = refused.problem(409, "no_point");
     assert!(text.contains("processes were at work"), "{text}");
-    // It went on, and who wrote is known all the same.
+    // The command kept running, and the writer is known anyway.
     assert_eq!(blame(&server, &session, "a")["last"]["seq"], json!(second));
     let id = running["id"].as_str().unwrap();
     let shown = server.client().get(&path(&session, &format!("/execs/{id}"))).expect(200);

@@ -1,4 +1,4 @@
-//! S: a session's life as its client sees it.
+//! S: the life of a session, seen by its client.
 
 use std::time::{Duration, Instant};
 
@@ -41,13 +41,13 @@ fn s1_provisioning_until_ready() {
     let session = wait_for(&server, id, "active");
     assert_eq!(session["workspace"]["status"], "ready");
     server.tool(&session, "ls", json!({}));
-    // Waiting gives the settled one.
+    // With `wait`, the creation returns the settled session.
     assert_eq!(server.session(json!({"agent_type": "a"}))["status"], "active");
 }
 
 #[test]
 fn s4_fallback_once_then_degraded() {
-    // Neither a Podman to reach, nor the program inside boxes beside this one.
+    // Neither a reachable Podman nor a `stead-init` beside this binary.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let alone = folder.path().join("stead");
     std::fs::hard_link(env!("CARGO_BIN_EXE_stead"), &alone).unwrap();
@@ -105,7 +105,7 @@ fn s6_ttl_and_idle() {
     let idle = server.session(json!({"agent_type": "idle"}));
     let closed = wait_for(&server, brief["id"].as_str().unwrap(), "closed");
     assert_eq!(closed["close_reason"], "expired");
-    // Work keeps it alive past its idle time.
+    // Calls keep the session alive past its idle time.
     let working = Instant::now();
     while working.elapsed() < Duration::from_millis(2500) {
         server.tool(&idle, "ls", json!({}));
@@ -155,7 +155,7 @@ fn a_session_token_opens_its_session_and_nothing_else() {
     agent.post("/sessions", json!({"agent_type": "a"})).problem(403, "forbidden");
     agent.get("/audit").problem(403, "forbidden");
     server.client().without_token().get(&format!("/sessions/{mine}")).problem(401, "unauthorized");
-    // The token is shown once, at the creation.
+    // The token is shown only once, at creation.
     assert_eq!(server.client().get(&format!("/sessions/{mine}")).expect(200).get("token"), None);
 }
 

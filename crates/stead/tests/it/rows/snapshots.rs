@@ -21,7 +21,7 @@ fn restore(server: &TestServer, session: &Value, snapshot: &Value) -> Reply {
     server.client().send("POST", &path(session, &below), &[], None)
 }
 
-/// Everything a workspace holds, as a sorted tar listing.
+/// Everything a workspace contains, as a sorted tar listing.
 fn tree(server: &TestServer, session: &Value) -> Vec<(String, char, u32, Vec<u8>)> {
     let tar = server.client().bytes("GET", &path(session, "/export?format=tar"), &[], &[]).expect(200);
     let mut found = Vec::new();
@@ -69,7 +69,7 @@ fn fill(server: &TestServer, session: &Value) {
     server.client().bytes("PUT", &path(session, "/files?format=tar"), &[], &tar).reply().expect(200);
 }
 
-/// Changes, removes and adds one of everything.
+/// Changes, removes and adds entries of each kind.
 fn change(server: &TestServer, session: &Value) {
     let files = |at: &str| path(session, &format!("/files/{at}"));
     server.tool(session, "edit", json!({"path": "src/a.txt", "old_string": "two", "new_string": "2"}));
@@ -99,7 +99,7 @@ fn f10_restore_puts_everything_back(files: Files) {
     let restored = restore(&server, &session, &kept).expect(200);
     assert_eq!((&restored["id"], &restored["tree_hash"]), (&kept["id"], &kept["tree_hash"]));
     assert_eq!(tree(&server, &session), before);
-    // Forward again, and after a crash back again.
+    // Restore the later snapshot, then the earlier one after a restart.
     restore(&server, &session, &later).expect(200);
     server.restart(None);
     assert_ne!(tree(&server, &session), before);
@@ -145,7 +145,8 @@ fn git(directory: &Path, arguments: &[&str]) {
     assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// The files below a directory as `tree` shows them, without directories: a patch knows none.
+/// The files below a directory in the form of `tree`, without directories, which a patch cannot
+/// express.
 fn on_disk(root: &Path) -> Vec<(String, char, u32, Vec<u8>)> {
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::PermissionsExt as _;
@@ -200,7 +201,7 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
     let mut expected: Vec<_> = tree(&server, &session).into_iter().filter(|entry| entry.1 != 'd').collect();
     expected.sort();
     assert_eq!(on_disk(base.path()), expected);
-    // What no patch can say is named.
+    // The diff names content that a patch cannot express.
     put(&server, &session, "image", b"\0\x01\xff");
     let diff = server.client().get(&path(&session, "/diff")).expect(200);
     assert_eq!(diff["unshown"], json!(["image"]));

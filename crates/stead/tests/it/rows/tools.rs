@@ -1,11 +1,11 @@
-//! F1–F9, F12: the file tools, over HTTP.
+//! F1–F9, F12: the file tools over HTTP.
 
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
 use super::{Files, on_all, put, writer};
 
-/// A call that must fail; its code and message.
+/// Makes a call that must fail and returns its code and message.
 #[track_caller]
 fn fails(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> (String, String) {
     let answer = server.tool(session, tool, arguments);
@@ -14,7 +14,7 @@ fn fails(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> 
     (text("code"), text("message"))
 }
 
-/// A call that must succeed; its result.
+/// Makes a call that must succeed and returns its result.
 #[track_caller]
 fn works(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> Value {
     let answer = server.tool(session, tool, arguments);
@@ -54,7 +54,7 @@ fn f1_path_rules_and_their_texts(files: Files) {
     }
     let before = works(&server, &session, "glob", json!({"pattern": "**/*"}))["paths"].clone();
     assert_eq!(before, json!(["a/b", "c", "d/e", "g", "workspace/f"]));
-    // What is there already under a name no tool would make can still be read, edited and removed.
+    // The tools can read, edit and remove a file whose name they would refuse to create.
     put(&server, &session, "%C3%A9/%C3%BC.txt?mkdir=1", b"old");
     works(&server, &session, "edit", json!({"path": "é/ü.txt", "old_string": "old", "new_string": "new"}));
     assert_eq!(works(&server, &session, "read", json!({"path": "é/ü.txt"}))["content"], "new");
@@ -86,7 +86,7 @@ fn f3_read_pages_and_says_what_it_left_out(files: Files) {
 fn f4_edit_changes_one_word_and_no_other_byte(files: Files) {
     let server = files.server();
     let session = writer(&server, files);
-    // 200 KiB, lines ending in CRLF, none at the end, and a little of everything in between.
+    // 200 KiB of CRLF lines with mixed content and no newline at the end.
     let mut large: Vec<u8> = Vec::new();
     while large.len() < 200 * 1024 {
         large.extend_from_slice(format!("{}\t é trailing  \r\n", large.len()).as_bytes());
@@ -202,7 +202,7 @@ fn f9_a_failing_tool_leaves_everything_as_it_was(files: Files) {
     let id = session["id"].as_str().unwrap();
     let workspace = || server.client().get(&format!("/sessions/{id}/state")).expect(200)["state"]["workspace"].clone();
     let listing = || server.client().get(&format!("/sessions/{id}/files")).expect(200);
-    // Only files that live in the journal have a hash of their whole tree there.
+    // Only files that live in the journal have a tree hash.
     let hashed = matches!(files, Files::Memory);
     let (before, files) = (workspace(), listing());
     assert_eq!(before["tree_hash"].is_string(), hashed);
@@ -221,7 +221,7 @@ fn f9_a_failing_tool_leaves_everything_as_it_was(files: Files) {
 }
 
 fn f12_versions_count_and_a_crash_loses_nothing(files: Files) {
-    // Only files that live in the journal are counted; what a crash must not lose is the same for all.
+    // Only files that live in the journal have version numbers; durability is the same for all.
     let counted = |number: u64| if matches!(files, Files::Memory) { json!(number) } else { Value::Null };
     let mut server = files.server();
     let session = writer(&server, files);

@@ -1,4 +1,4 @@
-//! What takes the disk, per workspace and in all, and that it goes when nobody needs it.
+//! Disk usage per workspace and in total, and that unused data is removed.
 
 use std::process::Command;
 
@@ -58,7 +58,7 @@ fn what_is_shared_is_counted_once_and_what_is_ones_own_to_oneself() {
         let usage = server.client().get(&format!("/sessions/{}/usage", id(session))).expect(200);
         usage["own_bytes"].as_u64().unwrap_or_else(|| panic!("{usage}"))
     };
-    // An agent may know how much of its disk is taken: its own workspace's, and nothing of anybody else's.
+    // An agent may read the disk usage of its own workspace only.
     let agent = server.client().with_token(sessions[1]["token"].as_str().unwrap());
     let told = agent.get(&format!("/sessions/{}/usage", id(&sessions[1]))).expect(200);
     assert_eq!(told["session"], sessions[1]["id"], "{told}");
@@ -93,7 +93,7 @@ fn what_no_live_session_needs_is_collected() {
     assert_eq!((usage["mirrors"].as_array().unwrap().len(), &usage["layers"]["count"]), (1, &json!(1)), "{usage}");
     let read = server.tool(&kept, "bash", json!({"command": "cat a d/b && git status --porcelain"}));
     assert_eq!(read["result"]["stdout"], "1\n2\n", "{read}");
-    // What went is fetched again.
+    // Removed data is fetched again.
     session(&server, &git.url("two"));
 }
 

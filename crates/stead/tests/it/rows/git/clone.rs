@@ -1,4 +1,4 @@
-//! From a task to files: which repository, which branch, and what the agent finds.
+//! From a task to files: the repository, the branch, and the files that the agent finds.
 
 use serde_json::{Value, json};
 
@@ -61,13 +61,13 @@ fn what_git_remembers_of_directories_is_what_is_in_them() {
     assert_eq!(status("touch src/deep/new.txt src/deep/x.o"), "?? src/deep/new.txt");
     assert_eq!(status("mkdir -p src/more && touch src/more/y"), "?? src/deep/new.txt\n?? src/more/y");
     assert_eq!(status("rm src/deep/new.txt"), "?? src/more/y");
-    // The same size, in the same second, with the same old time: the content is what counts.
+    // Git detects the change by content although size and time are the same.
     assert_eq!(status("rm -r src/more; printf 'c\n' > src/b.txt"), " M src/b.txt");
     assert_eq!(status("git checkout -q src/b.txt; : > .gitignore"), " M .gitignore\n?? src/deep/x.o");
-    // A tool that is not git, and a way back.
+    // The status also sees changes made by other tools.
     server.tool(&session, "write", json!({"path": "src/tool.txt", "content": "t"}));
     assert_eq!(status("true"), " M .gitignore\n?? src/deep/x.o\n?? src/tool.txt");
-    // And what changed are the files, not what git keeps for itself.
+    // The diff lists changed files and leaves out git's own directory.
     sh(&server, &session, "git commit -qam two");
     let diff = server.client().get(&format!("/sessions/{}/diff", session["id"].as_str().unwrap())).expect(200);
     assert_eq!(diff["changed"], json!([".gitignore", "src/deep/x.o", "src/tool.txt"]), "{diff}");
@@ -81,7 +81,7 @@ fn g2_fixed_ignores_the_task_and_none_never_clones() {
     agent(&server, json!({"repo_source": {"type": "fixed", "url": git.url("infra")}}));
     let session = active(&server, json!({"repository_url": git.url("app"), "branch": "nonsense"}));
     assert_eq!(sh(&server, &session, "ls"), "infra.txt");
-    // What the workspace says of itself is of the repository it has.
+    // The metadata describes the repository that was actually cloned.
     let metadata = &session["workspace"]["metadata"];
     assert_eq!((&metadata["repository_url"], &metadata["branch"]), (&json!(git.url("infra")), &Value::Null));
     let told: Value = serde_json::from_str(&sh(&server, &session, "cat .stead/task.json")).unwrap();

@@ -1,4 +1,4 @@
-//! G5: a credential goes to its own host, and is found nowhere else.
+//! G5: a credential is sent to its own host only and appears nowhere else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::rows::server;
 
 pub(in crate::rows) const CANARY: &str = "kanari3nvogel-t0ken";
 
-/// A server that has a token for this git server, which wants it.
+/// A server with a token for this git server, which requires it.
 pub(in crate::rows) fn with_token(git: &GitServer) -> TestServer {
     let mut server = server();
     let token = server.home().join("git-token");
@@ -29,7 +29,7 @@ pub(in crate::rows) fn with_token(git: &GitServer) -> TestServer {
     server
 }
 
-/// Where the token is found below a directory, apart from the file the operator put it in.
+/// Returns the files below a directory that contain the token, except the operator's token file.
 pub(super) fn found_below(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut left = vec![directory.to_owned()];
@@ -46,7 +46,7 @@ pub(super) fn found_below(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Reads what a file really holds: a box's volume is mostly holes.
+/// Searches the data extents only, because a box's volume is mostly holes.
 fn holds_canary(path: &Path) -> bool {
     let Ok(file) = std::fs::File::open(path) else { return false };
     let mut at = 0;
@@ -63,7 +63,7 @@ fn holds_canary(path: &Path) -> bool {
 }
 
 fn found_in(bytes: &[u8]) -> bool {
-    // Unoptimised, a comparison at every byte of a volume would take minutes.
+    // A full comparison at every byte would take minutes in an unoptimised build.
     let first = CANARY.as_bytes()[0];
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == first) {
@@ -75,7 +75,7 @@ fn found_in(bytes: &[u8]) -> bool {
     false
 }
 
-/// Looks at every process's arguments and environment until told to stop.
+/// Searches every process's arguments and environment for the token until `stop` is set.
 fn watch_processes(stop: Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<String>> {
     std::thread::spawn(move || {
         let mut seen = Vec::new();
@@ -120,7 +120,7 @@ fn g5_no_trace_after_clone_commit_push_failure_and_crash() {
     git_ok(&server, &session, "push", &[]);
     assert_eq!(repository.remote("agent/x"), sh(&server, &session, "git rev-parse HEAD"));
 
-    // A server that repeats what it was told, and one that no longer knows the token.
+    // The server repeats the credentials in its answer and no longer accepts the token.
     git_server.require("bot", "another");
     let refused = git(&server, &session, "push", &[]);
     assert_eq!(refused["error"]["code"], "git_unauthorised", "{refused}");
@@ -140,14 +140,14 @@ fn g5_no_trace_after_clone_commit_push_failure_and_crash() {
         &format!("grep -r {} /workspace /tmp /home /proc/*/environ 2>/dev/null | head -1", &CANARY[..8]),
     );
     assert_eq!(inside, "", "found in the box");
-    // In the middle of a fetch.
+    // Kill the server in the middle of a fetch.
     git_server.require("bot", CANARY);
     git_server.fault(Fault::Silent);
     let id = session["id"].as_str().unwrap().to_owned();
     let body = json!({"agent_type": "g", "task": {"context": {"repository_url": git_server.url("app")}}});
     let asked_before = git_server.requests().len();
     let second = server.client().post("/sessions", body).expect(201);
-    // The host has the request and does not answer it.
+    // The host has received the request and does not answer it.
     until("the fetch asks the host", || (git_server.requests().len() > asked_before).then_some(()));
     server.kill();
     stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Many sessions of one repository at once: one fetch, and all of them succeed.
+//! Many concurrent sessions of one repository: one fetch, and all of them succeed.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{agent, git_server};
 
-/// As many as a laptop takes; `STEAD_GIT_CROWD` asks for more.
+/// The default suits a laptop; `STEAD_GIT_CROWD` sets the number of sessions.
 #[test]
 fn one_fetch_for_a_crowd() {
     let number =
@@ -34,7 +34,7 @@ fn one_fetch_for_a_crowd() {
             assert_eq!(session["status"], "active", "{session}");
         }
     });
-    // One asked what the branch stands for, one fetched, one wrote the checkout; everybody else waited for them.
+    // The branch is resolved, fetched and checked out once each; the other sessions wait.
     assert_eq!(git.packs(), 1, "{:?}", git.requests());
     let usage = server.client().get("/usage").expect(200);
     assert_eq!((&usage["layers"]["count"], usage["mirrors"].as_array().unwrap().len()), (&json!(1), 1), "{usage}");

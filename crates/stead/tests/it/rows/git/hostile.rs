@@ -1,4 +1,5 @@
-//! G6: URLs, references and repositories that are made to harm. Nothing runs, nothing escapes, each refusal is typed.
+//! G6: malicious URLs, references and repositories. Nothing is executed, nothing escapes, and each
+//! refusal has a typed code.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -63,7 +64,7 @@ fn a_name_that_resolves_to_loopback_is_refused() {
     let (server, git) = git_server();
     git.repository("app", &[("a", "1\n")]);
     agent(&server, json!({}));
-    // The host's own name resolves to an address of its own.
+    // The host's own name resolves to one of its own addresses.
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let port = git.host().rsplit(':').next().unwrap().to_owned();
     let session = server.client().post(
@@ -79,7 +80,7 @@ fn a_name_that_resolves_to_loopback_is_refused() {
     assert!(git.requests().is_empty());
 }
 
-/// A repository of hand-made objects, which no porcelain would make.
+/// A repository of hand-made objects that git's porcelain would refuse to create.
 struct Forged<'a> {
     bare: &'a Path,
 }
@@ -111,7 +112,7 @@ impl Forged<'_> {
         self.git(&["hash-object", "-w", "--stdin"], content.as_bytes())
     }
 
-    /// Mode, name and object of each entry, written as they are.
+    /// Writes a tree object; mode, name and object id of each entry are not validated.
     fn tree(&self, entries: &[(&str, &str, &str)]) -> String {
         let mut bytes = Vec::new();
         for (mode, name, object) in entries {
@@ -127,7 +128,7 @@ impl Forged<'_> {
     }
 }
 
-/// Branches of one repository, each a trap; and what may come of it: refused, or harmless.
+/// Creates one repository with a malicious branch per attack. Each must be refused or harmless.
 fn traps(git: &GitServer) -> Vec<String> {
     let repository = git.repository("traps", &[("a", "1\n")]);
     let forged = Forged { bare: repository.bare() };
@@ -217,7 +218,7 @@ fn traps(git: &GitServer) -> Vec<String> {
     names
 }
 
-/// What no trap may make.
+/// The file that the attacks try to create.
 fn trap_file() -> PathBuf {
     std::env::temp_dir().join(format!("stead-trap-{}", std::process::id()))
 }
@@ -235,14 +236,14 @@ fn repositories_that_are_traps() {
         match session["status"].as_str().unwrap() {
             "failed" => {
                 let code = session["workspace"]["failures"][0]["code"].as_str().unwrap().to_owned();
-                // By git, or by the file layer where the names or links cannot be kept as they are.
+                // Git refuses it, or the file layer does if it cannot represent the names or links.
                 let typed = code.starts_with("git_")
                     || ["bundle_refused", "files_failed", "box_failed"].contains(&code.as_str());
                 assert!(typed, "{name}: {session}");
                 let _ = writeln!(report, "{name}: {code}");
             }
             "active" => {
-                // What is let in is a plain repository of its own, and leads nowhere.
+                // An accepted branch is a plain repository of its own without links out of it.
                 let said = sh(
                     &server,
                     &session,

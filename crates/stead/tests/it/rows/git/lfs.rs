@@ -1,4 +1,5 @@
-//! Git LFS, where the agent type asks for it: real contents, believed by their hash alone, from the repository's own host.
+//! Git LFS, if the agent type enables it: objects come from the repository's own host and are
+//! verified by their hash.
 
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, LfsFault, Repository, TestServer, pointer, sha256, until};
@@ -53,7 +54,7 @@ fn on_they_are_real_and_git_finds_nothing_changed() {
     let text = pointer(&sha256(b"x"), 1);
     let files: [(&str, &[u8]); 3] = [("big.bin", &one), ("deep/er/two.bin", &two), ("copy of.bin", &one)];
     let repository = repository(&git, "app", &files);
-    // No pointers: a file without the attribute, one that is no pointer, and an executable one that is.
+    // Files that are not pointers (no attribute, or no pointer text), and an executable pointer.
     std::fs::write(repository.work().join("tool.bin"), git.keep("app", b"#!/bin/sh\necho tool\n")).unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(repository.work().join("tool.bin"), executable).unwrap();
@@ -73,7 +74,7 @@ fn on_they_are_real_and_git_finds_nothing_changed() {
     assert_eq!(sums, expected);
     assert_eq!(sh(&server, &session, "git status --porcelain; git diff --stat"), "");
     assert_eq!(super::git_ok(&server, &session, "status", &["--porcelain"]), "");
-    // Also when git looks at the bytes, and when it goes away and comes back.
+    // The status stays clean when git rereads the bytes and when the files are checked out again.
     assert_eq!(sh(&server, &session, "touch big.bin 'copy of.bin' tool.bin && git status --porcelain"), "");
     sh(
         &server,
@@ -85,16 +86,17 @@ fn on_they_are_real_and_git_finds_nothing_changed() {
         sha256(&one)
     );
     assert_eq!(sh(&server, &session, "ls .git/lfs/tmp"), "", "nothing is left");
-    // A file that should have been a pointer is one to git from its next look on, as it is with git-lfs.
+    // As with git-lfs, git sees the raw file as a modification and the next commit stores a
+    // pointer.
     sh(&server, &session, "git commit -qam 'a pointer at last'");
-    // A change is a change, and becomes a pointer again.
+    // A modified file is committed as a pointer.
     sh(&server, &session, "echo more >> big.bin && git commit -qam more");
     assert!(sh(&server, &session, "git show HEAD:big.bin").starts_with("version https://git-lfs"));
     assert_eq!(sh(&server, &session, "git status --porcelain"), "");
-    // A content is one file, however many names it has.
+    // Each object is stored once, however many paths refer to it.
     let used = server.client().get("/usage").expect(200)["layers"]["bytes"].as_u64().unwrap();
     assert!(used < 3 * 300_000, "{used}");
-    // What is known is not asked for again, by this commit or another.
+    // Known objects are not requested again, neither for this commit nor for another.
     let (batches, objects) = (count(&git, "/objects/batch"), count(&git, ""));
     active(&server, context(&git, "app"));
     repository.commit(&[("plain.txt", "other\n")], "another");
@@ -163,7 +165,7 @@ fn a_repository_on_this_machine_has_them_beside_it() {
     assert_eq!(sh(&server, &session, "cat a.bin; git status --porcelain"), "local");
     let (code, _) = failed(&start(&server, json!({"repository_url": lent.path().join("none")})));
     assert_eq!(code, "git_not_found", "as anywhere else");
-    // One that is not there, and one that leads out.
+    // The object is a symbolic link out of the repository.
     let other = lent.path().join("other");
     assert!(
         std::process::Command::new("cp")
@@ -206,14 +208,15 @@ fn g4_what_cannot_be_had_fails_with_its_reason() {
         let (found, message) = failed(&start(&server, context(&git, name)));
         assert!(found == code && message.contains(words), "{name}: {found}: {message}");
     }
-    // Many that are small one by one.
+    // Many objects that are small individually but exceed the limit together.
     let many: Vec<(String, String)> =
         (0..4).map(|at| (format!("{at}.bin"), pointer(&sha256(format!("{at}").as_bytes()), 1_000_000))).collect();
     let many: Vec<(&str, String)> = many.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
     with_pointers(&git, "many", &many);
     git.lfs_fault(LfsFault::None);
     assert_eq!(failed(&start(&server, context(&git, "many"))).0, "git_too_large");
-    // What passes is tried again; a repository that failed is had as soon as it can be.
+    // Transient failures are retried, and a repository that failed earlier can be used once it
+    // works.
     git.lfs_fault(LfsFault::Cut(1));
     let session = active(&server, context(&git, "cut"));
     assert_eq!(sh(&server, &session, "cat a.bin"), "real");
@@ -271,7 +274,7 @@ fn a_session_that_is_closed_waits_for_no_content() {
         let now = server.client().get(&format!("/sessions/{session}")).expect(200);
         (now["status"] == "closed").then_some(())
     });
-    // Nobody has the turn any more: the next one gets it all.
+    // The lock is free again, so the next session gets every object.
     git.lfs_fault(LfsFault::None);
     let session = active(&server, context(&git, "app"));
     assert_eq!(sh(&server, &session, "sha256sum big.bin | cut -c1-64"), sha256(&large(1)));
@@ -292,7 +295,7 @@ fn g5_credentials_stay_with_their_host() {
         assert!(code == "git_lfs_refused" && message.contains("lfs_hosts"), "{code}: {message}");
     }
     assert!(other.requests().is_empty(), "{:?}", other.requests());
-    // A host the operator named is gone to, and told nothing of ours.
+    // Objects may come from a host that the operator listed, without credentials.
     let mut server = server;
     let file = server.home().join("stead.toml");
     let text = std::fs::read_to_string(&file)
@@ -306,7 +309,7 @@ fn g5_credentials_stay_with_their_host() {
         assert_eq!(sh(&server, &session, "sha256sum a.bin | cut -c1-64"), sha256(&content));
     }
     assert!(!other.requests().is_empty() && other.requests().iter().all(|request| request.authorization.is_none()));
-    // One that wants to know who asks is not told, and the error says so.
+    // If that host requires credentials, none are sent and the error says so.
     other.require("bot", "another");
     repository(&mine, "shut", &[("a.bin", b"shut")]);
     let (code, message) = failed(&start(&server, context(&mine, "shut")));
@@ -314,7 +317,7 @@ fn g5_credentials_stay_with_their_host() {
     assert!(message.contains(&other.host()), "{message}");
     let audit = server.client().get("/audit?type=credential_used&limit=100").expect(200);
     assert!(audit["items"].as_array().unwrap().len() >= 4, "{audit}");
-    // A server that repeats what it was told.
+    // The server repeats the credentials in its answer.
     with_pointers(&mine, "gone", &[("a.bin", pointer(&sha256(b"gone"), 4))]);
     for (fault, expect) in [(LfsFault::Batch(403), "git_unauthorised"), (LfsFault::None, "git_lfs_missing")] {
         mine.lfs_fault(fault);
@@ -322,7 +325,7 @@ fn g5_credentials_stay_with_their_host() {
         assert!(code == expect && message.contains("***"), "{code}: {message}");
     }
     assert_eq!(super::credentials::found_below(server.home()), Vec::<String>::new());
-    // What a repository's own settings say of another LFS server is not read.
+    // The repository's `.lfsconfig` is ignored.
     let third = GitServer::start();
     let config = format!("[lfs]\n\turl = {}\n", third.url("app"));
     let repository = mine.repository("trap", &[(".gitattributes", ATTRIBUTES), (".lfsconfig", &config)]);
@@ -341,7 +344,7 @@ fn attributes_say_which_and_strange_ones_are_files_like_any_other() {
     let names = ["a.bin", "quoted/x", "new\nline.bin", "-rf.bin", "\u{e4} \"q\" \\.bin", "deep/raw/r.bin"];
     let mut files: Vec<(&str, &str)> = names.iter().map(|name| (*name, text.as_str())).collect();
     files.extend([(".gitattributes", attributes), ("off/.gitattributes", "*.bin !filter\n")]);
-    // None of these are Git LFS's: their attributes say no, or they are no pointers.
+    // None of these are Git LFS files: the attributes exclude them or they are not pointers.
     let kept = [
         ("off/b.bin", text.clone()),
         ("raw/b.bin", text.clone()),
@@ -363,7 +366,7 @@ fn attributes_say_which_and_strange_ones_are_files_like_any_other() {
     for (name, text) in &kept {
         assert_eq!(sh(&server, &session, &format!("cat {name}")), text.trim_end());
     }
-    // A pointer that needs another program's help cannot be had without it.
+    // A pointer with an extension needs another program, so it fails.
     repository
         .commit(&[("e.bin", &text.replace("oid", &format!("ext-0-x sha256:{}\noid", "1".repeat(64))))], "extended");
     let (code, message) = until("the new commit", || {

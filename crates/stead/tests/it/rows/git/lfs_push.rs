@@ -1,4 +1,5 @@
-//! Git LFS from the workspace outwards: contents go before the commits that name them, or nothing goes; and git-lfs itself agrees.
+//! Git LFS pushes: objects are uploaded before the commits that name them, or nothing is pushed.
+//! git-lfs itself can read the result.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +24,7 @@ fn a_push_takes_its_contents_along() {
     let session = active(&server, context(&git_server));
     sh(&server, &session, "printf new > b.bin && printf newer > a.bin && git add -A");
     git_ok(&server, &session, "commit", &["-m", "two contents"]);
-    // Held up in its middle, it leaves the remote as it was.
+    // If the upload fails, the remote is unchanged.
     let before = repository.remote("main");
     git_server.lfs_fault(LfsFault::Batch(403));
     let refused = git(&server, &session, "push", &[]);
@@ -33,7 +34,8 @@ fn a_push_takes_its_contents_along() {
     git_ok(&server, &session, "push", &[]);
     assert!(git_server.keeps("app", b"new") && git_server.keeps("app", b"newer"));
     assert_eq!(repository.remote("main"), sh(&server, &session, "git rev-parse HEAD"));
-    // Another session has them from there, and one that pulls has what came later.
+    // A new session receives the pushed contents, and an existing one receives later ones by a
+    // pull.
     let other = active(&server, context(&git_server));
     assert_eq!(sh(&server, &other, "cat a.bin b.bin; git status --porcelain"), "newernew");
     sh(&server, &session, "printf newest > a.bin");
@@ -60,7 +62,7 @@ fn what_cannot_go_along_is_not_left_behind_silently() {
         assert!(refused["error"]["message"].as_str().unwrap().contains("x.bin"), "{refused}");
         assert_eq!(repository.remote("main"), before);
     }
-    // A content that is not what its name says is not given away either.
+    // An object whose content does not match its name is not uploaded.
     change(&server, json!({"git": {"lfs": true}}));
     let session = active(&server, context(&git_server));
     sh(
@@ -84,7 +86,7 @@ fn g9_an_empty_workspace_clones_them_later() {
     assert_eq!(sh(&server, &session, "cat a.bin; git status --porcelain"), "later");
 }
 
-/// The reference: git-lfs, with settings of its own.
+/// Runs the real git-lfs with its own settings as the reference.
 fn git_lfs(home: &Path, directory: &Path, args: &[&str]) -> String {
     let output = Command::new("git")
         .current_dir(directory)
@@ -116,11 +118,11 @@ fn git_lfs_itself_agrees() {
     lfs(&theirs, &["commit", "-q", "-m", "with git-lfs"]);
     lfs(&theirs, &["push", "-q", "origin", "main"]);
     assert!(git_server.keeps("app", b"made by git-lfs"));
-    // Theirs is ours.
+    // Stead reads what git-lfs wrote.
     agent(&server, json!({"git": {"lfs": true}}));
     let session = active(&server, context(&git_server));
     assert_eq!(sh(&server, &session, "cat theirs.bin; git status --porcelain"), "made by git-lfs");
-    // And ours is theirs, by its bytes and by its pointer.
+    // git-lfs reads what Stead wrote, both the bytes and the pointer.
     sh(&server, &session, "printf 'made in a box' > ours.bin && git add -A");
     git_ok(&server, &session, "commit", &["-m", "without git-lfs"]);
     git_ok(&server, &session, "push", &[]);

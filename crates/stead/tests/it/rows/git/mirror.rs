@@ -1,4 +1,4 @@
-//! Mirrors in the long run: few packs, and nothing that a killed git left keeps the next one from its work.
+//! Mirrors over time: few packs, and leftovers of a killed git do not block the next one.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use stead_testkit::{Fault, GitServer, TestServer, until};
 
 use super::{active, agent, sh, with_settings};
 
-/// The only mirror there is.
+/// Returns the path of the only mirror.
 fn mirror(server: &TestServer) -> PathBuf {
     let entries = std::fs::read_dir(server.home().join("mirrors")).unwrap().flatten().map(|entry| entry.path());
     let mut mirrors = entries.filter(|path| path.extension().is_some_and(|extension| extension == "git"));
@@ -39,7 +39,7 @@ fn many_packs_become_few_and_every_commit_stays() {
         begin("main");
     }
     until("too many packs", || (packs(&server) <= 3).then_some(()));
-    // All that was fetched is there still: none of these goes to the remote.
+    // Everything fetched is still there: none of these sessions contacts the remote.
     let asked = git.packs();
     for (index, commit) in commits.iter().enumerate() {
         let session = begin(commit);
@@ -71,7 +71,7 @@ fn what_a_killed_git_left_is_in_nobodys_way() {
 fn s9_killed_in_the_middle_of_a_fetch() {
     let git = GitServer::start();
     let mut server = with_settings(&git, "fresh_seconds = 0\n");
-    // Large enough that most of the pack is written when its end is awaited.
+    // Large enough that most of the pack is written before the held end arrives.
     let noise: String = (0..200_000_u64).map(|n| format!("{:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     git.repository("app", &[("a", "1\n"), ("noise", &noise)]);
     agent(&server, json!({}));

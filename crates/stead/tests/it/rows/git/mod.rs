@@ -18,14 +18,14 @@ use stead_testkit::{GitServer, TestServer};
 
 use super::{native, server};
 
-/// A server that may go to this git server, and an agent type `g` with boxes.
+/// A git server and a Stead server that may access it.
 pub(in crate::rows) fn git_server() -> (TestServer, GitServer) {
     let (server, git) = (server(), GitServer::start());
     allow(&server, &git);
     (server, git)
 }
 
-/// A server with these settings of `[git]`.
+/// A server with these `[git]` settings.
 pub(in crate::rows) fn with_settings(git: &GitServer, settings: &str) -> TestServer {
     let mut server = server();
     std::fs::write(server.home().join("stead.toml"), format!("[git]\n{settings}")).unwrap();
@@ -55,12 +55,12 @@ fn boxed(more: Value) -> Value {
     workspace
 }
 
-/// A session of `g` whose task has this context.
+/// Starts a session of `g` whose task has this context.
 pub(in crate::rows) fn start(server: &TestServer, context: Value) -> Value {
     server.session(json!({"agent_type": "g", "task": {"context": context}}))
 }
 
-/// The same, which must come to be active.
+/// Starts a session that must become active and not degraded.
 #[track_caller]
 pub(in crate::rows) fn active(server: &TestServer, context: Value) -> Value {
     let session = start(server, context);
@@ -68,7 +68,7 @@ pub(in crate::rows) fn active(server: &TestServer, context: Value) -> Value {
     session
 }
 
-/// What a command in the box says on its output.
+/// Runs a command in the box, which must succeed, and returns its output.
 #[track_caller]
 pub(in crate::rows) fn sh(server: &TestServer, session: &Value, command: &str) -> String {
     let answer = server.tool(session, "bash", json!({"command": command}));
@@ -77,7 +77,7 @@ pub(in crate::rows) fn sh(server: &TestServer, session: &Value, command: &str) -
     result["stdout"].as_str().unwrap().trim_end().to_owned()
 }
 
-/// The failure of the only provider that was asked, by its code, and the session's own sentence.
+/// Returns code and message of the first provider failure.
 #[track_caller]
 pub(in crate::rows) fn failed(session: &Value) -> (String, String) {
     assert_eq!(session["status"], "failed", "{session}");
@@ -85,13 +85,13 @@ pub(in crate::rows) fn failed(session: &Value) -> (String, String) {
     (failure["code"].as_str().unwrap().to_owned(), failure["message"].as_str().unwrap().to_owned())
 }
 
-/// A call of the git tool that must be let through.
+/// Calls the git tool; the call must not be refused.
 #[track_caller]
 pub(in crate::rows) fn git(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> Value {
     server.tool(session, "git", json!({"command": command, "args": args}))
 }
 
-/// The same, which must succeed; gives git's output.
+/// Calls the git tool, which must succeed, and returns git's output.
 #[track_caller]
 pub(in crate::rows) fn git_ok(server: &TestServer, session: &Value, command: &str, args: &[&str]) -> String {
     let answer = git(server, session, command, args);

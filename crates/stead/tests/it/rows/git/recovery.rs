@@ -1,4 +1,5 @@
-//! One commit per session, whatever happens to the branch or to the server; and where the time went.
+//! A session keeps its commit when the branch moves or the server restarts; durations of the init
+//! actions.
 
 use serde_json::json;
 use stead_testkit::until;
@@ -16,7 +17,7 @@ fn s9_after_a_crash_the_session_begins_with_the_commit_it_was_given() {
     let context = json!({"repository_url": git.url("app"), "branch": "main"});
     let body = json!({"agent_type": "g", "task": {"context": context}});
     let session = server.client().post("/sessions", body).expect(201)["id"].as_str().unwrap().to_owned();
-    // The commit is on record, and nothing of it is fetched yet.
+    // The commit is recorded, but nothing is fetched yet.
     let resolved = until("the commit", || events(&server, &session, "RepositoryResolved").pop());
     assert_eq!((&resolved["commit"], &resolved["branch"]), (&json!(first), &json!("main")), "{resolved}");
     server.kill();
@@ -33,7 +34,7 @@ fn s9_after_a_crash_the_session_begins_with_the_commit_it_was_given() {
         format!("1\n{first}\nmain")
     );
     assert_eq!(events(&server, &session, "RepositoryResolved").len(), 1);
-    // Another session is of today.
+    // A new session gets the current commit.
     let later = active(&server, json!({"repository_url": git.url("app"), "branch": "main"}));
     assert_eq!(later["workspace"]["base"]["commit"], json!(second));
 }
@@ -77,11 +78,11 @@ fn p5_each_step_and_where_the_time_went() {
     let total = provisioning["duration_ms"].as_u64().unwrap();
     assert!(total >= took[4] && total >= took[2], "{provisioning}");
     assert!(steps.iter().all(|step| step["failure"].is_null() && step["provider"] == "native"), "{provisioning}");
-    // The same in the journal, each with its own duration.
+    // The journal has the same durations.
     let finished = events(&server, id, "InitStepFinished");
     let journalled: Vec<u64> = finished.iter().map(|event| event["duration_ms"].as_u64().unwrap()).collect();
     assert_eq!(journalled, took[1..5]);
-    // A fetch tells how far it is, in git's own words.
+    // A fetch reports its progress with git's stage names.
     let told = until("progress", || Some(events(&server, id, "InitStepProgress")).filter(|told| !told.is_empty()));
     for progress in told {
         let (step, percent) = (&progress["step"], progress["percent"].as_u64().unwrap());

@@ -1,4 +1,5 @@
-//! Remotes that do not do what they should: each has its own error, with git's own reason, and nobody waits for ever.
+//! Misbehaving remotes: each failure has its own error with git's reason, and every wait is
+//! bounded.
 
 use serde_json::json;
 use stead_testkit::{Fault, GitServer, TestServer};
@@ -6,7 +7,7 @@ use stead_testkit::{Fault, GitServer, TestServer};
 use super::{active, agent, failed, git_server, start};
 use crate::rows::server;
 
-/// A server whose patience is short.
+/// A server with a short git timeout.
 fn impatient() -> (TestServer, GitServer) {
     let (mut server, git) = (server(), GitServer::start());
     std::fs::write(server.home().join("stead.toml"), "[git]\ntimeout_seconds = 3\ntries = 2\nfresh_seconds = 0\n")

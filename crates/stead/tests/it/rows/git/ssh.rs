@@ -1,4 +1,4 @@
-//! Over ssh: a real sshd on loopback, with its own keys, for this user alone.
+//! Repositories over ssh: a real sshd on loopback with its own keys, for this user only.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ impl Sshd {
             path("authorized_keys")
         );
         std::fs::write(path("config"), config).unwrap();
-        // As root it wants the directory it would give up its rights in.
+        // As root, sshd requires its privilege separation directory.
         let _ = std::fs::create_dir_all("/run/sshd");
         let child = Command::new("/usr/sbin/sshd")
             .args(["-D", "-e", "-f", &path("config")])
@@ -99,7 +99,7 @@ fn g5_over_ssh_with_a_key_and_only_to_a_known_host() {
     git_ok(&server, &session, "push", &[]);
     assert_eq!(repository.remote("main"), sh(&server, &session, "git rev-parse HEAD"));
 
-    // Git LFS objects are only had over HTTP, and it is said what to do.
+    // Git LFS objects are only available over HTTP, and the error says what to do.
     let pointer = stead_testkit::pointer(&stead_testkit::sha256(b"x"), 1);
     repository.git(&["pull", "-q", "origin", "main"]);
     repository.commit(&[(".gitattributes", "*.bin filter=lfs\n"), ("a.bin", &pointer)], "pointer");

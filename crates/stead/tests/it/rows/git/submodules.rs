@@ -1,11 +1,12 @@
-//! Submodules, where the agent type asks for them: by the rules of any repository, from its own host alone.
+//! Submodules, if the agent type enables them: the rules of any repository apply, and only the
+//! repository's own host is used.
 
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, Repository};
 
 use super::{active, agent, allow, failed, git_server, sh, start};
 
-/// `app` with `lib` at `libs/lib`, and `inner` within that.
+/// `app` with `lib` at `libs/lib`, which contains `inner`.
 fn nested(git: &GitServer) -> (Repository, String) {
     git.repository("inner", &[("deep.txt", "deep\n")]);
     let lib = git.repository("lib", &[("lib.txt", "lib\n")]);
@@ -36,12 +37,12 @@ fn on_request_they_are_there_and_theirs_too() {
     assert_eq!(sh(&server, &session, "git -C libs/lib remote get-url origin"), git.url("lib"));
     let warnings = session["warnings"].as_array().cloned().unwrap_or_default();
     assert!(!json!(warnings).to_string().contains("submodules_left_out"), "{warnings:?}");
-    // What is known needs no transfer, and is one layer.
+    // Known submodules need no transfer, and the checkout is one layer.
     let asked = git.packs();
     active(&server, context);
     assert_eq!((asked, git.packs()), (3, 3), "{:?}", git.requests());
     assert_eq!(server.client().get("/usage").expect(200)["layers"]["count"], 1);
-    // A commit in it is a change of the outer one, as everywhere.
+    // A commit in the submodule is a modification of the outer repository.
     sh(&server, &session, "cd libs/lib && echo 2 >> lib.txt && git commit -qam two");
     assert_eq!(sh(&server, &session, "git status --porcelain"), " M libs/lib");
 }
@@ -76,7 +77,8 @@ fn g6_a_submodules_url_is_a_strangers_word() {
     let secret = other.repository("secret", &[("s", "secret\n")]).remote("main");
     let local = Repository::create(&outside.path().join("local"), &[("l", "local\n")]);
     let here = git.repository("here", &[("h", "here\n")]).remote("main");
-    // Hosts and directories that a session may be given, and a repository's author may not choose.
+    // Hosts and directories that a session may use, but that the author of a repository may not
+    // choose.
     let allowed = json!({"allowed_git_hosts": [git.host(), other.host()], "allowed_host_roots": [outside.path()]});
     server.client().put("/platform", allowed).expect(200);
     agent(&server, json!({"git": {"submodules": true}}));
@@ -102,7 +104,7 @@ fn g6_a_submodules_url_is_a_strangers_word() {
         assert!(code == "git_failed" || message.contains("the submodule sub "), "{name}: {message}");
     }
     assert!(other.requests().is_empty() && !pwn.exists());
-    // Off, the same repositories are what they were: without, and it is said.
+    // With submodules disabled, the same repositories work without them, with a warning.
     agent_off(&server);
     let session = server.session(
         json!({"agent_type": "off", "task": {"context": {"repository_url": git.url("other"), "branch": "main"}}}),

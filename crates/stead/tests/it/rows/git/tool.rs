@@ -23,7 +23,7 @@ fn g7_from_status_to_push() {
     assert!(git_ok(&server, &session, "branch", &[]).contains("* feature"));
     git_ok(&server, &session, "push", &["-u", "origin", "feature"]);
     assert_eq!(repository.remote("feature"), sh(&server, &session, "git rev-parse HEAD"));
-    // A second push goes on from there.
+    // A second push continues from there.
     sh(&server, &session, "echo 3 > a");
     git_ok(&server, &session, "commit", &["-a", "-m", "three"]);
     git_ok(&server, &session, "push", &[]);
@@ -36,7 +36,7 @@ fn g7_pull_goes_forward_and_only_forward() {
     let repository = git_host.repository("app", &[("a", "1\n")]);
     agent(&server, json!({}));
     let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
-    // What a branch stands for is not asked again for a moment.
+    // The resolved branch is cached for a few seconds.
     std::thread::sleep(std::time::Duration::from_secs(6));
     let two = repository.commit(&[("a", "2\n")], "two");
     let pulled = git_ok(&server, &session, "pull", &[]);
@@ -69,7 +69,7 @@ fn g7_where_a_push_may_go_is_the_agent_types_word() {
     let elsewhere = git(&server, &session, "push", &[&git_host.url("other"), "feature"]);
     assert_eq!(elsewhere["error"]["code"], "invalid_argument", "{elsewhere}");
     assert_eq!(repository.remote("main"), main);
-    // Without a list: its own branch, and branches that nobody had before it made them.
+    // Without a list, the session may push to its own branch and to branches that it created.
     repository.git(&["push", "-q", "origin", "main:release"]);
     let theirs = git(&server, &session, "push", &["feature:release"]);
     assert_eq!(theirs["error"]["code"], "git_push_refused", "{theirs}");
@@ -91,7 +91,7 @@ fn g7_where_a_push_may_go_is_the_agent_types_word() {
         .collect();
     told.sort_unstable();
     assert_eq!(told, [("feature", false), ("mine", false), ("mine", true)], "{pushes}");
-    // Another session did not make it.
+    // Another session did not create the branch.
     let other = active(&server, json!({"repository_url": git_host.url("app"), "branch": "feature"}));
     let refused = git(&server, &other, "push", &["feature:mine"]);
     assert_eq!(refused["error"]["code"], "git_push_refused", "{refused}");
@@ -107,7 +107,7 @@ fn g7_where_a_push_may_go_is_the_agent_types_word() {
     assert_eq!(refused["error"]["code"], "git_push_refused", "{refused}");
     git_ok(&server, &session, "push", &["feature:agent/one"]);
     assert_eq!(repository.remote("agent/one"), repository.remote("feature"));
-    // An empty list is none at all.
+    // An empty list allows no branch.
     let none = json!({"enabled": true, "provider": "native", "git": {"push_branches": []}});
     server.client().put("/agent-types/g/workspace-config", none).expect(200);
     let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "feature"}));
@@ -117,7 +117,7 @@ fn g7_where_a_push_may_go_is_the_agent_types_word() {
     }
 }
 
-/// The server's gits that have this in their words.
+/// Number of processes with `word` in their command line.
 fn gits_with(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let words = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -137,7 +137,7 @@ fn a_call_whose_session_ends_leaves_no_git_behind() {
         let called = scope.spawn(move || client.post(&path, json!({"command": "fetch", "args": ["other"]})));
         until("git asks the remote", || (gits_with(&git_host.host()) > 0).then_some(()));
         server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
-        // Its record may still have come before the session's end.
+        // The call's record may still precede the session's end.
         let reply = called.join().unwrap();
         let cancelled = reply.status == 200 && reply.json()["error"]["code"] == "cancelled";
         assert!(cancelled || reply.status == 409, "{}", reply.text);
@@ -145,7 +145,8 @@ fn a_call_whose_session_ends_leaves_no_git_behind() {
     });
 }
 
-/// Calls the tool as an agent over MCP, the one who can cancel, and does so when it is at work.
+/// Calls the tool over MCP, which supports cancellation, and cancels the call once `works` returns
+/// true.
 #[track_caller]
 fn cancel(server: &TestServer, session: &Value, arguments: Value, works: impl Fn() -> bool) {
     let token = session["token"].as_str().unwrap();
@@ -165,7 +166,7 @@ fn cancel(server: &TestServer, session: &Value, arguments: Value, works: impl Fn
     say(Some(&mcp), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))().unwrap();
     let call = json!({"name": "git", "arguments": arguments});
     let call = say(Some(&mcp), json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
-    // Nobody need answer a request that was cancelled: this ends with the server at the latest.
+    // A cancelled request need not be answered: this thread ends with the server at the latest.
     std::thread::spawn(call);
     until("git is at work", || works().then_some(()));
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
@@ -194,7 +195,7 @@ fn a_call_that_is_cancelled_leaves_no_git_in_the_box() {
     git_host.repository("app", &[("a", "1\n")]);
     agent(&server, json!({}));
     let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
-    // A filter of the agent's own, which git waits for; its number tells it from any other.
+    // A filter that git waits for; the number of seconds identifies its process.
     let seconds = format!("99{}", std::process::id());
     sh(
         &server,
@@ -204,7 +205,7 @@ fn a_call_that_is_cancelled_leaves_no_git_in_the_box() {
     sh(&server, &session, "echo 2 > a");
     let add = json!({"command": "add", "args": ["a"]});
     cancel(&server, &session, add, || gits_with(&format!("sleep\0{seconds}")) > 0);
-    // The box goes on, and a lock that the killed git left is said by the next one, if at all.
+    // The box still works. A lock file of the killed git, if any, is reported by the next git.
     assert_eq!(sh(&server, &session, "pgrep -x git > /dev/null && echo running || echo none"), "none");
 }
 

@@ -1,4 +1,4 @@
-//! Agents that speak the protocol, over HTTP and over pipes.
+//! MCP clients over HTTP and over pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,7 +10,7 @@ use stead_testkit::{Client, TestServer};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An agent of a revision with sessions of its own.
+/// A client of a protocol revision that has MCP sessions.
 pub(super) struct Agent {
     client: Client,
     path: String,
@@ -47,7 +47,7 @@ impl Agent {
         reply.text
     }
 
-    /// The whole answer: its result or its error.
+    /// Sends a request and returns the whole answer, a result or an error.
     pub(super) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let id = self.last;
@@ -67,7 +67,7 @@ impl Agent {
         self.ask("tools/call", json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 
-    /// What the server says by itself, from now on.
+    /// Collects the server's notifications from now on.
     pub(super) fn listen(&self) -> Heard {
         let headers = [("mcp-session-id", self.session.as_str()), ("mcp-protocol-version", "2025-06-18")];
         let stream = self.client.stream(&self.path, &headers);
@@ -82,7 +82,7 @@ impl Agent {
     }
 }
 
-/// An agent that started `stead mcp` and speaks through its pipes.
+/// A client that started `stead mcp` and uses its pipes.
 pub(super) struct Piped {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -91,7 +91,8 @@ pub(super) struct Piped {
 }
 
 impl Piped {
-    /// In this session, under these further arguments; with what the server says by itself.
+    /// Starts `stead mcp` for this session with additional arguments, and also returns the server's
+    /// notifications.
     pub(super) fn greet(server: &TestServer, session: &Value, more: &[&str]) -> (Self, Heard) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stead"));
         command.env_clear().env("STEAD_HOME", server.home()).args([
@@ -140,26 +141,26 @@ impl Piped {
         self.ask("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone()
     }
 
-    /// Closes its pipe, as an agent does that ends.
+    /// Closes the pipe, like an agent that ends, and returns the exit code.
     pub(super) fn leave(mut self) -> Option<i32> {
         self.stdin = None;
         self.child.wait().unwrap().code()
     }
 }
 
-/// What a server said by itself.
+/// Notifications received from a server.
 pub(super) struct Heard {
     said: mpsc::Receiver<Value>,
 }
 
 impl Heard {
-    /// The next, which is bound to come.
+    /// Waits for the next notification and returns its method.
     pub(super) fn next(&self) -> String {
         let message = self.said.recv_timeout(PATIENCE).unwrap();
         message["method"].as_str().unwrap().to_owned()
     }
 
-    /// Whatever came until now.
+    /// Returns the notifications received so far.
     pub(super) fn so_far(&self) -> Vec<Value> {
         self.said.try_iter().collect()
     }

@@ -1,4 +1,5 @@
-//! Nothing an agent does to its own files makes the server fail: each refusal has a code and names the path.
+//! No change that an agent makes to its own files makes the server fail: each refusal has a code
+//! and names the path.
 
 use std::fs;
 use std::thread;
@@ -35,7 +36,7 @@ fn sh(server: &TestServer, session: &Value, command: &str) {
     assert_eq!(answer["result"]["exit_code"], 0, "{command}: {answer}");
 }
 
-/// The tree as tar; an answer that is no tar as text.
+/// Exports the tree as a tar. An error reply has its message as text.
 fn export(server: &TestServer, session: &Value, path: &str) -> Reply {
     let reply = server.client().bytes("GET", &format!("/sessions/{}/files/{path}?format=tar", id(session)), &[], b"");
     let text = String::from_utf8_lossy(&reply.bytes).into_owned();
@@ -116,11 +117,11 @@ fn unreadable_files_are_named(files: Files) {
         for (tool, arguments) in
             [("grep", json!({"pattern": "1"})), ("ls", json!({"path": "closed"})), ("read", json!({"path": "open/f"}))]
         {
-            // A tool answers, whatever it can say.
+            // The tool must answer; the content does not matter.
             server.tool(&session, tool, arguments);
         }
         assert!(server.client().get(&format!("/sessions/{}/digest", id(&session))).status < 500);
-        // The control: readable again, it is in the tar and in the diff.
+        // The control: once readable again, both files are in the tar and in the diff.
         sh(&server, &session, show);
         export(&server, &session, "").expect_status(200);
         let changed = diff(&server, &session).expect(200)["changed"].to_string();
@@ -211,11 +212,11 @@ fn a_close_during_an_operation_is_a_closed_session(files: Files) {
             }
         });
     }
-    // The control: some were late, and say that the session is not active.
+    // The control: some requests came too late and get "session not active".
     assert!(statuses.contains(&409), "{statuses:?}");
 }
 
-/// A status, for answers that are no JSON.
+/// Checks a status, for replies that are not JSON.
 trait ExpectStatus {
     fn expect_status(&self, status: u16);
 }

@@ -1,4 +1,4 @@
-//! Allowances that the kernel counts per user or for the whole host. One box uses all that it can
+//! Kernel resources that are counted per user or for the whole host. One box uses all that it can
 //! get, and a second box and the host still work.
 
 use std::process::Command;
@@ -11,11 +11,12 @@ use super::super::{native, podman, put};
 use super::ordinary_user;
 
 const PROGRAM: &str = include_str!("allowances.py");
-/// Runs one test at a time: containers share root's allowances with the host, and other tests check
+/// Runs one test at a time: containers share root's limits with the host, and other tests check
 /// those.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A kind, and how many of it a box gets at most: where it has a user of its own, and where it shares one.
+/// A resource and the most that a box may get of it: with a user of its own, and with a shared
+/// user.
 const KINDS: &[(&str, u64, u64)] = &[
     ("inotify", 128, 32),
     ("message_queue", 16, 1),
@@ -24,7 +25,8 @@ const KINDS: &[(&str, u64, u64)] = &[
     ("pipe_buffer", 1_024, 1_024),
 ];
 
-/// Has a box use up a kind, and gives how many it got. It keeps them until the session is closed.
+/// Makes a box use up a resource and returns how many it got. The box keeps them until the session
+/// is closed.
 fn exhaust(server: &TestServer, session: &Value, kind: &str) -> u64 {
     let command = format!("python3 allowances.py exhaust {kind} {kind}.count >/dev/null 2>&1 &");
     assert_eq!(server.tool(session, "bash", json!({"command": command}))["result"]["exit_code"], 0);
@@ -33,7 +35,7 @@ fn exhaust(server: &TestServer, session: &Value, kind: &str) -> u64 {
         read["result"]["content"].as_str().map(str::to_owned)
     });
     let (count, error) = told.split_once(' ').unwrap();
-    // The control: it was refused more, so it has all there is.
+    // The control: the kernel refused the next one, so the box holds the maximum.
     assert_ne!(error, "0", "{kind}: the box was never refused, after {count}");
     count.parse().unwrap()
 }
@@ -43,7 +45,7 @@ fn one(server: &TestServer, session: &Value, kind: &str) -> Value {
     server.tool(session, "bash", json!({"command": command}))["result"]["stdout"].clone()
 }
 
-/// The same on the host, as the user who runs the server.
+/// Takes one on the host, as the user who runs the server.
 fn one_on_the_host(kind: &str, user: Option<u32>) -> String {
     let mut command = match user {
         None => Command::new("python3"),
@@ -74,14 +76,15 @@ fn nobody_starves(server: &TestServer, agent_type: &str, expect: Expect, user: O
         assert!((1..=most).contains(&count), "{kind}: a box got {count}, more than {most}");
         assert_ne!(one(server, hostile, kind), "ok\n", "{kind}: the box that used it up got another");
     }
-    // The hostile box holds all of it at once, and each kind is still there for the second box and the host.
-    // Only the pipe buffers of an ordinary user have no bound per box; the session has a warning for that.
+    // The hostile box holds all resources at once, and the second box and the host can still take
+    // one of each. Only the pipe buffers of an ordinary user have no limit per box; the session has
+    // a warning for that.
     let bounded = |kind: &&(&str, u64, u64)| user.is_none() || kind.0 != "pipe_buffer";
     for (kind, ..) in KINDS.iter().filter(bounded) {
         assert_eq!(one(server, neighbour, kind), "ok\n", "{kind}: the second box is starved");
         assert_eq!(one_on_the_host(kind, user), "ok\n", "{kind}: the host is starved");
     }
-    // Asynchronous I/O has one number for the whole host, so no box has any.
+    // Asynchronous I/O has one limit for the whole host, so no box may use it.
     assert_eq!(one(server, hostile, "asynchronous_io"), format!("{}\n", libc_enosys()));
     assert_eq!(one_on_the_host("asynchronous_io", user), "ok\n");
     let warned = hostile["warnings"].as_array().unwrap().iter().any(|warning| {

@@ -1,5 +1,5 @@
-//! `stead apply` and `stead run --apply` put an agent's changes into a directory of the user. They run
-//! nothing that the directory or the agent brought, and write nowhere else.
+//! `stead apply` and `stead run --apply` write an agent's changes into a directory of the user.
+//! They run nothing that the directory or the agent provides, and write nowhere else.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -13,7 +13,7 @@ use crate::rows::{build_init, server};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_stead");
 
-/// A directory of the user's, and a server whose sessions begin with a copy of it.
+/// A directory of the user, and a server whose sessions start with a copy of it.
 struct Host {
     server: TestServer,
     folder: tempfile::TempDir,
@@ -42,7 +42,7 @@ impl Host {
         self.folder.path().join("outside")
     }
 
-    /// A session that begins with the project, after this command ran in its box.
+    /// Starts a session with the project and runs this command in its box.
     fn session(&self, command: &str) -> Value {
         let policy = json!({"type": "mount", "host_path": self.project(), "mode": "overlay"});
         let session = self.server.session(json!({"agent_type": "h", "task": {"workspace_policy": policy}}));
@@ -67,7 +67,7 @@ impl Host {
         self.stead(&[&["apply", id, "--to", to.to_str().unwrap()], more].concat())
     }
 
-    /// Applies, which must be refused because of this path, with nothing changed.
+    /// Asserts that the apply is refused because of this path and changes nothing.
     #[track_caller]
     fn refused(&self, session: &Value, path: &str, why: &str) {
         let before = self.listing();
@@ -109,7 +109,7 @@ fn ok(ran: &Output) {
     assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Makes a directory a repository whose filters leave a mark when git reads or writes a file.
+/// Turns a directory into a repository whose filters create `mark` when git reads or writes a file.
 fn plant_filters(project: &Path, mark: &Path) {
     for directory in ["objects", "refs", "info"] {
         fs::create_dir_all(project.join(directory)).unwrap();
@@ -175,10 +175,11 @@ fn applying_makes_no_link_that_leads_out_of_the_directory() {
         host.refused(&session, link, "link");
         host.server.client().delete(&format!("/sessions/{}", session["id"].as_str().unwrap())).expect(204);
     }
-    // Two links of one session that look harmless alone and lead out together: the first is refused already.
+    // Two links of one session that look harmless alone and lead out together: the first one is
+    // already refused.
     let session = host.session("ln -s sub/.. here; ln -s here/../outside there; echo three >> a.txt");
     host.refused(&session, "here", "link");
-    // Control: links that stay inside are made.
+    // Control: links that stay inside are created.
     let session = host.session("ln -s a.txt good; ln -s ../a.txt sub/good; ln -s sub folder; echo three >> a.txt");
     ok(&host.apply(&session, &[]));
     assert_eq!(host.text("sub/good"), "one\ntwo\nthree\n");
@@ -194,7 +195,7 @@ fn applying_writes_through_no_link_of_the_directory() {
     symlink(host.outside(), &sub).unwrap();
     host.refused(&session, "sub/b.txt", "link");
     fs::remove_file(&sub).unwrap();
-    // The file itself is a link to one that has the same text.
+    // The file itself is a link to a file with the same text.
     fs::rename(host.project().join("moved"), &sub).unwrap();
     fs::remove_file(sub.join("b.txt")).unwrap();
     symlink(host.outside().join("b.txt"), sub.join("b.txt")).unwrap();
@@ -220,7 +221,7 @@ fn applied_files_never_have_set_id_bits_and_keep_who_may_read_them() {
     );
     set("a.txt", 0o6755);
     set("sub/b.txt", 0o600);
-    // Control: the bits are there before.
+    // Control: the bits were set before.
     assert_eq!(mode("a.txt"), 0o6755);
     ok(&host.apply(&session, &[]));
     assert_eq!([mode("a.txt"), mode("sub/b.txt")], [0o755, 0o700]);
@@ -238,7 +239,7 @@ fn links_that_lead_out_only_together_are_not_made_one_after_the_other() {
     let ran = host.stead(&["cp", "-r", &format!("{id}:p"), copy.to_str().unwrap()]);
     assert_eq!(ran.status.code(), Some(1), "{}", String::from_utf8_lossy(&ran.stderr));
     assert!(fs::read_dir(&copy).is_ok_and(|mut entries| entries.next().is_none()), "nothing is copied");
-    // The control: a link that climbs first and stays inside, whatever comes later, is made.
+    // The control: a link that climbs first and then stays inside is created.
     let second = host.session("mkdir p; ln -s ../sub/b.txt p/l");
     ok(&host.apply(&second, &[]));
     assert_eq!(host.text("p/l"), "one\n");

@@ -1,4 +1,5 @@
-//! `stead stop --boxes` leaves a home at rest: no box writes to a volume while it is copied, and the copy restores.
+//! After `stead stop --boxes` no box writes to a volume, so the home can be copied and the copy
+//! restored.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,7 +13,8 @@ use super::home_gone;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_stead");
 
-/// Volumes of sessions that are mounted. A spare volume may still be going with its server.
+/// Mounted volumes of sessions. Spare volumes are ignored, because they may still be on their way
+/// out with their server.
 fn mounted(home: &Path) -> Vec<String> {
     home_gone::devices(home).into_iter().filter(|file| file.contains("/volumes/")).collect()
 }
@@ -24,7 +26,7 @@ fn stop(home: &Path, more: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Packs a home as the operations guide does, and puts it back.
+/// Packs a home like the operations guide and restores it.
 fn pack_and_restore(home: &Path) {
     let (above, name) = (home.parent().unwrap(), home.file_name().unwrap());
     let archive = above.join("backup.tar.gz");
@@ -38,7 +40,7 @@ fn pack_and_restore(home: &Path) {
     tar(&["-xzf"]);
 }
 
-/// Bytes that the files of a directory take on the disk.
+/// Disk usage of a directory's files in bytes.
 fn allocated(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     entries
@@ -65,7 +67,7 @@ fn a_home_stopped_with_its_boxes_is_at_rest_and_its_copy_restores() {
     native::bash(&server, &session, "while :; do date > busy; sleep 0.01; done > /dev/null 2>&1 & echo started");
 
     server.terminate();
-    // The control: without `--boxes` the box goes on and has its volume mounted.
+    // The control: without `--boxes` the box keeps running with its volume mounted.
     assert_eq!(stop(&home, &[]), json!({"stopped": false}));
     assert_eq!(mounted(&home).len(), 1, "{:?}", mounted(&home));
     assert_eq!(stop(&home, &["--boxes"]), json!({"stopped": false, "boxes_ended": 1}));
@@ -88,7 +90,7 @@ fn stopping_a_copied_home_with_its_boxes_leaves_the_originals_alone() {
     let session = native::boxed(&server, json!({}));
     native::bash(&server, &session, "sleep 1000 > /dev/null 2>&1 & echo started");
     server.terminate();
-    // `cp` may fail on a socket; the records are what matters here.
+    // `cp` may fail on a socket; only the records matter here.
     Command::new("cp").arg("-a").args([&home, &copy]).output().unwrap();
     assert!(copy.join("identity.json").exists());
     assert_eq!(stop(&copy, &["--boxes"])["boxes_ended"], 0);

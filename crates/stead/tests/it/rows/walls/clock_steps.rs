@@ -1,4 +1,5 @@
-//! A session's age goes by the boot clock: setting the wall clock closes no session and keeps none open.
+//! A session's age is measured by the boot clock: setting the wall clock neither closes a session
+//! nor keeps one open.
 
 use std::path::PathBuf;
 
@@ -10,11 +11,11 @@ use super::super::{server_with, settled};
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// A server whose clocks a test sets.
+/// A server whose clocks the test sets.
 struct Clocked {
     server: TestServer,
     file: PathBuf,
-    /// Holds the file.
+    /// Keeps the file's directory alive.
     _directory: tempfile::TempDir,
 }
 
@@ -42,7 +43,8 @@ impl Clocked {
         session["id"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until the server has looked for due sessions after the clock was set: it closes this one.
+    /// Waits until the server has checked for due sessions after the clock was set: it closes a
+    /// short-lived one.
     fn wait_for_a_look(&self, clock: &Value) {
         let session = self.server.session(json!({"agent_type": "look"}));
         let boot = clock["boot_ms"].as_i64().unwrap_or(0);
@@ -77,7 +79,7 @@ fn set(file: &std::path::Path, clock: &Value) {
     std::fs::rename(new, file).unwrap();
 }
 
-/// Waits until the server has logged this many steps of the wall clock.
+/// Waits until the server has logged this many wall clock steps.
 fn noticed(clocked: &Clocked, steps: usize) {
     until("the server to notice that the wall clock was set", || {
         (clocked.server.log().matches("the wall clock was set").count() >= steps).then_some(())
@@ -88,13 +90,14 @@ fn noticed(clocked: &Clocked, steps: usize) {
 fn a_wall_clock_that_is_set_closes_no_session_and_keeps_none_open() {
     let clocked = Clocked::start();
     let sessions = [clocked.session("idle"), clocked.session("ttl")];
-    // A day ahead, past the year 2038, and a day behind.
+    // One day ahead, past the year 2038, and one day back.
     for (steps, wall_ms) in [DAY, 20 * 365 * DAY, -DAY].into_iter().enumerate() {
         clocked.set(&json!({"wall_ms": wall_ms}));
         noticed(&clocked, steps + 1);
         clocked.expect_active(&sessions);
     }
-    // The control: the same server closes both once that much time has passed, whatever the wall clock says.
+    // The control: the same server closes both once that much time has passed, whatever the wall
+    // clock says.
     clocked.set(&json!({"wall_ms": -DAY, "boot_ms": 11 * MINUTE}));
     clocked.expect_closed(&sessions[0], "idle");
     clocked.expect_closed(&sessions[1], "expired");
@@ -120,7 +123,7 @@ fn a_wall_clock_that_stands_still_neither_hides_activity_nor_keeps_a_session_ope
 fn time_asleep_counts_as_time() {
     let clocked = Clocked::start();
     let session = clocked.session("ttl");
-    // Both clocks go on while a machine sleeps.
+    // Both clocks advance while a machine sleeps.
     clocked.set(&json!({"wall_ms": 5 * MINUTE, "boot_ms": 5 * MINUTE}));
     clocked.wait_for_a_look(&json!({"wall_ms": 5 * MINUTE, "boot_ms": 5 * MINUTE}));
     clocked.expect_active(std::slice::from_ref(&session));
@@ -141,7 +144,7 @@ fn a_clock_that_is_set_while_the_server_is_down_closes_no_session() {
     noticed(&clocked, 1);
     clocked.expect_active(&sessions);
 
-    // The control: time that the boot clock saw pass while the server was down counts.
+    // The control: time that passed on the boot clock while the server was down counts.
     clocked.server.kill();
     clocked.set(&json!({"wall_ms": DAY, "boot_ms": 11 * MINUTE}));
     clocked.server.start_again();
@@ -157,7 +160,8 @@ fn after_a_reboot_the_wall_clock_is_believed_only_after_a_grace_period() {
     let rebooted = |wall_ms: i64, boot_ms: i64| json!({"wall_ms": wall_ms, "boot_ms": boot_ms, "boot_id": "another"});
     clocked.set(&rebooted(DAY, 0));
     clocked.server.start_again();
-    // The grace period does not apply to a session of this run. When it closes, the others were checked too.
+    // The grace period does not apply to a session of this run. When it closes, the others were
+    // checked too.
     clocked.wait_for_a_look(&rebooted(DAY, 0));
     clocked.expect_active(&sessions);
     // The control: when the grace period is over, the age by the wall clock counts.

@@ -1,4 +1,4 @@
-//! A copied home leaves the original's boxes alone, says so, and works on its own copies of the files.
+//! A copied home leaves the original's boxes alone, says so, and uses its own copies of the files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,8 @@ impl Homes {
     }
 
     fn copy(&self, from: &str, to: &str) {
-        // The server runs: a note of a seal that is read after the database could name one that the copy lacks.
+        // The server is running. If `ledger.head` were copied after the database, it could name a
+        // seal that the copied database lacks.
         let noted = std::fs::read(self.path(from).join("ledger.head")).ok();
         // The exit code of `cp` is ignored: it may fail on a socket, or on a file that is removed
         // meanwhile.
@@ -75,11 +76,11 @@ fn a_copied_home_leaves_native_boxes_alone_and_works_on_its_own_files() {
     assert_eq!(closed.status, 204, "{}", closed.text);
     drop(copy);
 
-    // The original never noticed: the same first process, the same command, the same files.
+    // The original is unaffected: the same init process, the same command, the same files.
     assert_eq!(pid(original.home(), &session), first);
     assert_eq!(native::bash(&original, &session, "pgrep -c sleep; cat a")["stdout"], "1\nafter the copy");
 
-    // Nor does it while its server is down.
+    // The same holds while the original's server is down.
     original.kill();
     homes.copy("original", "second");
     let second = homes.start("second", ServerOptions::default());
@@ -88,7 +89,7 @@ fn a_copied_home_leaves_native_boxes_alone_and_works_on_its_own_files() {
     drop(second);
     original.start_again();
     assert_eq!(native::bash(&original, &session, "pgrep -c sleep; cat a")["stdout"], "1\nafter the copy");
-    // The control: a home that is no copy claims its boxes, and reports none.
+    // The control: a home that is not a copy claims its boxes and reports none.
     assert!(!original.log().contains(UNCLAIMED), "{}", original.log());
     assert_eq!(pid(original.home(), &session), first);
 }

@@ -1,4 +1,4 @@
-//! A session token cannot make the server keep more on its own disk than the session's disk limit.
+//! A session token cannot make the server store more on its own disk than the session's disk limit.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -51,14 +51,14 @@ fn a_sparse_terabyte_is_exported_as_its_data(files: Files) {
     server.client().download(&path(&session, "/export?format=tar"), |piece| tar.extend_from_slice(piece));
     assert!(tar.len() < 2 << 20, "the holes are not in the tar: {} bytes", tar.len());
 
-    // GNU tar reads the same files from it, and their holes.
+    // GNU tar extracts the same files, including their holes.
     let place = tempfile::tempdir().unwrap();
     let mut unpack = Command::new("tar").args(["-x", "-C"]).arg(place.path()).stdin(Stdio::piped()).spawn().unwrap();
     unpack.stdin.take().unwrap().write_all(&tar).unwrap();
     assert!(unpack.wait().unwrap().success());
     let big = std::fs::File::open(place.path().join("big")).unwrap();
     let facts = big.metadata().unwrap();
-    // The image of the container test has no truncate: its file is as long as dd can make it.
+    // The container image has no `truncate`, so its file ends where `dd` wrote.
     let length = if files == Files::Disk { TERABYTE } else { (1000 << 20) + 6 };
     assert_eq!(facts.len(), length);
     assert!(facts.blocks() * 512 < 1 << 20, "{} blocks", facts.blocks());
@@ -66,11 +66,11 @@ fn a_sparse_terabyte_is_exported_as_its_data(files: Files) {
     std::os::unix::fs::FileExt::read_exact_at(&big, &mut read, 1000 << 20).unwrap();
     assert_eq!(&read, b"middle");
     assert_eq!(std::fs::read(place.path().join("hole")).unwrap(), vec![0; 4096]);
-    // The control: what is data is all there.
+    // The control: dense data is complete.
     assert_eq!(std::fs::read(place.path().join("dense")).unwrap(), vec![b'x'; 1_000_000]);
     assert_eq!(std::fs::read(place.path().join("small")).unwrap(), b"small");
 
-    // One file of that size is refused and not copied to the server's disk.
+    // A single file of that size is refused and not copied to the server's disk.
     if files == Files::Disk {
         let refused = server.client().bytes("GET", &path(&session, "/files/big"), &[], b"").reply();
         refused.problem(409, "conflict");
@@ -78,7 +78,7 @@ fn a_sparse_terabyte_is_exported_as_its_data(files: Files) {
     assert_eq!(server.client().bytes("GET", &path(&session, "/files/hole"), &[], b"").expect(200), vec![0; 4096]);
 }
 
-/// Pipes and unlinked files that the server has open.
+/// Number of pipes and of unlinked files that the server has open.
 fn open_files(server: &TestServer) -> (usize, usize) {
     let fds = std::fs::read_dir(format!("/proc/{}/fd", server.pid().unwrap())).unwrap();
     let targets: Vec<String> =
@@ -109,7 +109,7 @@ fn an_export_is_not_spooled_and_ends_with_its_client(files: Files) {
     let mut start = [0; 4096];
     client.read_exact(&mut start).unwrap();
     assert!(start.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&start));
-    // The control: the export waits for its client, through a pipe and without a file.
+    // The control: the export blocks on its client through a pipe, without a temporary file.
     let (waiting, spooled) = open_files(&server);
     assert!(waiting > pipes, "{waiting} pipes, {pipes} before");
     assert_eq!(spooled, spools, "no unlinked file");
@@ -157,7 +157,7 @@ fn blobs_that_nothing_names_go_while_the_server_runs() {
     until("the blob that nothing names to go", || {
         (server.client().bytes("GET", &orphan, &[], b"").status == 404).then_some(())
     });
-    // The control: what the session's journal names is still there.
+    // The control: blobs that the session's journal names are still there.
     assert_eq!(blob_files(server.home()), held);
     assert_eq!(server.client().bytes("GET", &file, &[], b"").expect(200), vec![0xee; 100_000]);
 }

@@ -1,4 +1,5 @@
-//! One client, one token or one session never takes what the others need: connections, requests, streams, MCP sessions, running calls.
+//! One client, token or session cannot starve the others of connections, requests, streams, MCP
+//! sessions or running calls.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -38,7 +39,7 @@ fn address(server: &TestServer) -> String {
     server.client().base().trim_start_matches("http://").to_owned()
 }
 
-/// Returns true if the server has closed a connection. Only for connections on which it owes no
+/// Returns true if the server has closed a connection. Use it only on connections without a pending
 /// answer.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
@@ -50,7 +51,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Sends a request with a token and gives the connection back without reading the answer.
+/// Sends a request with a token and returns the connection without reading the answer.
 fn send(server: &TestServer, token: &str, line: &str, body: &str) -> TcpStream {
     let mut stream = connect(server);
     let head = format!(
@@ -63,7 +64,7 @@ fn send(server: &TestServer, token: &str, line: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// Reads up to the end of an answer's head.
+/// Reads an answer's head and returns its status.
 fn status(stream: &mut TcpStream) -> u16 {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -84,7 +85,7 @@ fn idle_connections_make_room_oldest_first_and_health_checks_are_answered() {
     for (limit, evicted) in [("8", true), ("500", false)] {
         let server = server(&[("STEAD_MAX_CONNECTIONS", limit), ("STEAD_HEADER_SECONDS", "600")]);
         let mut idle: Vec<TcpStream> = (0..60).map(|_| connect(&server)).collect();
-        // Each on a connection of its own: the server may have closed an idle one.
+        // A new connection for each request, because the server may have closed an idle one.
         for _ in 0..3 {
             let client = || server.client().without_connections();
             client().without_token().get("/healthz").expect(200);
@@ -94,7 +95,7 @@ fn idle_connections_make_room_oldest_first_and_health_checks_are_answered() {
         if evicted {
             until("the oldest idle connections to be closed", || idle[..40].iter_mut().all(is_closed).then_some(()));
         } else {
-            // The control: with room for all of them, none has to go.
+            // The control: while there is room, no connection is closed.
             assert_eq!(idle.iter_mut().filter_map(|stream| is_closed(stream).then_some(())).count(), 0);
         }
     }
@@ -131,7 +132,7 @@ fn one_token_has_a_bounded_number_of_requests_and_streams() {
     let refused = holder(&server, &hostile).get(&format!("/sessions/{}", id(&hostile)));
     refused.problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    // The control: the same number again, by another token, and everything else is served.
+    // The control: another token can open the same number, and everything else is served.
     let others: Vec<(u16, TcpStream)> = (0..4).map(|_| stream(&other)).collect();
     assert!(others.iter().all(|(status, _)| *status == 200), "{others:?}");
     server.client().get(&format!("/sessions/{}", id(&hostile))).expect(200);
@@ -170,7 +171,7 @@ fn mcp_sessions_are_bounded_per_token_freed_by_delete_and_end_when_idle() {
         })
         .collect();
     assert!(initialize(&hostile).reply().problem(429, "too_many_requests").contains("3 MCP sessions"));
-    // The control: another token still has its own.
+    // The control: another token has its own limit.
     assert_eq!(initialize(&other).status, 200);
     assert!([200, 202, 204].contains(&mcp(&hostile, "DELETE", Some(&opened[0]), "").status));
     until("the ended session to be given back", || (initialize(&hostile).status == 200).then_some(()));
@@ -193,7 +194,7 @@ fn a_message_to_mcp_that_does_not_come_ends() {
     };
     stream.write_all(head(100).as_bytes()).unwrap();
     assert_eq!(status(&mut stream), 408);
-    // The control: a whole message is answered.
+    // The control: a complete message is answered.
     assert_eq!(initialize(&holder(&server, &session)).status, 200);
 }
 
@@ -209,7 +210,8 @@ fn an_upload_of_a_byte_now_and_then_ends() {
         session["token"].as_str().unwrap()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // Each piece comes within the time that one may take, so only the lack of progress can end this.
+    // Each piece arrives within the time limit for one read, so only the lack of progress can end
+    // the upload.
     let mut sent = 0;
     let answered = until("the upload to be ended", || {
         std::thread::sleep(Duration::from_millis(100));
@@ -219,7 +221,7 @@ fn an_upload_of_a_byte_now_and_then_ends() {
     });
     assert!(answered < 1000, "the upload was complete before it was ended");
     assert_eq!(status(&mut stream), 408);
-    // The control: the same number of bytes at once.
+    // The control: the same number of bytes sent at once.
     let reply = server.client().bytes("PUT", path.trim_start_matches("/api/v1"), &[], &[b'x'; 1000]);
     assert_eq!(reply.status, 201);
 }
@@ -233,7 +235,7 @@ fn calls_of_one_session_wait_for_each_other_and_not_the_others_for_them() {
     server.agent_type("n", agent_type);
     let [hostile, other] = [(); 2].map(|()| server.session(json!({"agent_type": "n"})));
     let token = hostile["token"].as_str().unwrap();
-    // One runs, and holds its slot although its client is gone; four more may wait.
+    // One command runs and keeps its slot although its client is gone; four more may wait.
     let execs = format!("/sessions/{}/execs", id(&hostile));
     let first = send(&server, token, &format!("POST /api/v1{execs}"), r#"{"command": "sleep 600"}"#);
     let running = until("the first command to run", || {
@@ -248,7 +250,7 @@ fn calls_of_one_session_wait_for_each_other_and_not_the_others_for_them() {
         (answered.len() == 5).then_some(waiting.len())
     });
     assert_eq!(refused, 4);
-    // The control: another session's calls run meanwhile, and what is refused is typed.
+    // The control: calls of another session run meanwhile, and refusals have a code.
     let answer = server.tool(&other, "bash", json!({"command": "echo free"}));
     assert_eq!(answer["result"]["stdout"], "free\n", "{answer}");
     server.client().get(&format!("/sessions/{}/files", id(&hostile))).problem(429, "too_many_requests");

@@ -1,4 +1,5 @@
-//! A box that has filled its disk stays usable: it is read, emptied, kept, restored and rewound, or told why not.
+//! A box with a full disk stays usable: read, delete, snapshot, restore and rewind work or fail
+//! with a reason.
 
 use serde_json::{Value, json};
 use stead_testkit::{Reply, TestServer};
@@ -37,13 +38,13 @@ fn read(server: &TestServer, session: &Value) -> Vec<u8> {
     server.client().bytes("GET", &path(session, "/files/keep"), &[], b"").expect(200)
 }
 
-/// Writes until the disk takes nothing more.
+/// Writes until the disk is full.
 const FILL_BLOCKS: &str = "dd if=/dev/zero of=fill bs=64k 2>/dev/null; dd if=/dev/zero of=rest bs=1k 2>/dev/null; \
                            echo x > more 2>/dev/null && cat more";
-/// Makes empty files until there is no inode left.
+/// Creates empty files until no inode is left.
 const FILL_INODES: &str = "mkdir -p many; seq 1 9000 | sed 's,^,many/,' | xargs touch 2>/dev/null; true";
 
-/// More blocks and more inodes than one start of the box gives back.
+/// More blocks and inodes than one start of the box frees.
 const TAKES_TOO_MUCH: &str =
     "head -c 262144 /dev/zero > refused && mkdir t && cd t && touch 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16";
 
@@ -57,7 +58,7 @@ fn survives(files: Files, fill: &str, remove: &str) {
     let refused = bash(&server, &session, TAKES_TOO_MUCH);
     assert_ne!(refused["exit_code"], 0, "{refused}");
 
-    // Every snapshot leaves a session that works, until one is refused and changes nothing.
+    // The session works after every snapshot, until a snapshot is refused and changes nothing.
     let mut taken = Vec::new();
     let refusal = (0..MOST_SNAPSHOTS).find_map(|_| {
         let reply = snapshot(&server, &session);
@@ -66,7 +67,7 @@ fn survives(files: Files, fill: &str, remove: &str) {
         }
         taken.push(reply.expect(201));
         assert_eq!(read(&server, &session), b"kept");
-        // The new generation freed a share of the reserve. Fill that up too.
+        // The new generation freed a share of the reserve. Use that up too.
         bash(&server, &session, fill);
         None
     });
@@ -77,7 +78,8 @@ fn survives(files: Files, fill: &str, remove: &str) {
     }
     assert_eq!(read(&server, &session), b"kept");
     let removed = bash(&server, &session, remove);
-    // Known gap: in a container without a free inode, a file of a layer cannot be removed; a restore helps.
+    // Known gap: in a container without a free inode, a file of a layer cannot be removed; a
+    // restore helps.
     if files != Files::Container || fill != FILL_INODES {
         assert_eq!(removed["exit_code"], 0, "{removed}");
     }
@@ -98,7 +100,8 @@ fn a_disk_without_blocks_survives_snapshots_and_restores(files: Files) {
 }
 
 fn a_disk_without_inodes_survives_snapshots_and_restores(files: Files) {
-    // A file below the overlay goes by an entry above it: the first attempt frees the inode for that.
+    // Removing a file of a lower layer creates a whiteout in the upper one: the first attempt frees
+    // the inode for that.
     survives(files, FILL_INODES, "rm -rf many 2>/dev/null; rm -rf many");
 }
 

@@ -1,4 +1,4 @@
-//! Errors for the answers of git hosts, and the hosts that the platform can name.
+//! Errors for bad answers of git hosts, and the hosts that the platform can list.
 
 use serde_json::json;
 use stead_testkit::Fault;

@@ -1,4 +1,4 @@
-//! A home that is removed takes its boxes with it: no process, control group, mount or device stays.
+//! Removing a home ends its boxes: no process, cgroup, mount or device stays.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use stead_testkit::{ServerOptions, TestServer, until};
 use super::super::native::{self, bash, boxed};
 use super::super::podman;
 
-/// The init process and the control groups of a native box, from its record.
+/// The init process and the cgroups of a native box, from its record.
 struct OnHost {
     pid: i64,
     cgroups: Vec<PathBuf>,
@@ -38,7 +38,7 @@ impl OnHost {
     }
 }
 
-/// Loop devices whose files are, or were, below a directory.
+/// Loop devices whose backing files are, or were, below a directory.
 pub(super) fn devices(home: &Path) -> Vec<String> {
     let home = home.to_str().unwrap().to_owned();
     let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
@@ -68,7 +68,7 @@ fn boxes_end_when_their_home_is_removed_while_the_server_is_down() {
     let session = box_at_work(&server);
     let on_host = OnHost::of(&home, &session);
     server.kill();
-    // The control: without its server alone the box goes on, and is found again.
+    // The control: if only the server ends, the box keeps running and is found again.
     server.start_again();
     assert_eq!(bash(&server, &session, "pgrep -c sleep")["stdout"], "1\n");
     assert!(on_host.process_runs(), "the box did not outlive the server");
@@ -119,7 +119,7 @@ fn containers_end_when_their_home_is_removed() {
     std::fs::remove_dir_all(&home).unwrap();
     until("the end of the container's first process", || (!runs()).then_some(()));
     until("the device of the container's volume to be free", || devices(&home).is_empty().then_some(()));
-    // Podman still lists a container that has ended; it is this test's own.
+    // Podman still lists the ended container, which this test owns.
     for container in podman::containers_of(&session) {
         stead_testkit::podman::shared().run(&["rm", "--force", &container]);
     }

@@ -1,4 +1,5 @@
-//! Host directories reach a box only from inside the allowed roots, whatever their names lead to meanwhile.
+//! A box gets host directories only from inside the allowed roots, even if their path changes
+//! during the start.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,9 +15,9 @@ use super::super::{native, server};
 
 const CANARY: &str = "outside the roots";
 
-/// Few rounds: each makes a session. `stead-fs` races the same directory thousands of times.
+/// Few rounds, because each creates a session. `stead-fs` repeats the same race thousands of times.
 const ROUNDS: usize = 8;
-/// The race is won in about one of fifty starts by a builder that opens the path twice.
+/// An implementation that opens the path twice loses the race in about one of fifty starts.
 const IMAGE_ROUNDS: usize = 60;
 
 #[test]
@@ -60,7 +61,7 @@ fn a_host_directory_that_is_swapped_for_a_link_is_never_read() {
     assert!(seen.iter().all(|text| !text.contains(CANARY)), "{seen:?}");
 }
 
-/// A directory that a box can have as its root: a shell, and what it needs.
+/// Creates a directory that a box can use as its root: a shell with its libraries.
 fn small_root(at: &Path) {
     for directory in ["bin", "lib64", "lib"] {
         fs::create_dir_all(at.join(directory)).unwrap();
@@ -108,12 +109,12 @@ fn a_base_image_that_is_a_host_directory_needs_an_allowed_root() {
         set(image);
         refused();
     }
-    // Inside by its name, outside by where it leads: found out when it is opened.
+    // The path is inside by name but leads outside. The server notices when it opens it.
     set(&allowed.join("link"));
     let session = server.session(json!({"agent_type": "i"}));
     assert_eq!(session["status"], "failed", "{session}");
     assert!(session.to_string().contains("base_image_refused"), "{session}");
-    // The control: a directory inside is the root of the box, and the session names it.
+    // The control: a directory inside becomes the root of the box, and the session names it.
     set(&allowed.join("root"));
     let session = server.session(json!({"agent_type": "i"}));
     assert_eq!(session["status"], "active", "{session}");

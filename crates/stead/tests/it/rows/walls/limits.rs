@@ -1,4 +1,5 @@
-//! A limit of processes that is always there, limits that no box could start with, and a fork bomb that outlives its call.
+//! A process limit that always applies, limits too small to start a box, and a fork bomb that
+//! survives its call.
 
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer, until};
@@ -6,8 +7,8 @@ use stead_testkit::{ServerOptions, TestServer, until};
 use super::super::{native, podman, server_with};
 use super::ordinary_user;
 
-/// Leaves as many processes behind as the box gives, none of which ends by itself, and says in a file of its own that
-/// there is no room.
+/// Starts as many processes as the box allows, none of which ends by itself. Refused forks are
+/// reported in the file `refused-{round}`.
 fn bomb(round: usize) -> String {
     format!("bomb() {{ bomb | bomb & sleep 1000; }}; (bomb >/dev/null 2>refused-{round} &); true")
 }
@@ -26,7 +27,7 @@ fn a_box_has_a_limit_of_processes_that_nobody_asked_for() {
     let forked = server.tool(&session, "bash", json!({"command": format!("python3 -u - <<'END'\n{forks}\nEND\ntrue")}));
     let count = forked["result"]["stdout"].as_str().unwrap().trim().parse::<u32>();
     assert!(count.as_ref().is_ok_and(|count| (400..512).contains(count)), "{forked}");
-    // The control: who asks for more gets more.
+    // The control: a larger limit is granted on request.
     server.agent_type(
         "more",
         json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "resource_limits": {"pids": 2048}}),
@@ -62,21 +63,21 @@ fn limits_that_no_box_could_start_with_are_refused_with_the_smallest_value() {
         assert_eq!(reply.invalid_fields(), [field], "{}", reply.text);
         assert!(reply.text.contains(smallest), "{}", reply.text);
     }
-    // The control: the smallest values are no empty promise.
+    // The control: a box with the smallest values works.
     let smallest = json!({"pids": 16, "disk": "1M", "memory": "16M"});
     let session = native::boxed(&server, json!({"resource_limits": smallest}));
     let said = native::bash(&server, &session, "echo kept > a; cat a");
     assert_eq!(said["stdout"], "kept\n", "{said}");
 }
 
-/// A call that leaves a fork bomb behind. The next ones run, also what they start themselves. `refusals` counts the
-/// processes that the bomb of a round was refused.
+/// Leaves a fork bomb behind. The next calls still run, including the processes that they start.
+/// `refusals` counts the forks that were refused to the bomb of a round.
 fn a_bomb_is_outlived(server: &TestServer, session: &Value, refusals: &dyn Fn(usize) -> u64) {
     for round in 0..2 {
         let before = refusals(round);
         let left = server.tool(session, "bash", json!({"command": bomb(round)}));
         assert_eq!(left["ok"], true, "{left}");
-        // The control: there is no room for one more.
+        // The control: the box cannot start one more process.
         until("the box is full", || (refusals(round) > before).then_some(()));
         let pipe = format!("for i in 1 2 3; do echo {round} | cat | cat; done");
         let next = server.tool(session, "bash", json!({"command": pipe, "timeout": 60}));
@@ -90,7 +91,7 @@ fn a_bomb_is_outlived(server: &TestServer, session: &Value, refusals: &dyn Fn(us
     }
 }
 
-/// Returns how often the kernel refused the session's box a process.
+/// Returns how often the kernel refused a process to the session's box.
 fn refusals(server: &TestServer, session: &Value) -> u64 {
     let id = session["workspace"]["id"].as_str().unwrap();
     let record = std::fs::read_to_string(server.home().join("boxes").join(id).join("box.json")).unwrap();
@@ -125,7 +126,8 @@ fn a_fork_bomb_that_a_call_left_behind_in_a_container_does_not_keep_the_next_one
     a_bomb_is_outlived(&server, &session, &|round| said_refusals(&server, &session, round));
 }
 
-/// A bomb that begins to fork only when the next command runs: that command is not the one that fails.
+/// A bomb that starts forking only when the next command runs. That command must not be the one
+/// that fails.
 #[test]
 fn a_fork_bomb_that_fills_the_box_later_does_not_stop_the_running_command() {
     let server = native::with_boxes();

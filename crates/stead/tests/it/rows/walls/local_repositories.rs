@@ -14,7 +14,7 @@ use crate::rows::server;
 
 const SECRET: &str = "nobody inside the roots may read this";
 
-/// A git that reads no user's settings, as the owner of a repository would run it.
+/// Runs git without user settings, as the owner of a repository would.
 fn plain_git(directory: &Path, args: &[&str]) -> Output {
     Command::new("git")
         .current_dir(directory)
@@ -26,7 +26,7 @@ fn plain_git(directory: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A program that leaves a file of this name in `marks`.
+/// Creates a program that creates the file `name` in `marks`.
 fn plant(path: &Path, marks: &Path, name: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("#!/bin/sh\ntouch '{}'\nexit 0\n", marks.join(name).display())).unwrap();
@@ -40,7 +40,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A server that may read repositories below a folder, with an agent type `m` without boxes.
+/// A server that may read repositories below a directory, with an agent type `m` without boxes.
 fn server_for(roots: &Path) -> TestServer {
     let server = server();
     server.client().put("/platform", json!({"allowed_host_roots": [roots]})).expect(200);
@@ -104,7 +104,7 @@ fn a_push_to_a_repository_on_this_machine_is_refused_and_none_of_its_hooks_runs(
     }
 }
 
-/// A repository that holds nothing and shows another one.
+/// A repository without objects of its own that refers to another one.
 struct Trap {
     name: &'static str,
     place: PathBuf,
@@ -154,7 +154,7 @@ fn a_repository_on_this_machine_shows_nothing_from_outside_of_the_roots() {
     assert!(plain_git(secret.bare(), &["repack", "-a", "-d", "-q"]).status.success());
     let server = server_for(&roots);
     for Trap { name, place } in traps(&roots, &secret) {
-        // Control: git reads the repository outside by way of the one inside.
+        // Control: git reads the repository outside through the one inside.
         let shown = plain_git(&place, &["-c", "safe.directory=*", "cat-file", "-p", "main:secret.txt"]);
         assert_eq!(String::from_utf8_lossy(&shown.stdout), SECRET, "{name}: {shown:?}");
         let session = begin(&server, place.to_str().unwrap(), "main");
@@ -163,7 +163,7 @@ fn a_repository_on_this_machine_shows_nothing_from_outside_of_the_roots() {
         let code = failure["code"].as_str().unwrap();
         assert!(["repository_refused", "git_not_found", "git_failed"].contains(&code), "{name}: {failure}");
     }
-    // The same by way of a repository inside the roots is allowed.
+    // A reference to another repository inside the roots is allowed.
     let lender = Repository::create(&roots.join("lender"), &[("lent.txt", "lent\n")]);
     assert!(plain_git(&roots, &["clone", "-q", "--bare", "--shared", "lender", "borrower"]).status.success());
     assert!(roots.join("borrower/objects/info/alternates").exists() && lender.bare().exists());
@@ -205,7 +205,7 @@ fn branches_tags_and_packed_references_of_a_repository_on_this_machine_are_found
     assert!(!left.iter().any(|name| name.starts_with("local")), "snapshots are left: {left:?}");
 }
 
-/// A commit that is small on the disk and larger in memory than the server's git may be.
+/// A commit that is small on disk but larger in memory than the server's git may use.
 #[test]
 fn a_commit_that_unpacks_to_gigabytes_ends_the_start_and_not_the_server() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A session whose files are in the server's memory keeps to its disk limit: its files, its snapshots and its journal.
+//! The disk limit of a session with in-memory files covers its files, its snapshots and its
+//! journal.
 
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
@@ -20,7 +21,7 @@ fn put(server: &TestServer, session: &Value, name: &str, byte: u8, bytes: usize)
     server.client().bytes("PUT", &path(session, &format!("/files/{name}")), &[], &vec![byte; bytes]).reply()
 }
 
-/// Three files of a megabyte: all of a limit of 4 MB but the last.
+/// Writes three files of 1 MiB each, which nearly fill a limit of 4 MB.
 fn fill(server: &TestServer, session: &Value) {
     for name in ["a", "b", "c"] {
         put(server, session, name, 0xff, 1 << 20).expect(201);
@@ -45,7 +46,7 @@ fn files_in_memory_keep_to_the_disk_limit() {
     assert_eq!(server.tool(&session, "rm", json!({"path": "a"}))["ok"], true);
     put(&server, &session, "e", 0xfe, 500_000).expect(201);
 
-    // The control: with a larger limit all of that is taken.
+    // The control: a larger limit has room for all of it.
     let large = limited(&server, "64M");
     fill(&server, &large);
     put(&server, &large, "d", 0xff, 2 << 20).expect(201);
@@ -78,7 +79,7 @@ fn snapshots_in_memory_keep_to_twice_the_disk_limit() {
 fn a_journal_keeps_to_a_multiple_of_the_disk_limit() {
     let server = server();
     let session = limited(&server, "1M");
-    // 64 MiB is the least a journal may have.
+    // 64 MiB is the minimum size of a journal.
     let taken = (0..100u8).take_while(|number| {
         let mut bytes = vec![0xff; 900_000];
         bytes[0] = *number;

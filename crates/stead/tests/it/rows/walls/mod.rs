@@ -1,9 +1,9 @@
-//! Escape and exhaustion tests: what a session token, a box, a repository or an archive can do to the
-//! host, to another session, or to the record.
+//! Escape and exhaustion tests: attacks by a session token, a box, a repository or an archive on
+//! the host, on another session or on the record.
 //!
-//! Each test has a control: the same action without the protection, or with the protection allowed to
-//! pass, so that a test that can no longer fail is noticed. Tests aim only at files, cgroups, mounts,
-//! namespaces and processes that they made themselves.
+//! Each test has a control: the same action without the protection, or an action that the
+//! protection allows. It shows that the test can still fail. Tests touch only files, cgroups,
+//! mounts, namespaces and processes that they created.
 
 mod disk_use;
 mod fair_share;

@@ -1,4 +1,4 @@
-//! A server that an ordinary user runs.
+//! A server that runs as an ordinary user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,24 +8,24 @@ use stead_testkit::{ServerOptions, TestServer};
 
 use super::super::native::build_init;
 
-/// A user that owns nothing, so the kernel's counters per user count this test alone.
+/// A user that owns nothing else, so the kernel's counters per user count this test alone.
 const FIRST_USER: u32 = 64_000;
 
 /// A command that runs without root.
 pub(super) fn command(user: u32, program: &str) -> Command {
     let mut command = Command::new("setpriv");
     let id = user.to_string();
-    // Programs that every user may run, not those in root's own directories.
+    // Programs that every user may run, none from root's own directories.
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--", program]);
     command
 }
 
-/// A server of a user who is not root.
+/// A server that runs as a user other than root.
 pub(super) struct OrdinaryServer {
     pub(super) server: TestServer,
     pub(super) user: u32,
-    /// The programs, which the server starts boxes with until it ends.
+    /// Keeps the programs alive, from which the server starts boxes.
     _shelf: tempfile::TempDir,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn server() -> OrdinaryServer {
     for name in ["stead", "stead-init"] {
         std::fs::copy(built.with_file_name(name), shelf.path().join(name)).unwrap();
     }
-    // The home is made by root, before it is known who runs the server.
+    // Root creates the home, so the start script changes its owner.
     let start = shelf.path().join("start");
     let program = shelf.path().join("stead");
     let text = format!(

@@ -13,10 +13,10 @@ use stead_testkit::{TestServer, until};
 use super::super::podman::{bash, boxed, containers_of, options, with_podman};
 use super::super::server_with;
 
-/// The longest time that a request is held, for a test that fails before it lets the request go.
+/// The longest time that a request is held, in case the test fails before it releases the request.
 const MOST_HELD: Duration = Duration::from_secs(60);
 
-/// A socket in front of Podman that can hold the next inspection of a container.
+/// A proxy in front of Podman's socket that can hold the next inspection of a container.
 struct Relay {
     _directory: tempfile::TempDir,
     socket: PathBuf,
@@ -55,7 +55,7 @@ impl Relay {
     }
 }
 
-/// Carries one request and its answer. The server uses a new connection for each request.
+/// Forwards one request and its answer. The server uses a new connection for each request.
 fn relay(mut client: UnixStream, state: &(Mutex<Seen>, Condvar)) -> Option<()> {
     let mut head = vec![0; 64 << 10];
     let count = client.read(&mut head).ok()?;
@@ -98,7 +98,7 @@ fn a_start_under_way_when_the_session_is_closed_leaves_no_container() {
     bash(&server, &session, "echo one > a");
     let other = server.session(json!({"agent_type": "p"}));
     let container = containers_of(&session).pop().unwrap();
-    // The box has died, so the next call starts another, beginning with a look at the old container.
+    // The box has died, so the next call starts another one. It first inspects the old container.
     let (before, gone) = relay.with(|seen| {
         seen.armed = true;
         (seen.created, seen.removed)
@@ -107,21 +107,23 @@ fn a_start_under_way_when_the_session_is_closed_leaves_no_container() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let path = format!("/sessions/{id}/files/a");
-            // What these answer is of no interest: the session is closed meanwhile.
+            // These answers are ignored, because the session is closed meanwhile.
             until("a request that starts the box", || {
                 let _ = server.client().try_send("GET", &path, &[], None);
                 relay.with(|seen| !seen.armed).then_some(())
             });
         });
         until("the start's look at the old container", || relay.with(|seen| seen.held).then_some(()));
-        // It is answered when the workspace has been removed, which waits for the start.
+        // The inspection is answered after the old container was removed; the close waits for the
+        // start.
         scope.spawn(|| server.client().delete(&format!("/sessions/{id}")));
         until("the removal of the old container", || relay.with(|seen| seen.removed > gone).then_some(()));
         relay.with(|seen| seen.held = false);
     });
     removed(&server, &session);
     assert_eq!(containers_of(&session), Vec::<String>::new());
-    // Controls: the start did make another container, and a session that was not closed keeps its own.
+    // Controls: the start did create another container, and a session that was not closed keeps its
+    // own.
     assert!(relay.with(|seen| seen.created) > before, "the start under way made no container");
     assert_eq!(containers_of(&other).len(), 1);
     assert_eq!(bash(&server, &other, "echo here")["stdout"], "here\n");
@@ -134,7 +136,7 @@ fn a_container_that_belongs_to_no_workspace_is_removed_at_the_next_start() {
     let own = containers_of(&session).pop().unwrap();
     let workspace = session["workspace"]["id"].as_str().unwrap();
     let instance = own.strip_prefix("stead-").unwrap().strip_suffix(&format!("-{workspace}")).unwrap();
-    // The same id but for its last letter: nothing has it.
+    // The same id with another last character: no workspace has it.
     let nowhere = format!("{}{}", &workspace[..workspace.len() - 1], if workspace.ends_with('0') { '1' } else { '0' });
     let make = |instance: &str| {
         let (name, label) = (format!("stead-{instance}-{nowhere}"), format!("stead.instance={instance}"));
@@ -149,7 +151,7 @@ fn a_container_that_belongs_to_no_workspace_is_removed_at_the_next_start() {
     server.restart(None);
     let has = |name: &String| podman::shared().containers().contains(name);
     until("the end of the orphaned container", || (!has(&orphan)).then_some(()));
-    // Controls: another server's container and one that is in use stay.
+    // Controls: another server's container and one in use stay.
     assert!(has(&foreign) && has(&own));
     assert_eq!(bash(&server, &session, "echo here")["stdout"], "here\n");
     assert!(podman::shared().run(&["rm", &foreign]).status.success());

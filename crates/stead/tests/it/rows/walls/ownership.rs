@@ -1,5 +1,6 @@
-//! One server per database: a server that loses its lock writes nothing until it holds it again, and a server that was
-//! replaced writes nothing ever. No acknowledged write is lost and every journal replays.
+//! One server per database. A server that loses its lock writes nothing until it holds it again,
+//! and a replaced server never writes again. No acknowledged write is lost and every journal
+//! replays.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -19,7 +20,7 @@ const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE lo
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
      AND classid = 29556 AND objid = 1700881410 AND pid <> pg_backend_pid()";
 
-/// A database of its own, gone at the end.
+/// A separate database that is dropped at the end.
 struct Postgres {
     runtime: tokio::runtime::Runtime,
     url: String,
@@ -42,14 +43,14 @@ impl Postgres {
         self.runtime.block_on(PgConnection::connect(&self.url)).unwrap()
     }
 
-    /// Ends the connection that holds the owner's lock; says whether there was one.
+    /// Ends the connection that holds the owner's lock. Returns true if there was one.
     fn end_lock_connection(&self) -> bool {
         let mut connection = self.connect();
         let ended = self.runtime.block_on(connection.fetch_all(TERMINATE)).unwrap();
         !ended.is_empty()
     }
 
-    /// A second server on the same database, with a home of its own, that is expected to be refused.
+    /// Starts a second server on the same database with its own home; it should be refused.
     fn second_server(&self) -> Output {
         let home = tempfile::tempdir().unwrap();
         serve_on(home.path(), &[("STEAD_DATABASE_URL", &self.url)])
@@ -136,7 +137,7 @@ fn assert_all_there(server: &TestServer, session: &Value, paths: &[String]) {
     assert_eq!(replay["identical"], true, "{replay}");
 }
 
-/// The same database verified with the keys of both homes.
+/// Verifies the database with the keys of both homes.
 #[track_caller]
 fn assert_verifies(url: &str, homes: &[&Path]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stead"));
@@ -158,7 +159,8 @@ fn a_server_whose_lock_connection_ends_under_load_takes_the_lock_again_before_an
     let load = Load::start(server.client(), &id_of(&session));
     for round in 0..3 {
         until("the lock is held by the server", || postgres.end_lock_connection().then_some(()));
-        // Control: the statement above really ends the owner's connection, and another server asks for the free lock.
+        // Control: the statement really ends the owner's connection, and another server tries to
+        // take the free lock.
         assert_refused(&postgres.second_server());
         let before = load.count();
         until("writes are acknowledged again", || (load.count() > before + 3).then_some(()));
@@ -208,7 +210,7 @@ fn a_server_that_was_replaced_acknowledges_nothing_more_and_ends() {
     until("the first server acknowledges writes", || (load.count() > 5).then_some(()));
     let pid = Pid::from_raw(i32::try_from(first.pid().unwrap()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
-    // Idle connections of the stopped process live on: only the lock is gone.
+    // The stopped process keeps its idle connections; only the lock is gone.
     until("the lock of the stopped server is gone", || postgres.end_lock_connection().then_some(()));
     let second = postgres.server();
     let mut kept: Vec<String> = (0..5).map(|number| format!("second-{number}.txt")).collect();
@@ -238,7 +240,7 @@ fn a_removed_or_replaced_lock_file_lets_no_second_server_in() {
     std::fs::write(&lock, "").unwrap();
     assert_refused(&serve_on(running.home(), &[]));
     running.tool(&session, "write", json!({"path": "a.txt", "content": "kept"}));
-    // Control: a server that has ended is followed by the next one.
+    // Control: after a server has ended, the next one can start.
     running.restart(None);
     assert_eq!(running.tool(&session, "read", json!({"path": "a.txt"}))["result"]["content"], "kept");
 }
@@ -257,7 +259,7 @@ fn a_replaced_database_file_ends_the_server_before_it_acknowledges_a_write() {
     assert!(running.log().contains("was replaced by another one"), "{}", running.log());
 }
 
-/// Appends a record behind the server's back, as a second server would have done before there was a fence.
+/// Appends a record behind the server's back, like a second server without the lock.
 fn append_behind(home: &Path, session: &str) {
     use stead_core::tool::ToolName;
     use stead_core::{Actor, Event, Timestamp};
@@ -306,7 +308,7 @@ fn a_session_whose_journal_something_else_wrote_to_is_taken_up_from_its_journal(
     let id = id_of(&session);
     assert_eq!(write(running.client(), &id, "before.txt"), Some(200));
     append_behind(running.home(), &id);
-    // Nothing runs on the stale state and its stale workspace.
+    // No call runs on the stale state and its stale workspace.
     assert_ne!(write(running.client(), &id, "conflict.txt"), Some(200));
     until("the session is taken up again", || (write(running.client(), &id, "after.txt") == Some(200)).then_some(()));
     assert_all_there(&running, &session, &["before.txt".to_owned(), "after.txt".to_owned()]);

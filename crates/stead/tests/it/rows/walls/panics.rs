@@ -1,4 +1,4 @@
-//! A bug in the server ends the call that met it, and the journal says so.
+//! A panic in the server ends only the call that hit it, and the journal records it.
 
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer, until};
@@ -16,7 +16,7 @@ fn id_of(session: &Value) -> &str {
     session["id"].as_str().unwrap()
 }
 
-/// Every call that was started has an end in the journal.
+/// Asserts that every started call has an end in the journal.
 fn assert_no_open_call(server: &TestServer, session: &Value) {
     let id = id_of(session);
     until("every started call has an end", || {
@@ -65,7 +65,7 @@ fn a_panic_in_provisioning_fails_the_session_and_not_the_server() {
     server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
     let session = server.session(json!({"agent_type": "a"}));
     assert!(session.to_string().contains("bug in the server"), "{session}");
-    // Control: without the bug the same session has its workspace.
+    // Control: without the bug a session gets its workspace.
     let session = server.session(json!({"agent_type": "a"}));
     assert_eq!((&session["status"], &session["workspace"]["status"]), (&json!("active"), &json!("ready")), "{session}");
 }
@@ -83,7 +83,7 @@ fn a_glob_that_cannot_be_compiled_is_a_clear_error() {
         let answer = server.tool(&session, tool, arguments);
         assert_eq!(answer["error"]["code"], "invalid_argument", "{answer}");
     }
-    // Control: a nesting that can be compiled finds the file.
+    // Control: a pattern with less nesting compiles and finds the file.
     let found = server.tool(&session, "glob", json!({"pattern": deep(3)}));
     assert!(found["result"].to_string().contains("a.txt"), "{found}");
     assert_no_open_call(&server, &session);

@@ -15,7 +15,7 @@ use stead_testkit::{ServerOptions, TestServer, until};
 
 use super::super::{Files, podman, put};
 
-/// `cargo xtask nightly` asks for more.
+/// `cargo xtask nightly` sets a larger number.
 fn cuts(usual: usize) -> usize {
     std::env::var("STEAD_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
@@ -24,7 +24,7 @@ fn run(program: &str, args: &[&Path]) -> bool {
     Command::new(program).args(args).output().unwrap().status.success()
 }
 
-/// An ext4 image that is mounted at a directory of the test's own.
+/// An ext4 image mounted at a directory of the test.
 struct Disk {
     image: PathBuf,
     at: PathBuf,
@@ -45,10 +45,10 @@ impl Disk {
         Self { image, at: at.to_owned() }
     }
 
-    /// The disk as a power loss would leave it now, mounted elsewhere.
+    /// Returns the disk as a power loss would leave it now, mounted elsewhere.
     ///
-    /// The server is stopped during the copy. A copy takes time, and would otherwise have a later write without an
-    /// earlier one that was synced before it, which no disk does.
+    /// The server is stopped during the copy. Otherwise the copy could contain a later write
+    /// without an earlier synced one, which never happens on a real disk.
     fn cut(&self, server: &TestServer, image: PathBuf, at: &Path) -> Self {
         let pid = Pid::from_raw(i32::try_from(server.pid().unwrap()).unwrap()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
@@ -62,7 +62,7 @@ impl Disk {
         self.at.join("home")
     }
 
-    /// Takes it off once everything of it has ended.
+    /// Unmounts the disk once it is unused.
     fn unmount(self) {
         until("the filesystem to be unused", || run("umount", &[&self.at]).then_some(()));
     }
@@ -92,7 +92,7 @@ fn tar(name: &str, text: &str) -> Vec<u8> {
 /// The expected text of each file; `None` for a file that was removed.
 type Acknowledged = BTreeMap<String, Option<String>>;
 
-/// One acknowledged change, of another kind each time.
+/// Makes one acknowledged change, of a different kind each time.
 fn change(server: &TestServer, session: &Value, files: Files, number: usize, known: &mut Acknowledged) {
     let text = format!("text of change {number}\n");
     let last = known.iter().rev().find(|(_, text)| text.is_some()).map(|(name, _)| name.clone());
@@ -113,7 +113,7 @@ fn change(server: &TestServer, session: &Value, files: Files, number: usize, kno
             server.client().bytes("PUT", &into, &[], &tar("inside", &text)).reply().expect(200);
             format!("tar-{number}/inside")
         }
-        // The file is in a layer, after the snapshot.
+        // After the snapshot the file is in a layer.
         (3, Some(last)) => {
             assert!([200, 204].contains(&server.client().delete(&path(session, &format!("/files/{last}"))).status));
             known.insert(last, None);
@@ -139,7 +139,7 @@ fn change(server: &TestServer, session: &Value, files: Files, number: usize, kno
     known.insert(name, Some(text));
 }
 
-/// Everything that was acknowledged, on a server that starts after the power came back.
+/// Starts a server after the power loss and expects every acknowledged change.
 fn expect_everything(disk: &Disk, options: &ServerOptions, session: &Value, known: &Acknowledged) {
     let server = TestServer::start_at(env!("CARGO_BIN_EXE_stead"), &disk.home(), options.clone());
     let found = server.client().get(&path(session, "")).expect(200);
@@ -181,7 +181,8 @@ fn what_was_acknowledged_survives(files: Files, disk_limit: &str, cuts: usize) {
         expect_everything(&cut, &options, &session, &known);
         cut.unmount();
     }
-    // The control: a write that waits for nothing is not in the copies. A moment's writeback may save some.
+    // The control: unsynced writes are missing in the copies. Some may be saved by regular
+    // writeback.
     assert!(lost * 2 > cuts, "{lost} of {cuts} unsynced files were lost: the copies show the page cache");
     drop(server);
     disk.unmount();

@@ -1,5 +1,5 @@
-//! A mirror holds what some credential could fetch once. It serves a session only if the remote
-//! accepts the credential that the session uses now.
+//! A mirror has objects that some credential once fetched. It serves a session only if the remote
+//! accepts the session's current credential.
 
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, TestServer};
@@ -41,12 +41,13 @@ fn a_revoked_credential_is_no_longer_served_from_the_mirror() {
     for reference in ["main", &commit] {
         assert_served(&begin(&server, "plain", &git.url("app"), reference));
     }
-    // Revoked at the host. The mirror and the layer still have the commit.
+    // The host revoked the token. The mirror and the layer still have the commit.
     git.require("bot", "another");
     for reference in ["main", &commit] {
         assert_locked_out(&begin(&server, "plain", &git.url("app"), reference));
     }
-    // Control: the same commit with a credential that the host accepts comes from the mirror, without a transfer.
+    // Control: the same commit with a credential that the host accepts comes from the mirror,
+    // without a transfer.
     git.require("bot", CANARY);
     let transfers = git.packs();
     for reference in ["main", &commit] {

@@ -1,13 +1,13 @@
-//! A pull request is checked out by its number, can be compared with its base, and its history can be
-//! fetched; a push to a full reference name goes to that branch.
+//! A pull request is checked out by its number, can be compared with its base, and its history can
+//! be fetched. A push to a full reference name updates that branch.
 
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, Repository};
 
 use crate::rows::git::{active, agent, change, failed, git, git_ok, git_server, sh, start};
 
-/// A repository with a pull request that was begun after `earlier` commits, and whose `main` went on
-/// for `apart` commits since.
+/// A repository with a pull request that started after `earlier` commits, while `main` has `apart`
+/// newer commits.
 fn with_pull_request(git: &GitServer, name: &str, reference: &str, earlier: usize, apart: usize) -> Repository {
     let repository = git.repository(name, &[("a", "1\n")]);
     for number in 0..earlier {
@@ -29,7 +29,8 @@ fn with_pull_request(git: &GitServer, name: &str, reference: &str, earlier: usiz
 fn a_pull_request_is_checked_out_by_its_number_and_compared_with_its_base() {
     let (server, git_host) = git_server();
     agent(&server, json!({}));
-    // One needs more history than the first steps bring. The other has more than it needs.
+    // One needs more history than the first fetch steps bring. The other has more history than
+    // needed.
     let hosts = [("hub", "refs/pull/7/head", 0, 70), ("lab", "refs/merge-requests/7/head", 70, 2)];
     for (name, reference, earlier, apart) in hosts {
         let repository = with_pull_request(&git_host, name, reference, earlier, apart);
@@ -73,7 +74,7 @@ fn an_agent_that_clones_later_gets_the_base_too() {
     assert_eq!(sh(&server, &session, "ls; git diff --name-only main...HEAD"), "a\nfeature\nfeature");
 }
 
-/// The number of commits that a box has of its history.
+/// Number of commits in the box's history.
 fn count(server: &stead_testkit::TestServer, session: &Value) -> String {
     sh(server, session, "git rev-list --count HEAD; git fsck --no-progress --connectivity-only >&2 && echo whole")
 }
@@ -119,7 +120,7 @@ fn a_push_to_a_full_reference_name_goes_to_that_branch() {
         let refused = git(&server, &session, "push", &["origin", wrong]);
         assert_eq!(refused["error"]["code"], "invalid_argument", "{refused}");
     }
-    // The agent type's word holds for the branch, whichever way it is written.
+    // The agent type's list applies to the branch in either notation.
     change(&server, json!({"git": {"push_branches": ["agent/*"]}}));
     let session = active(&server, json!({"repository_url": git_host.url("app"), "branch": "main"}));
     let refused = git(&server, &session, "push", &["origin", "HEAD:refs/heads/main"]);

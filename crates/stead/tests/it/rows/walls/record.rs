@@ -1,4 +1,4 @@
-//! The record cannot be changed unnoticed: `stead verify` finds what something else did to the database or the blobs.
+//! `stead verify` detects foreign changes to the database and the blobs.
 
 mod history;
 mod mutation;
@@ -15,7 +15,7 @@ use stead_testkit::TestServer;
 use super::super::server;
 use mutation::{Mutation, Random};
 
-/// A home with every kind of record, whose server has stopped in order.
+/// A home with every kind of record, whose server was stopped cleanly.
 fn written_home() -> TestServer {
     let mut server = server();
     write_records(&mut server);
@@ -24,7 +24,7 @@ fn written_home() -> TestServer {
 
 fn write_records(server: &mut TestServer) {
     server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
-    // A stop seals: from here on there are two seals at least.
+    // A stop writes a seal, so there are at least two seals from here on.
     assert!(server.terminate().unwrap().success());
     server.restart(None);
     let client = server.client();
@@ -49,14 +49,14 @@ fn write_records(server: &mut TestServer) {
     server.broken_on_purpose();
 }
 
-/// The parts of a home that are verified.
+/// Copies the parts of a home that are verified.
 fn copy(home: &Path) -> tempfile::TempDir {
     let place = copy_files(home);
     std::fs::copy(home.join("stead.db"), place.path().join("stead.db")).unwrap();
     place
 }
 
-/// The same without the database.
+/// Copies the same parts without the database.
 fn copy_files(home: &Path) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     for name in ["ledger.key", "ledger.head"] {
@@ -77,7 +77,7 @@ fn blobs(home: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs statements that nothing in the database objects to.
+/// Runs SQL with foreign keys and check constraints disabled.
 fn tamper(home: &Path, sql: &str) -> Result<(), sqlx::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -88,7 +88,7 @@ fn tamper(home: &Path, sql: &str) -> Result<(), sqlx::Error> {
     })
 }
 
-/// The exit code and what was said.
+/// Runs `stead verify` and returns its exit code, its report and its standard error.
 fn verify(home: &Path, args: &[&str]) -> (Option<i32>, Value, String) {
     verify_with(home, &[], args)
 }
@@ -113,11 +113,11 @@ fn assert_intact(home: &Path) -> Value {
 fn changes_that_keep_every_journal_chain_intact_are_named() {
     let server = written_home();
     let home = server.home();
-    // Control: nothing is found where nothing was done.
+    // Control: an untouched copy is intact.
     assert_intact(copy(home).path());
     let closed = "(SELECT id FROM sessions WHERE live = 0 LIMIT 1)";
     let cases = [
-        // A cut tail with an adjusted head.
+        // A truncated journal with an adjusted head.
         (
             "events",
             format!(
@@ -175,14 +175,15 @@ fn a_forged_seal_and_a_head_that_was_kept_elsewhere_are_checked() {
     assert_eq!(verify(server.home(), &["--head", head]).0, Some(0));
     let other = format!("blake3:{}", "0".repeat(64));
     assert_eq!(verify(server.home(), &["--head", &other]).0, Some(1));
-    // Without the home's key nothing is believed, until the key is given.
+    // Without the home's key the seals are not trusted, until `--key` names it.
     let place = copy(server.home());
     std::fs::remove_file(place.path().join("ledger.key")).unwrap();
     let (code, said, _) = verify(place.path(), &[]);
     assert_eq!((code, &said["ledger"]["broken"][0]["table"]), (Some(1), &json!("seals")), "{said}");
     let key = said["ledger"]["head"]["key"].as_str().unwrap();
     assert_eq!(verify(place.path(), &["--key", key]).0, Some(0));
-    // Once a key is given, the home's own is not believed: somebody may have replaced it and signed anew.
+    // With `--key`, the home's own key is not trusted: an attacker may have replaced it and signed
+    // again.
     assert_eq!(verify(server.home(), &["--key", key]).0, Some(0));
     let other = format!("ed25519:{}", "0".repeat(64));
     let (code, said, _) = verify(server.home(), &["--key", &other]);
@@ -200,7 +201,7 @@ fn a_home_that_is_older_than_the_ledger_opens_and_is_covered_from_then_on() {
     for name in ["ledger.key", "ledger.head"] {
         std::fs::remove_file(server.home().join(name)).unwrap();
     }
-    // Before a server has begun the ledger, `verify` succeeds and reports no ledger records.
+    // Before the first server start with a ledger, `verify` succeeds and reports no ledger records.
     let (code, said, error) = verify(server.home(), &[]);
     assert_eq!((code, &said["ledger"]["records"]), (Some(0), &json!(0)), "{said} {error}");
     server.restart(None);
@@ -211,14 +212,14 @@ fn a_home_that_is_older_than_the_ledger_opens_and_is_covered_from_then_on() {
     assert_eq!(verify(server.home(), &[]).0, Some(1));
 }
 
-/// 100 by default; `cargo xtask nightly` asks for 500.
+/// The default is 100 mutations; `cargo xtask nightly` sets 500.
 #[test]
 fn every_random_mutation_is_found() {
     let count: u64 = std::env::var("STEAD_MUTATIONS").map_or(100, |text| text.parse().unwrap());
     let seed = std::env::var("STEAD_MUTATION_SEED").map_or(1, |text| text.parse().unwrap());
     let server = written_home();
     let home = server.home();
-    // Control: an untouched copy is intact, so an exit code of 1 is the mutation's.
+    // Control: an untouched copy is intact, so an exit code of 1 is caused by the mutation.
     assert_intact(copy(home).path());
     let try_one = |number: u64| -> Option<String> {
         let mut random = Random::new(seed * 1_000_000 + number);

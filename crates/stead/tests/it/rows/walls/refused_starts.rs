@@ -1,12 +1,13 @@
-//! Requests that cannot hold are refused with 422 before anything is made: mounts outside the roots, providers that are
-//! not configured, network rules that nothing enforces. Each refusal is audited, and the plan gives the same answer.
+//! Requests that cannot be satisfied are refused with 422 before anything is created: mounts
+//! outside the roots, providers that are not configured, network rules that no provider enforces.
+//! Each refusal is audited, and the plan gives the same answer.
 
 use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
 use super::super::server;
 
-/// A start and its plan are refused with this code; nothing is left but the audit record.
+/// Asserts that a start and its plan are refused with this code and leave only the audit record.
 #[track_caller]
 fn refused(server: &TestServer, body: Value, code: &str) -> String {
     let sessions = || server.client().get("/sessions?limit=500").expect(200)["items"].as_array().unwrap().len();
@@ -33,7 +34,7 @@ fn a_provider_that_is_not_configured() {
         let detail = refused(&server, json!({"agent_type": id}), "provider_not_configured");
         assert!(detail.contains("'kubernetes'") && detail.contains("memory, native, podman"), "{detail}");
     }
-    // A name that no provider has is an error of the config.
+    // An unknown provider name is a config error.
     for field in ["provider", "fallback_provider"] {
         let reply = server.client().put("/agent-types/k/workspace-config", json!({ field: "docker" }));
         assert_eq!(reply.invalid_fields(), [field]);
@@ -73,14 +74,14 @@ fn a_mount_outside_the_roots() {
         let detail = refused(&server, body, "mount_refused");
         assert!(detail.contains(reason), "{detail}");
     }
-    // Control: one inside is planned and made.
+    // Control: a mount inside the roots is planned and created.
     let body = with_mount(json!({"host_path": path("allowed/project")}));
     let plan = server.client().post("/sessions:plan", body.clone()).expect(200);
     let mount = &plan["workspace"]["mounts"][0];
     assert_eq!((&mount["mount_path"], &mount["mode"]), (&json!("project"), &json!("copy")), "{plan}");
     assert_eq!(mount["judgement"], "allowed", "{plan}");
     assert_eq!(server.session(body.clone())["workspace"]["mounts"][0]["files"], 1);
-    // Without roots nothing is allowed.
+    // Without roots no mount is allowed.
     server.client().put("/platform", json!({})).expect(200);
     let detail = refused(&server, body, "mount_refused");
     assert!(detail.contains("No allowed host roots configured"), "{detail}");
@@ -103,7 +104,7 @@ fn a_host_directory_or_a_bundle_outside_the_roots() {
     let bundle = json!({"type": "bundle", "source": {"path": path("outside.tar")}});
     let detail = refused(&server, task(bundle), "bundle_refused");
     assert!(detail.contains("is outside allowed roots"), "{detail}");
-    // Control: what is inside is planned.
+    // Control: a mount inside the roots is planned.
     let inside = task(json!({"type": "mount", "host_path": path("allowed"), "mode": "ro"}));
     let plan = server.client().post("/sessions:plan", inside).expect(200);
     assert_eq!(plan["workspace"]["mounts"][0]["mode"], "ro", "{plan}");
@@ -163,7 +164,7 @@ fn a_network_that_cannot_be_enforced() {
 
         let task = json!({"agent_type": "a", "project": "p", "task": {"network": network}});
         named("task", refused(&server, task, "network_not_available"));
-        // Control: where every layer asks for none, the session starts.
+        // Control: if every layer asks for no network, the session starts.
         let task = json!({"agent_type": "a", "project": "p", "task": {"network": none}});
         assert_eq!(server.session(task)["status"], "active");
     }
@@ -193,7 +194,7 @@ fn a_bundle_that_is_not_in_the_store() {
     assert!(detail.contains("not in the blob store"), "{detail}");
     let told = server.client().post("/sessions:plan", start(&absent)).expect(422);
     assert_eq!(told["parameters"], json!({"resource": "blob", "id": absent}));
-    // Control: one that was uploaded is unpacked.
+    // Control: an uploaded bundle is accepted.
     let stored = server.client().bytes("POST", "/blobs", &[], &[0; 1024]).reply().expect(201);
     server.client().post("/sessions:plan", start(stored["digest"].as_str().unwrap())).expect(200);
 }

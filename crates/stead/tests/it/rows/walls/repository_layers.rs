@@ -1,4 +1,5 @@
-//! The layers choose a session's repository, and the session warns of one that it does not use.
+//! The policy layers choose a session's repository, and the session warns about one that it does
+//! not use.
 
 use std::process::Command;
 
@@ -39,7 +40,8 @@ impl Host {
         json!({"repo_source": {"type": "fixed", "url": self.git.url("fixed")}})
     }
 
-    /// The name of the repository that is checked out, and the codes of the warnings.
+    /// Returns the name of the checked-out repository, the codes of the repository warnings and the
+    /// session.
     #[track_caller]
     fn start(&self, body: Value) -> (Option<String>, Vec<String>, Value) {
         let session = self.server.session(body);
@@ -48,7 +50,7 @@ impl Host {
         let name = read["result"]["content"].as_str().map(|text| text.trim().to_owned());
         let warnings = session["warnings"].as_array().unwrap().iter();
         let codes = warnings.map(|warning| warning["code"].as_str().unwrap().to_owned());
-        // Memory also warns of limits and of the history it leaves out.
+        // The memory provider also warns about limits and about missing history.
         (name, codes.filter(|code| code.ends_with("repository") || code.starts_with("repository")).collect(), session)
     }
 }
@@ -63,7 +65,7 @@ fn a_fixed_repository_is_not_overridden_by_the_platforms_empty() {
     assert_eq!((name.as_deref(), codes), (Some("fixed"), vec![]), "{session}");
     let policy = &session["workspace"]["policy"];
     assert_eq!((&policy["source"], &policy["chain"]["role"]), (&json!("role"), &json!("git")), "{policy}");
-    // Control: the platform's word holds where no stronger layer speaks.
+    // Control: the platform's setting applies if no stronger layer sets one.
     let (name, _, session) = host.start(json!({"agent_type": "plain"}));
     assert_eq!((name, &session["workspace"]["policy"]["source"]), (None, &json!("platform")));
 }
@@ -85,7 +87,7 @@ fn a_projects_repository_and_branch_stand_in_for_the_tasks() {
     put(json!({"repository_url": host.git.url("branched"), "default_branch": "trunk"}));
     let (name, _, session) = host.start(json!({"agent_type": "plain", "project": "p"}));
     assert_eq!(name.as_deref(), Some("trunk"), "{session}");
-    // The task's own repository and branch come first.
+    // The task's own repository and branch take precedence.
     let context = json!({"repository_url": host.git.url("task")});
     let (name, codes, _) = host.start(json!({"agent_type": "plain", "project": "p", "task": {"context": context}}));
     assert_eq!((name.as_deref(), codes), (Some("task"), vec![]));
@@ -118,7 +120,7 @@ fn a_repository_that_is_not_used_is_a_warning() {
         let said = session["warnings"][0]["message"].as_str().unwrap();
         assert!(said.contains("the task names") && !said.contains(&url), "{said}");
     }
-    // Control: one that is used is none.
+    // Control: a repository that is used gives no warning.
     let (name, codes, _) = host.start(task("plain", Value::Null));
     assert_eq!((name.as_deref(), codes), (Some("task"), vec![]));
 }
@@ -130,13 +132,13 @@ fn git_without_a_repository_is_an_empty_workspace_with_a_warning() {
     let (name, codes, session) = host.start(json!({"agent_type": "git"}));
     assert_eq!((name, codes), (None, vec!["no_repository".to_owned()]), "{session}");
     assert_eq!(host.server.tool(&session, "ls", json!({}))["result"]["entries"], json!([]));
-    // A branch or a pull request without a repository is no quiet empty workspace either.
+    // A branch or a pull request without a repository gives a warning too.
     host.agent_type("plain", json!({}));
     for context in [json!({"branch": "main"}), json!({"pull_request_number": 7})] {
         let (name, codes, session) = host.start(json!({"agent_type": "plain", "task": {"context": context}}));
         assert_eq!((name, codes), (None, vec!["no_repository".to_owned()]), "{session}");
     }
-    // Control: with a repository there is nothing to warn of.
+    // Control: with a repository there is no warning.
     let context = json!({"repository_url": host.git.url("task")});
     assert_eq!(host.start(json!({"agent_type": "git", "task": {"context": context}})).1, Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! The output of setup commands is kept on both streams and shown, also when they fail or time out.
+//! The output of setup commands is kept for both streams and shown, also if they fail or time out.
 
 use std::process::Command;
 
@@ -61,7 +61,7 @@ fn a_timeout_is_logged_with_what_was_written(files: Files) {
         server.log().lines().any(|line| line.contains("a setup command failed") && line.contains(id))
     };
     assert!(logged(&session), "{}", server.log());
-    // Control: a command that ends in time is no line in the log.
+    // Control: a command that ends in time is not logged.
     let quick = server.session(json!({"agent_type": "quick"}));
     assert!(setups(&quick)[0]["timed_out"] == false && !logged(&quick), "{quick}");
 }

@@ -1,4 +1,4 @@
-//! A session cannot make a shared host directory unusable for the sessions that come after it.
+//! A session cannot make a shared host directory unusable for later sessions.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -31,7 +31,7 @@ impl Host {
         }
         let host = Self { server, folder };
         fs::create_dir(host.directory()).unwrap();
-        // An ordinary owner: the box's user is that owner, and cannot read the files of others.
+        // An ordinary owner: the box runs as that user and cannot read other users' files.
         std::os::unix::fs::chown(host.directory(), Some(4_242), Some(4_242)).unwrap();
         host
     }
@@ -54,7 +54,7 @@ impl Host {
         assert_eq!(answer["result"]["exit_code"], 0, "{command}: {answer}");
     }
 
-    /// The warning that the session has no diff. The diff says the same.
+    /// Returns the warning that the session has no diff, and checks that the diff route agrees.
     #[track_caller]
     fn no_diff(&self, session: &Value) -> Option<String> {
         let warned = session["warnings"].as_array().unwrap().iter().find(|it| it["code"] == "diff_unavailable");
@@ -75,7 +75,7 @@ fn files_that_a_box_cannot_read_do_not_refuse_the_next_session() {
     let host = Host::new();
     let first = host.mount("rw", "64M");
     host.bash(&first, "echo 1 > file && mkdir closed && echo 1 > closed/inner");
-    // The control: while everything is readable, the session can be compared.
+    // The control: while everything is readable, the session has a diff.
     assert_eq!(host.no_diff(&host.mount("rw", "64M")), None);
     for (hide, show, name) in
         [("chmod 000 file", "chmod 644 file", "file"), ("chmod 000 closed", "chmod 755 closed", "closed")]
@@ -121,7 +121,8 @@ fn a_lease_on_a_file_is_waited_for_and_no_box_can_take_one() {
     let host = Host::new();
     let file = host.directory().join("leased");
     fs::write(&file, "text").unwrap();
-    // The control: outside a box the lease is taken, and a session that has to read the file waits for its end.
+    // The control: outside a box the lease is granted, and a session that reads the file waits
+    // until it ends.
     let mut holder = Command::new("python3")
         .args(["-c", TAKE_LEASE, file.to_str().unwrap()])
         .stdout(Stdio::piped())

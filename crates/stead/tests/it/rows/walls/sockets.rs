@@ -1,5 +1,5 @@
-//! Socket buffers are memory too: what a box can have of it is bounded, though version 1 of the control groups counts
-//! it apart and netlink replies are counted nowhere.
+//! Socket buffers are memory too, and a box's share is bounded. Cgroup version 1 counts them
+//! separately, and netlink replies are not counted at all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn start(server: &TestServer, session: &Value, kind: &str) -> String {
     begin(server, session, &format!("python3 sockets.py {kind} {kind}.told"))
 }
 
-/// The memory group of version 1 that a box of this server is in.
+/// The version 1 memory cgroup of a session's box.
 fn memory_group(server: &TestServer, session: &Value) -> Option<PathBuf> {
     let id = session["workspace"]["id"].as_str().unwrap();
     let record = fs::read_to_string(server.home().join("boxes").join(id).join("box.json")).ok()?;
@@ -31,7 +31,7 @@ fn number(file: &Path) -> u64 {
     fs::read_to_string(file).unwrap().trim().parse().unwrap()
 }
 
-/// Waits until the buffers are full; what fills them goes on to hold them.
+/// Waits until the buffers are full; the program keeps holding them.
 fn fill(server: &TestServer, session: &Value, kind: &str) -> String {
     let exec = start(server, session, kind);
     until(&format!("the {kind} buffers are full"), || {
@@ -47,7 +47,7 @@ fn buffers_of_tcp_and_udp_stay_within_the_limit_of_a_native_box() {
     let session = native::boxed(&server, json!({"resource_limits": {"memory": "64M"}}));
     put(&server, &session, "sockets.py", PROGRAM.as_bytes());
     let Some(group) = memory_group(&server, &session) else {
-        // Version 2 counts them as memory, which other tests hold to its limit.
+        // Cgroup version 2 counts them as memory, whose limit other tests check.
         return;
     };
     let limit = number(&group.join("memory.kmem.tcp.limit_in_bytes"));
@@ -55,9 +55,9 @@ fn buffers_of_tcp_and_udp_stay_within_the_limit_of_a_native_box() {
     for kind in ["tcp", "udp"] {
         let exec = fill(&server, &session, kind);
         let used = number(&group.join("memory.kmem.tcp.usage_in_bytes"));
-        // The kernel lets every TCP socket have a little, whatever the limit.
+        // The kernel grants every TCP socket a minimum, whatever the limit.
         assert!(used < 2 * MEMORY, "{kind}: {used} bytes of socket buffers in a box of {MEMORY}");
-        // The control: the box took what it could get.
+        // The control: the box filled what it could get.
         assert!(used > limit / 2, "{kind}: only {used} bytes of socket buffers were filled");
         server.client().delete(&at(&session, &format!("/{exec}"))).expect(204);
     }
@@ -67,7 +67,7 @@ fn netlink_is_ended(server: &TestServer, session: &Value) {
     put(server, session, "sockets.py", PROGRAM.as_bytes());
     let ended = ended(server, session, &start(server, session, "netlink"));
     assert_eq!((&ended["exit_code"], &ended["oom"]), (&json!(137), &json!(true)), "{ended}");
-    // It goes on: those that a program needs are there.
+    // The box still works: the sockets that a usual program needs are available.
     let few =
         "python3 -c 'import socket; print(len([socket.socket(16, 3, 0) for _ in range(64)]), socket.if_nameindex())'";
     let few = server.tool(session, "bash", json!({"command": few}))["result"].clone();
@@ -79,7 +79,7 @@ fn netlink_is_ended(server: &TestServer, session: &Value) {
 fn a_native_box_with_too_many_netlink_sockets_is_ended_and_goes_on() {
     let server = native::with_boxes();
     netlink_is_ended(&server, &native::boxed(&server, json!({})));
-    // The control: no process ends the same program on the host, in its own network namespace.
+    // The control: on the host, in its own network namespace, the same program is not killed.
     let told = tempfile::tempdir().unwrap();
     let file = told.path().join("told");
     let mut outside =

@@ -1,4 +1,5 @@
-//! A box with a writable host directory leaves no set-id or sticky bit, file capability, device or foreign owner there.
+//! A box with a writable host directory leaves no set-id or sticky bit, file capability, device or
+//! foreign owner there.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -41,7 +42,7 @@ impl Host {
         self.server.client().put("/platform", platform).expect(200);
     }
 
-    /// Why a mount is refused, before anything is made.
+    /// Returns the reason why a mount is refused at creation.
     #[track_caller]
     fn refused(&self, name: &str, mode: &str) -> String {
         let policy = json!({"type": "mount", "host_path": self.path(name).to_str().unwrap(), "mode": mode});
@@ -61,7 +62,8 @@ fn active(session: Value) -> Value {
     session
 }
 
-/// Tries every call that sets a mode, makes a node or a capability, below the directory it is given. Prints each with its errno.
+/// Tries every call that sets a mode, creates a node or sets a capability below the given
+/// directory. Prints each with its errno.
 const TRY: &str = r##"
 use strict;
 chdir $ARGV[0] or die "$ARGV[0]: $!";
@@ -118,7 +120,7 @@ fn of(attempts: &[(String, i64)], name: &str) -> i64 {
     attempts.iter().find(|(tried, _)| tried == name).unwrap_or_else(|| panic!("{name}: {attempts:?}")).1
 }
 
-/// Everything below a host directory that no box may leave there.
+/// Lists the entries below a host directory that a box must not leave there.
 fn forbidden(root: &Path, owner: u32) -> Vec<String> {
     let (mut found, mut seen, mut ahead) = (Vec::new(), 0, vec![root.to_owned()]);
     while let Some(directory) = ahead.pop() {
@@ -181,7 +183,8 @@ fn a_box_leaves_no_special_bits_devices_or_owners_in_a_host_directory() {
         let answer = host.server.tool(&session, "bash", json!({"command": usual}));
         assert_eq!(answer["result"]["exit_code"], 0, "{answer}");
     }
-    // The control: in a box without a host directory the same calls set the bits, so the program does try.
+    // The control: in a box without a host directory the same calls set the bits, so the program
+    // really tries.
     host.server.agent_type("e", json!({"enabled": true, "provider": "native", "workspace_policy": "empty"}));
     let session = active(host.server.session(json!({"agent_type": "e"})));
     let tried = attempts(&host.server, &session);
@@ -202,7 +205,8 @@ fn a_directory_of_roots_is_writable_only_where_the_platform_names_it() {
     for (name, mode) in [("of-root", "ro"), ("of-root", "overlay"), ("of-user", "rw")] {
         active(host.mount(name, mode));
     }
-    // The control: named, it is writable, and so is what is below it, but not what is beside it.
+    // The control: a listed directory is writable, and so are directories below it, but not its
+    // siblings.
     host.platform(json!({"allowed_root_owned_mounts": [host.path("of-root").to_str().unwrap()]}));
     active(host.mount("of-root", "rw"));
     active(host.mount("of-root/below", "rw"));
@@ -223,7 +227,7 @@ fn a_host_directory_with_a_set_id_file_of_its_owner_is_not_writable() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o4755)).unwrap();
     let refused = host.refused("of-user", "rw");
     assert!(refused.contains("set-user-id") && refused.contains("tool"), "{refused}");
-    // The control: the bit alone decides.
+    // The control: the mount is accepted without the bit.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     active(host.mount("of-user", "rw"));
 }
@@ -237,7 +241,7 @@ fn a_container_has_no_host_directory_and_makes_no_device() {
     let policy = json!({"type": "mount", "host_path": folder.path().to_str().unwrap(), "mode": "rw"});
     let body = json!({"agent_type": "p", "task": {"workspace_policy": policy}});
     server.client().post("/sessions?wait=30", body).problem(422, "policy_incompatible");
-    // The control is that a FIFO is made: the program does try.
+    // The control is the FIFO, which is created, so the program really tries.
     let nodes =
         [("c 1 3", "0o020666, os.makedev(1, 3)"), ("c 0 0", "0o020666, 0"), ("b 7 0", "0o060666, os.makedev(7, 0)")];
     for (name, node) in nodes.into_iter().chain([("fifo", "0o010666, 0")]) {
@@ -287,7 +291,7 @@ fn a_snapshot_of_a_host_directory_is_not_put_back_over_it() {
     let restore = path(&format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap()));
     let detail = host.server.client().send("POST", &restore, &[], None).problem(409, "host_directory");
     assert!(detail.contains("clone the session"), "{detail}");
-    // The control: the agent's own copy of the same directory is put back.
+    // The control: the agent's own copy of the same directory can be restored.
     let session = active(host.mount("of-user", "overlay"));
     let path = |below: &str| format!("/sessions/{}{below}", session["id"].as_str().unwrap());
     let snapshot = host.server.client().post(&path("/snapshots"), json!({})).expect(201);

@@ -1,4 +1,5 @@
-//! Degraded starts and fallbacks show in the session, the audit log, the log and the metrics.
+//! Degraded starts and fallbacks appear in the session, the audit log, the server log and the
+//! metrics.
 
 use std::process::{Command, Output};
 
@@ -7,7 +8,7 @@ use stead_testkit::{ServerOptions, TestServer};
 
 use super::super::server_with;
 
-/// A server whose Podman cannot be reached, so that every workspace of `podman` fails.
+/// A server with an unreachable Podman, so that every `podman` workspace fails.
 fn without_podman() -> TestServer {
     server_with(ServerOptions::default().env("PODMAN_BASE_URL", "unix:///nonexistent/podman.sock"))
 }
@@ -28,7 +29,7 @@ fn audited(server: &TestServer, session: &Value, kind: &str) -> Vec<Value> {
     server.client().get(&path).expect(200)["items"].as_array().unwrap().clone()
 }
 
-/// The value of a counter, which is there from the start.
+/// The value of a counter, which must exist.
 fn counted(server: &TestServer, metric: &str) -> u64 {
     let text = server.client().get("/metrics").text;
     let line = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' ').map(str::to_owned));
@@ -63,7 +64,7 @@ fn a_degraded_start_is_told_to_everybody() {
     let prompt = server.client().get(&format!("/sessions/{id}/prompt")).expect(200).to_string();
     assert!(prompt.contains("workspace_unavailable"), "{prompt}");
 
-    // A session with its workspace says none of it.
+    // A session with its workspace has none of these.
     let fine = server.session(json!({"agent_type": "fine"}));
     assert_eq!((&fine["degraded"], codes(&fine)), (&json!(false), vec!["limit_not_enforced"]), "{fine}");
     assert!(audited(&server, &fine, "degraded_start").is_empty());
@@ -76,17 +77,17 @@ fn the_command_line_ends_with_3_for_a_degraded_session() {
     server.agent_type("d", json!({"enabled": true, "provider": "podman"}));
     server.agent_type("fine", json!({"enabled": true, "provider": "memory"}));
     server.agent_type("required", json!({"enabled": true, "provider": "podman", "require_workspace": true}));
-    // In a pipe: the id on standard output, the reason on standard error.
+    // Plain output: the id on standard output, the reason on standard error.
     let (code, out, err) = stead(&server, &["session", "create", "-a", "d"]);
     assert_eq!(code, Some(3), "{err}");
     assert!(out.starts_with("ses_") && out.lines().count() == 1, "{out}");
     assert!(err.starts_with(&format!("error: session {} started degraded", out.trim())), "{err}");
     assert!(err.contains("because no provider could make the workspace") && err.contains("podman"), "{err}");
-    // For a program: the session on standard output, a problem on standard error.
+    // JSON output: the session on standard output, a problem on standard error.
     let (code, out, err) = stead(&server, &["--json", "session", "create", "-a", "d"]);
     let (session, problem): (Value, Value) = (serde_json::from_str(&out).unwrap(), serde_json::from_str(&err).unwrap());
     assert_eq!((code, &session["degraded"], &problem["code"]), (Some(3), &json!(true), &json!("degraded")), "{err}");
-    // Controls: a session with its workspace is 0 and silent, one that failed is 1.
+    // Controls: a session with its workspace exits with 0 silently, a failed one with 1.
     let (code, _, err) = stead(&server, &["session", "create", "-a", "fine"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(stead(&server, &["session", "create", "-a", "required"]).0, Some(1));
@@ -110,7 +111,7 @@ fn a_fallback_is_a_warning_with_the_reason() {
     assert_eq!(audited(&server, &session, "provider_fallback").len(), 1);
     assert_eq!(counted(&server, "stead_fallback_sessions_total"), 1);
 
-    // The platform's fallback stands in where the agent type names none; without both there is none.
+    // The platform's fallback applies if the agent type names none; without both there is none.
     server.client().put("/platform", json!({"defaults": {"fallback_provider": "memory"}})).expect(200);
     server.agent_type("plain", json!({"enabled": true, "provider": "podman", "fallback_provider": null}));
     let session = server.session(json!({"agent_type": "plain"}));
@@ -142,7 +143,7 @@ fn a_plan_tells_what_the_session_would_be() {
     let passed = &fallback["passed_over"][0];
     assert_eq!(passed["provider"], "podman", "{fallback}");
     assert!(passed["reason"].as_str().unwrap().contains("cannot reach Podman"), "{fallback}");
-    // Memory has no shell and holds no limit but the disk's.
+    // The memory provider has no shell and enforces only the disk limit.
     assert_eq!((&fallback["tools"], &fallback["limits"]["enforced"]), (&json!(["ls"]), &json!(["disk"])), "{fallback}");
     assert_eq!(fallback["warnings"][0]["code"], "limit_not_enforced", "{fallback}");
 
@@ -150,7 +151,7 @@ fn a_plan_tells_what_the_session_would_be() {
     assert_eq!((&degraded["provider"], &degraded["tools"]), (&Value::Null, &json!([])), "{degraded}");
     assert!(degraded["warnings"].to_string().contains("would start degraded"), "{degraded}");
 
-    // Control: what can be had is not passed over.
+    // Control: an available provider is not passed over.
     let memory = plan("m");
     assert_eq!((&memory["provider"], &memory["passed_over"]), (&json!("memory"), &json!([])), "{memory}");
     let (code, out, _) = stead(&server, &["plan", "-a", "f"]);
@@ -165,7 +166,7 @@ fn a_plan_names_the_limits_that_would_hold() {
     server.agent_type("n", json!({"enabled": true, "provider": "native", "resource_limits": limits}));
     let plan = server.client().post("/sessions:plan", json!({"agent_type": "n"})).expect(200)["workspace"].clone();
     let session = server.session(json!({"agent_type": "n"}));
-    // Whatever this host can enforce: the plan promises what the session then has.
+    // The plan names the limits that the session then enforces, whatever this host supports.
     assert_eq!(plan["limits"]["enforced"], session["workspace"]["limits"]["enforced"], "{plan} {session}");
     let warned = |value: &Value| value["warnings"].to_string().contains("limit_not_enforced");
     assert_eq!(warned(&plan), warned(&session), "{plan} {session}");
@@ -186,7 +187,7 @@ fn sessions_without_a_workspace_take_no_capacity() {
     assert_eq!(server.session(json!({"agent_type": "degraded"}))["degraded"], true);
     let boxed = server.session(json!({"agent_type": "boxed"}));
     assert_eq!(boxed["status"], "active", "{boxed}");
-    // Control: the one that has a workspace is all the capacity there is.
+    // Control: the session with a workspace uses the whole capacity.
     server.client().post("/sessions", json!({"agent_type": "boxed"})).problem(429, "capacity");
     server.session(json!({"agent_type": "off"}));
 }

@@ -1,4 +1,4 @@
-//! Output streams of one session leave the server to the others.
+//! Output streams of one session do not starve other clients.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,9 +11,9 @@ use stead_testkit::{TestServer, until};
 use super::super::execs::{at, begin};
 use super::super::native::{boxed, with_boxes};
 
-/// Fewer than one token may have open.
+/// Below the limit of open streams per token.
 const STREAMS: usize = 60;
-/// Bytes that all streams together may get while one request of another client is answered.
+/// Bytes that all streams together may receive while one request of another client is answered.
 const MOST_BETWEEN: u64 = 16 << 20;
 
 /// Opens a stream with a session's token, to be read as bytes.
@@ -26,7 +26,7 @@ fn open(server: &TestServer, token: &str, path: &str) -> TcpStream {
     stream
 }
 
-/// Counts what comes until the stream is shut down.
+/// Counts the received bytes until the stream is shut down.
 fn count(mut stream: &TcpStream, bytes: &AtomicU64) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
@@ -48,7 +48,7 @@ fn readers_of_one_sessions_output_do_not_keep_others_waiting() {
         for (stream, bytes) in streams.iter().zip(&counts) {
             scope.spawn(|| count(stream, bytes));
         }
-        // Every stream gets its share: none waits for the others to end.
+        // Every stream makes progress: none waits for the others to end.
         let begun = |count: &AtomicU64| count.load(Relaxed) > 4096;
         until("output on every stream", || counts.iter().all(begun).then_some(()));
         let answered = [(); 3].map(|()| {
@@ -66,7 +66,7 @@ fn readers_of_one_sessions_output_do_not_keep_others_waiting() {
         for stream in &streams {
             stream.shutdown(Shutdown::Both).unwrap();
         }
-        // The other processes of the machine may delay one request or another, but not each of them.
+        // Other processes of the machine may delay some requests, but not each of them.
         let least = answered.iter().min().copied().unwrap();
         assert!(least < MOST_BETWEEN, "{answered:?} bytes while the server answered /healthz");
         assert!(ran < 8 * MOST_BETWEEN, "{ran} bytes while another session ran a command");

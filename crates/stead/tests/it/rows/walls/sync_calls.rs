@@ -24,7 +24,8 @@ fn dirty_pages(file: &std::path::Path) -> i64 {
     text.trim().parse().unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&asked.stderr)))
 }
 
-/// Writes to a file of the host, runs a command in the box, and gives the pages that are still only in memory.
+/// Writes to a file of the host, runs a command in the box, and returns the number of pages that
+/// are still dirty.
 fn left_dirty(server: &TestServer, session: &Value, command: &str) -> i64 {
     let mut file = tempfile::Builder::new().prefix("stead-canary-").tempfile_in(server.home()).unwrap();
     file.write_all(&vec![7; 1 << 20]).unwrap();
@@ -34,11 +35,12 @@ fn left_dirty(server: &TestServer, session: &Value, command: &str) -> i64 {
 }
 
 fn sync_leaves_the_host_alone(server: &TestServer, session: &Value) {
-    // The kernel may write pages back by itself at any moment, so one try that finds them unwritten is the proof.
+    // The kernel may write pages back at any moment, so one attempt with dirty pages left is the
+    // proof.
     until("pages of the host that a sync in the box did not write", || {
         (left_dirty(server, session, "for i in 1 2 3; do sync; done") > 0).then_some(())
     });
-    // The control: a sync outside of a box is seen by the same measure.
+    // The control: the same measurement detects a sync outside of a box.
     let mut file = tempfile::Builder::new().prefix("stead-canary-").tempfile_in(server.home()).unwrap();
     file.write_all(&vec![7; 1 << 20]).unwrap();
     file.as_file().sync_all().unwrap();

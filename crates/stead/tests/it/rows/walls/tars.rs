@@ -1,4 +1,4 @@
-//! Tars that two readers would read differently are read as GNU tar reads them, or refused.
+//! Tars that two readers could interpret differently are read like GNU tar does, or refused.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -50,7 +50,7 @@ fn a_member_with_two_names_is_refused(files: Files) {
     };
     let detail = put(&server, &session, &tar(&["one", "two"])).problem(422, "archive_refused");
     assert!(detail.contains("path"), "{detail}");
-    // The control: one name is taken, and it is the record's.
+    // The control: with a single name, the file gets the name of the extended header.
     put(&server, &session, &tar(&["one"])).expect(200);
     let path = format!("/sessions/{}/files/in/one", session["id"].as_str().unwrap());
     assert_eq!(server.client().get(&path).text, "x");

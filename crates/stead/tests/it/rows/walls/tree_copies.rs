@@ -1,4 +1,4 @@
-//! Copies of whole trees cost what their data costs, whatever the size of their holes, and a close ends them.
+//! The cost of a tree copy depends on its data and not on its holes, and a close ends the copy.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use stead_testkit::{TestServer, until};
 
 use super::super::{Files, native, server};
 
-/// Copying the holes of such a file takes an hour, so a call that answers has not done it.
+/// Copying the holes of such a file would take an hour, so a call that answers has skipped them.
 const TERABYTE: u64 = 1 << 40;
 const MIDDLE: u64 = 1000 << 20;
 const MAKE: &str = "printf start > big && printf middle | dd of=big bs=1M seek=1000 conv=notrunc 2>/dev/null && \
@@ -29,8 +29,8 @@ fn bash(server: &TestServer, session: &Value, command: &str) -> String {
     answer["result"]["stdout"].as_str().unwrap().to_owned()
 }
 
-/// Asserts that the box has both files as they were made: the long one with its holes, the dense one, which is the control,
-/// with all its blocks.
+/// Asserts that the box has both files unchanged: the long one with its holes and, as the control,
+/// the dense one with all its blocks.
 #[track_caller]
 fn has_both(server: &TestServer, session: &Value) {
     let seen = bash(server, session, LOOK);
@@ -116,11 +116,13 @@ fn a_host_directory_with_a_sparse_terabyte_is_mounted() {
     big.write_all_at(b"middle", MIDDLE).unwrap();
     big.set_len(TERABYTE).unwrap();
     fs::write(host.directory().join("dense"), vec![b'x'; 1_000_000]).unwrap();
+    big.sync_all().unwrap();
+    let blocks = big.metadata().unwrap().blocks();
     for mode in ["overlay", "rw"] {
         let session = host.server.session(host.order(mode));
         assert_eq!(session["status"], "active", "{mode}: {session}");
         has_both(&host.server, &session);
-        // The comparison knows that the long file is the same, and which one is not.
+        // The comparison sees that the long file is unchanged, and which file is not.
         bash(&host.server, &session, &format!("echo {mode} > new"));
         let diff = host.server.client().get(&path(&session, "/diff")).expect(200);
         assert_eq!(diff["changed"], json!(["new"]), "{mode}: {diff}");
@@ -128,14 +130,14 @@ fn a_host_directory_with_a_sparse_terabyte_is_mounted() {
         let diff = host.server.client().get(&path(&session, "/diff")).expect(200);
         assert_eq!((&diff["changed"], &diff["unshown"]), (&json!(["big", "new"]), &json!(["big"])), "{mode}: {diff}");
         if mode == "overlay" {
-            // The control for the copy: the host's own file is another one.
-            assert_eq!(fs::metadata(host.directory().join("big")).unwrap().blocks(), big.metadata().unwrap().blocks());
+            // The control for the copy: the host's file is still the original one.
+            assert_eq!(fs::metadata(host.directory().join("big")).unwrap().blocks(), blocks);
         }
     }
 }
 
-/// Makes a directory whose copy takes far longer than a test: many names of one file. Its zeros are data on the host, and
-/// take no space in a copy.
+/// Creates a directory whose copy takes far longer than a test: many names of one file. Its zeros
+/// are data on the host and take no space in a copy.
 fn long_to_copy(directory: &Path, names: usize) {
     let mut first = File::create(directory.join("0")).unwrap();
     let piece = vec![0; 1 << 20];
@@ -145,7 +147,8 @@ fn long_to_copy(directory: &Path, names: usize) {
     }
 }
 
-/// Returns true if the server reads below this directory, or writes an unlinked file of more than a megabyte.
+/// Returns true if the server reads below this directory, or writes an unlinked file of more than a
+/// megabyte.
 fn is_copying(server: &TestServer, from: &Path) -> bool {
     let fds = fs::read_dir(format!("/proc/{}/fd", server.pid().unwrap())).unwrap();
     fds.filter_map(|fd| fd.ok()).any(|fd| {
@@ -161,7 +164,7 @@ fn a_close_ends_the_copy(mode: &str, names: usize) {
     long_to_copy(&host.directory(), names);
     let (client, from) = (host.server.client(), host.directory().canonicalize().unwrap());
     let begun = client.post("/sessions", host.order(mode)).json();
-    // The close comes while the copy is being made, and not before or after it.
+    // The close arrives during the copy.
     until("the copy to begin", || is_copying(&host.server, &from).then_some(()));
     client.delete(&path(&begun, ""));
     until("the session to be closed", || {
@@ -175,7 +178,7 @@ fn a_close_ends_the_copy_of_an_overlay_directory() {
     a_close_ends_the_copy("overlay", 4096);
 }
 
-/// Fewer names: the box sends zeros that are data as data.
+/// Fewer names, because the box sends zeros that are data as data.
 #[test]
 fn a_close_ends_the_copy_of_a_writable_directory() {
     a_close_ends_the_copy("rw", 64);

@@ -1,4 +1,4 @@
-//! A server does not make a changed record true by working on it.
+//! A server that keeps working on a changed record does not make it valid.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -71,7 +71,7 @@ fn an_older_database_is_refused_until_the_operator_accepts_it_and_then_stays_kno
     let known = assert_intact(server.home());
     assert_eq!(known["ledger"]["accepted"][0]["cut"]["last_hash"], json!(old_head), "{known}");
 
-    // Once accepted, the database needs no flag, and the record of it stays.
+    // After the acceptance the server needs no flag, and the acceptance stays on record.
     server.restart(None);
     let audit = server.client().get("/audit?type=database_accepted").expect(200);
     assert!(audit.to_string().contains(&old_head), "{audit}");
@@ -135,7 +135,7 @@ fn an_edited_time_of_creation_is_not_made_true_by_the_next_write() {
     server.tool(&session, "write", json!({"path": "b.txt", "content": "x"}));
     assert!(server.terminate().unwrap().success());
     assert_intact(server.home());
-    // A restored value is one that another edit back does not change.
+    // The server restored the correct value, so setting it again changes nothing.
     let place = super::copy(server.home());
     let sql = "UPDATE sessions SET created_at = (SELECT at FROM events WHERE session = sessions.id AND seq = 1)";
     tamper(place.path(), sql).unwrap();

@@ -1,10 +1,10 @@
-//! A random change to a home: a field, a row, an order, a file.
+//! A random change to a home: a field, a row, an order or a file.
 
 use std::path::Path;
 
 use super::{blobs, tamper};
 
-/// xorshift64*: enough to choose with, and the same for the same seed.
+/// xorshift64*: deterministic for a given seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -38,7 +38,7 @@ use Kind::{Bytes, Flag, Number, Text};
 struct Table {
     name: &'static str,
     columns: &'static [(&'static str, Kind)],
-    /// Columns that are in no key, whose values can be exchanged between rows.
+    /// Columns outside every key, whose values can be exchanged between rows.
     free: &'static [&'static str],
     /// Copies a row under another key; `{}` selects it.
     insert: &'static str,
@@ -142,7 +142,8 @@ const TABLES: &[Table] = &[
 const SESSION: &str =
     "seq, head_hash, status, live, agent_type, project, due_at, final_hash, created_at, updated_at, holds_workspace";
 
-/// Rows whose keys sort before every other key or belong to no record, and objects that are not rows.
+/// Rows whose keys sort before every other key or belong to no record, and objects that are not
+/// rows.
 pub(super) fn edges() -> Vec<String> {
     let fixed = [
         "INSERT INTO documents SELECT '', '', revision, deleted, body, created_at, updated_at FROM documents LIMIT 1",
@@ -168,7 +169,7 @@ pub(super) fn edges() -> Vec<String> {
     fixed.into_iter().map(str::to_owned).chain([session]).collect()
 }
 
-/// The words in which the two databases differ.
+/// SQL dialect of the two databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Sqlite,
@@ -176,7 +177,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// The place of a row in its table.
+    /// The column that identifies a row physically.
     fn row(self) -> &'static str {
         match self {
             Self::Sqlite => "rowid",
@@ -220,7 +221,7 @@ impl Mutation {
         Self::Row { sql: Self::draw_row(Dialect::Sqlite, random) }
     }
 
-    /// A statement that changes rows of one table.
+    /// Draws a statement that changes rows of one table.
     pub(super) fn draw_row(dialect: Dialect, random: &mut Random) -> String {
         use RowChange::{Delete, Edit, Insert, Swap, Truncate};
         let table = random.of(TABLES);
@@ -234,7 +235,7 @@ impl Mutation {
         match self {
             Self::Row { sql, .. } => {
                 let before = std::fs::read(home.join("stead.db")).unwrap();
-                // A key that exists already is no mutation; neither is a swap of equal values.
+                // An existing key or a swap of equal values changes nothing.
                 tamper(home, sql).is_ok() && std::fs::read(home.join("stead.db")).unwrap() != before
             }
             Self::Blob { change, index } => blob_change(home, change, *index, random),

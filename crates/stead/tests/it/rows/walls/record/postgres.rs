@@ -1,4 +1,4 @@
-//! The same on PostgreSQL, with fewer mutations: each one needs a copy of the database.
+//! The same tests on PostgreSQL, with fewer mutations, because each needs a copy of the database.
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use stead_testkit::{ServerOptions, postgres};
@@ -10,7 +10,7 @@ use super::{copy_files, verify_with, write_records};
 /// Returns true if the statements changed anything.
 async fn tamper(url: &str, sql: &str) -> Result<bool, sqlx::Error> {
     let mut connection = PgConnection::connect(url).await?;
-    // Foreign keys are triggers, and this turns them off.
+    // This disables foreign keys, which PostgreSQL implements as triggers.
     sqlx::raw_sql("SET session_replication_role = replica").execute(&mut connection).await?;
     let done = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await?;
     connection.close().await?;
@@ -37,7 +37,7 @@ fn random_mutations_on_postgresql_are_found() {
     let mut tried = 0;
     while tried < 20 {
         let sql = match tried {
-            // Control: an untouched copy is intact, so an exit code of 1 is the mutation's.
+            // Control: an untouched copy is intact, so an exit code of 1 is caused by the mutation.
             0 => "UPDATE owner SET epoch = epoch".to_owned(),
             1 => trigger.to_owned(),
             _ => Mutation::draw_row(Dialect::Postgres, &mut random),
