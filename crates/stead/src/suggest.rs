@@ -41,6 +41,10 @@ fn similar_name(context: &Context, resource: Resource, wrong: &str) -> Option<St
         Resource::Tool => ToolName::ALL.iter().map(ToString::to_string).collect(),
         _ => return None,
     };
+    if names.iter().any(|name| name == wrong) {
+        // The failure is not about a misspelt name.
+        return None;
+    }
     let mut begin = names.iter().filter(|name| wrong.len() > "ses_".len() && name.starts_with(wrong));
     let whole = begin.next().filter(|_| begin.next().is_none()).map(String::as_str);
     whole.or_else(|| closest(wrong, names.iter().map(String::as_str))).map(str::to_owned)

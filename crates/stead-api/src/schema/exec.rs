@@ -28,8 +28,7 @@ pub(super) fn exec_request() -> Value {
         }),
     );
     schema["properties"]["unread"]["description"] =
-        "Policy for unread output: drop the oldest and report the gap, or block the command."
-            .into();
+        "Policy for unread output: drop the oldest and report the gap, or block the command.".into();
     let one = |given: &str, kind: &str, other: &str| json!({"required": [given], "properties": {given: {"type": kind}, other: {"type": "null"}}});
     schema["oneOf"] = json!([one("command", "string", "argv"), one("argv", "array", "command")]);
     schema
