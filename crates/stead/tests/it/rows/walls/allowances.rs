@@ -28,7 +28,7 @@ const KINDS: &[(&str, u64, u64)] = &[
 /// Makes a box use up a resource and returns how many it got. The box keeps them until the session
 /// is closed.
 fn exhaust(server: &TestServer, session: &Value, kind: &str) -> u64 {
-    let command = format!("python3 allowances.py exhaust {kind} {kind}.count >/dev/null 2>&1 &");
+    let command = format!("rm -f {kind}.count; python3 allowances.py exhaust {kind} {kind}.count >/dev/null 2>&1 &");
     assert_eq!(server.tool(session, "bash", json!({"command": command}))["result"]["exit_code"], 0);
     let told = until(&format!("the box has used up {kind}"), || {
         let read = server.tool(session, "read", json!({"path": format!("{kind}.count")}));
@@ -72,9 +72,14 @@ fn nobody_starves(server: &TestServer, agent_type: &str, expect: Expect, user: O
     let [hostile, neighbour] = &sessions;
     for (kind, own, shared) in KINDS {
         let most = if expect == Expect::Own { *own } else { *shared };
-        let count = exhaust(server, hostile, kind);
-        assert!((1..=most).contains(&count), "{kind}: a box got {count}, more than {most}");
-        assert_ne!(one(server, hostile, kind), "ok\n", "{kind}: the box that used it up got another");
+        // A shared allowance is also used by the boxes of other tests, which may give some back
+        // between the two steps.
+        let refused = (0..5).any(|attempt| {
+            let count = exhaust(server, hostile, kind);
+            assert!(count <= most && (attempt > 0 || count > 0), "{kind}: a box got {count}, more than {most}");
+            one(server, hostile, kind) != "ok\n"
+        });
+        assert!(refused, "{kind}: the box that used it up got another");
     }
     // The hostile box holds all resources at once, and the second box and the host can still take
     // one of each. Only the pipe buffers of an ordinary user have no limit per box; the session has
