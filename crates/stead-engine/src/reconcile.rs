@@ -187,7 +187,10 @@ struct InitStep {
 async fn perform_action(engine: &Engine, session: &OpenSession, step: InitStep) -> Result<Again, OpError> {
     let started = Instant::now();
     let performed = tokio::select! {
-        performed = guard(perform_step(engine, session, step)) => performed.unwrap_or_else(|_| Err(bug().into())),
+        performed = guard(perform_step(engine, session, step)) => match performed {
+            Ok(performed) => performed,
+            Err(_) => Err(bug().into()),
+        },
         () = closing(session) => Err(closed().into()),
     };
     record_step(engine, session, started, performed).await

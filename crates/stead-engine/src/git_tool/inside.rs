@@ -54,10 +54,10 @@ impl<'a> Inside<'a> {
     }
 
     pub(super) async fn kill(&self) {
-        if let Some(exec) = self.current() {
-            if let Some(git) = self.workspace.git() {
-                git.kill(&exec).await;
-            }
+        if let Some(exec) = self.current()
+            && let Some(git) = self.workspace.git()
+        {
+            git.kill(&exec).await;
         }
     }
 

@@ -50,14 +50,17 @@ impl Held {
         let engine = fixture.engine.clone();
         let reply = tokio::spawn(async move { ops::call_tool(&engine, &admin(), id, tool, arguments).await });
         let entered = tokio::task::spawn_blocking(move || entry.recv_timeout(PATIENCE)).await.unwrap();
-        entered.expect("the call never reached the tool");
+        entered.unwrap_or_else(|error| panic!("the call never reached the tool: {error}"));
         Self { release, reply }
     }
 
     async fn release(self) -> Result<ToolReply, OpError> {
         fail::remove("tool.call");
         self.release.send(()).unwrap();
-        tokio::time::timeout(PATIENCE, self.reply).await.expect("the released call never ended").unwrap()
+        tokio::time::timeout(PATIENCE, self.reply)
+            .await
+            .unwrap_or_else(|error| panic!("the released call never ended: {error}"))
+            .unwrap()
     }
 }
 
@@ -76,7 +79,7 @@ async fn until_closed(fixture: &Fixture, id: SessionId) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, closed).await.expect("the session never closed");
+    tokio::time::timeout(PATIENCE, closed).await.unwrap_or_else(|error| panic!("the session never closed: {error}"));
 }
 
 #[test]
