@@ -27,6 +27,8 @@ const MOST_LINE: usize = 64 << 10;
 const MOST_ANSWER: usize = 16 << 20;
 /// Timeout of a request. Long, because Podman may be pulling or waiting for its locks.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout for a health check. A Podman that systemd starts on demand needs some seconds.
+const PING_PATIENCE: Duration = Duration::from_secs(10);
 /// Timeout for the upload of an image.
 const FILE_PATIENCE: Duration = Duration::from_secs(900);
 
@@ -88,8 +90,12 @@ impl Client {
         }
     }
 
+    /// Opens the connection first: a tunnel has its own timeout.
     pub(super) async fn ping(&self) -> Result<(), ProviderError> {
-        let said = self.within(Duration::from_secs(1), Method::GET, "/_ping", None).await?;
+        if let Ok(address @ Address::Ssh { .. }) = &self.address {
+            self.tunnel.connect(address).await.map_err(|reason| self.unreachable(reason))?;
+        }
+        let said = self.within(PING_PATIENCE, Method::GET, "/_ping", None).await?;
         said.ok().map(drop)
     }
 
@@ -216,8 +222,7 @@ impl Client {
                 Ok(Box::new(TcpStream::connect((host.as_str(), *port)).await.map_err(failed)?))
             }
             Address::Ssh { .. } => {
-                let path = self.tunnel.through(address).await.map_err(|reason| self.unreachable(reason))?;
-                Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?))
+                Ok(Box::new(self.tunnel.connect(address).await.map_err(|reason| self.unreachable(reason))?))
             }
         }
     }

@@ -4,13 +4,18 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::process::{Child, Command};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::Mutex;
 
 use super::address::Address;
 
 /// Timeout for ssh to open the tunnel.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest error message of ssh that is reported, in bytes.
+const MOST_MESSAGE: u64 = 4096;
 
 pub(super) struct Tunnel {
     socket: PathBuf,
@@ -23,14 +28,14 @@ impl Tunnel {
         Self { socket, ssh: Mutex::new(None) }
     }
 
-    /// Returns the local end once the tunnel is open. Starts ssh again if it has ended.
-    pub(super) async fn through(&self, address: &Address) -> Result<PathBuf, String> {
+    /// Connects to the remote Podman through the tunnel. Starts ssh if it is not running.
+    pub(super) async fn connect(&self, address: &Address) -> Result<UnixStream, String> {
         let Address::Ssh { user, host, port, socket, identity } = address else {
             return Err("only an ssh address has a tunnel".to_owned());
         };
         let mut ssh = self.ssh.lock().await;
         if ssh.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
-            return Ok(self.socket.clone());
+            return UnixStream::connect(&self.socket).await.map_err(|error| error.to_string());
         }
         let _ = std::fs::remove_file(&self.socket);
         if let Some(directory) = self.socket.parent() {
@@ -60,18 +65,36 @@ impl Tunnel {
         let spawned =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn();
         let mut child = spawned.map_err(|error| format!("cannot start ssh: {error}"))?;
+        let stderr = child.stderr.take();
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        while !self.socket.exists() {
+        // The socket file exists a moment before ssh accepts connections on it.
+        let stream = loop {
+            if let Ok(stream) = UnixStream::connect(&self.socket).await {
+                break stream;
+            }
             if let Ok(Some(status)) = child.try_wait() {
-                let said = child.wait_with_output().await.map(|output| output.stderr).unwrap_or_default();
-                return Err(format!("ssh ended with {status}: {}", String::from_utf8_lossy(&said).trim()));
+                return Err(format!("ssh ended with {status}: {}", message(stderr).await));
             }
             if tokio::time::Instant::now() > deadline {
                 return Err(format!("ssh made no tunnel within {} s", PATIENCE.as_secs()));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        // Nobody reads what ssh writes later, and a full pipe would stop it.
+        if let Some(mut stderr) = stderr {
+            tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
         }
         *ssh = Some(child);
-        Ok(self.socket.clone())
+        Ok(stream)
     }
+}
+
+/// What an ssh that has ended wrote on standard error.
+async fn message(stderr: Option<ChildStderr>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(stderr) = stderr {
+        // A part of the message is better than none.
+        let _ = stderr.take(MOST_MESSAGE).read_to_end(&mut bytes).await;
+    }
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }

@@ -1,6 +1,7 @@
 //! The Podman provider against a real Podman: the same tools in an isolated container, and no
 //! leaks.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -186,7 +187,14 @@ fn x7_podman_over_ssh_with_a_key_and_only_to_a_known_host() {
     build_init();
     let sshd = Sshd::start();
     let url = sshd.url(&podman::shared().place().join("podman.sock"));
+    // A slow ssh: the timeout of a health check must not include the time to open the tunnel.
+    let programs = tempfile::tempdir().unwrap();
+    let script = programs.path().join("ssh");
+    std::fs::write(&script, "#!/bin/sh\nsleep 3\nexec /usr/bin/ssh \"$@\"\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
     let options = ServerOptions::default().env("PODMAN_BASE_URL", &url).env("STEAD_PODMAN_IMAGE", TOOLS);
+    let options = options.env("PATH", &path);
     let server = server_with(options.env("PODMAN_IDENTITY", sshd.path("client").to_str().unwrap()));
     agent_type(&server, json!({}));
     let session = server.session(json!({"agent_type": "p"}));

@@ -25,27 +25,37 @@ impl Sshd {
             assert!(made.unwrap().success());
         }
         std::fs::copy(path("client.pub"), path("authorized_keys")).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let config = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n",
-            path("host"),
-            path("authorized_keys")
-        );
-        std::fs::write(path("config"), config).unwrap();
         // As root, sshd requires its privilege separation directory.
         let _ = std::fs::create_dir_all("/run/sshd");
-        let child = Command::new("/usr/sbin/sshd")
-            .args(["-D", "-e", "-f", &path("config")])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let child = child.unwrap_or_else(|error| panic!("openssh-server is installed by cargo xtask test: {error}"));
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // Another test can take a port that was free a moment ago; sshd then ends.
+        'ports: loop {
             assert!(Instant::now() < deadline, "sshd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
+            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let config = format!(
+                "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n",
+                path("host"),
+                path("authorized_keys")
+            );
+            std::fs::write(path("config"), config).unwrap();
+            let child = Command::new("/usr/sbin/sshd")
+                .args(["-D", "-e", "-f", &path("config")])
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            let mut child =
+                child.unwrap_or_else(|error| panic!("openssh-server is installed by cargo xtask test: {error}"));
+            while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+                if child.try_wait().unwrap().is_some() {
+                    continue 'ports;
+                }
+                assert!(Instant::now() < deadline, "sshd does not listen");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if child.try_wait().unwrap().is_none() {
+                return Self { child, port, directory };
+            }
         }
-        Self { child, port, directory }
     }
 
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
