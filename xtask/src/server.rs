@@ -17,18 +17,37 @@ use crate::process::{command, target, wait_within};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-/// Returns the binary that the `build` step (or `cargo build`) made.
+/// The build of `stead` to run. Checks use the debug build, and measurements the release build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    Debug,
+    Release,
+}
+
+/// Returns the debug binary that the `build` step (or `cargo build`) made.
 pub(crate) fn binary() -> Result<PathBuf> {
-    let path = target().join("debug/stead");
+    binary_of(Build::Debug)
+}
+
+fn binary_of(build: Build) -> Result<PathBuf> {
+    let (folder, make) = match build {
+        Build::Debug => ("debug", "cargo xtask test --only build"),
+        Build::Release => ("release", "cargo build --release -p stead -p stead-box"),
+    };
+    let path = target().join(folder).join("stead");
     if !path.exists() {
-        bail!("{} is missing; build it with `cargo xtask test --only build`", path.display());
+        bail!("{} is missing; build it with `{make}`", path.display());
     }
     Ok(path)
 }
 
 /// Returns a `stead` command with this home and no other setting from the caller's environment.
 pub(crate) fn stead(home: &Path) -> Result<Command> {
-    let mut stead = command(binary()?);
+    stead_of(Build::Debug, home)
+}
+
+fn stead_of(build: Build, home: &Path) -> Result<Command> {
+    let mut stead = command(binary_of(build)?);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("STEAD_") || name.starts_with("WORKSPACE_")) {
             stead.env_remove(name);
@@ -49,9 +68,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the process and returns at once. Its output goes to `log`, one file per start.
     pub(crate) fn start(home: &Path, log: &Path) -> Result<Self> {
+        Self::start_build(Build::Debug, home, log)
+    }
+
+    fn start_build(build: Build, home: &Path, log: &Path) -> Result<Self> {
         let address = free_address()?;
         let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
-        let child = stead(home)?
+        let child = stead_of(build, home)?
             .args(["serve", "--listen", &address.to_string()])
             // Higher than any chore needs, because they test crashes and inputs, not the capacity
             // limit.
@@ -67,12 +90,17 @@ impl Server {
     /// Starts a server with a home below `folder` and waits until it is ready. `settings` is its
     /// `stead.toml`.
     pub(crate) fn ready_in(folder: &Path, settings: &str) -> Result<Self> {
+        Self::ready_build_in(Build::Debug, folder, settings)
+    }
+
+    /// Like [`Server::ready_in`], with the given build.
+    pub(crate) fn ready_build_in(build: Build, folder: &Path, settings: &str) -> Result<Self> {
         let home = folder.join("home");
         std::fs::create_dir(&home)?;
         if !settings.is_empty() {
             std::fs::write(home.join("stead.toml"), settings)?;
         }
-        let mut server = Self::start(&home, &folder.join("server.log"))?;
+        let mut server = Self::start_build(build, &home, &folder.join("server.log"))?;
         server.wait_ready()?;
         Ok(server)
     }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::http::Client;
 use crate::process::{cargo, run as run_command};
-use crate::server::Server;
+use crate::server::{Build, Server};
 use clients::Worker;
 use hostile::Hostile;
 use measure::{Latencies, Report};
@@ -52,12 +52,10 @@ struct Size {
 static ASKED: OnceLock<u64> = OnceLock::new();
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let size = parse(args)?;
-    run_command(cargo().args(["build", "--package", "stead", "--package", "stead-box", "--bins"]))?;
-    campaign(&size)
+    campaign(&parse(args)?)
 }
 
-/// The `hostile-load` step of the nightly tests. It uses the existing build.
+/// The `hostile-load` step of the nightly tests.
 pub(crate) fn check() -> Result<()> {
     campaign(&Size { seconds: ASKED.get().copied().unwrap_or(SECONDS), clients: CLIENTS, attacks: Vec::new() })
 }
@@ -87,9 +85,10 @@ fn parse(args: &[String]) -> Result<Size> {
 }
 
 fn campaign(size: &Size) -> Result<()> {
+    run_command(cargo().args(["build", "--release", "--package", "stead", "--package", "stead-box", "--bins"]))?;
     println!("{} clients, {} s without and {} s with a hostile session", size.clients, size.seconds, size.seconds);
     let folder = tempfile::Builder::new().prefix("stead-load-").tempdir()?;
-    let server = Server::ready_in(folder.path(), "")?;
+    let server = Server::ready_build_in(Build::Release, folder.path(), "")?;
     let result = measured(&server, size).inspect_err(|_| println!("{}", server.log_tail()));
     let (report, groups) = match result {
         Ok(found) => found,
