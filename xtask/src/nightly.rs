@@ -22,7 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "flood", about: "10 GiB of output of one command", run: flood },
     Step {
         name: "hostile-load",
-        about: "16 clients for 30 minutes without and with a hostile session (--seconds N)",
+        about: "16 clients, 10 minutes without and 30 minutes with a hostile session (--seconds N)",
         run: hostile_load::check,
     },
     Step { name: "mutations", about: "500 random changes of a home, each found by stead verify", run: mutations },

@@ -27,10 +27,13 @@ use hostile::Hostile;
 use measure::{Latencies, Report};
 use monitor::Monitor;
 
-/// Default duration of each half in seconds.
+/// Default duration of the load with the hostile session, in seconds.
 const SECONDS: u64 = 30 * 60;
+/// The load without the hostile session is this many times shorter. Its percentiles do not need
+/// more samples.
+const ALONE_SHORTER: u32 = 3;
 const CLIENTS: usize = 16;
-/// Number of segments of each half.
+/// Number of segments without and of segments with the hostile session.
 const ROUNDS: u32 = 2;
 /// Limit: the maximum ratio of the 99th percentiles with and without the hostile session.
 const MOST_SLOWDOWN: f64 = 2.0;
@@ -86,7 +89,8 @@ fn parse(args: &[String]) -> Result<Size> {
 
 fn campaign(size: &Size) -> Result<()> {
     run_command(cargo().args(["build", "--release", "--package", "stead", "--package", "stead-box", "--bins"]))?;
-    println!("{} clients, {} s without and {} s with a hostile session", size.clients, size.seconds, size.seconds);
+    let alone = size.seconds / u64::from(ALONE_SHORTER);
+    println!("{} clients, {alone} s without and {} s with a hostile session", size.clients, size.seconds);
     let folder = tempfile::Builder::new().prefix("stead-load-").tempdir()?;
     let server = Server::ready_build_in(Build::Release, folder.path(), "")?;
     let result = measured(&server, size).inspect_err(|_| println!("{}", server.log_tail()));
@@ -115,7 +119,7 @@ fn nothing_left(left: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs both halves. Returns the report and the control groups of all boxes.
+/// Runs the load without and with the hostile session. Returns the report and the control groups of all boxes.
 fn measured(server: &Server, size: &Size) -> Result<(Report, census::Groups)> {
     let admin = server.client()?;
     declare(&admin)?;
@@ -126,7 +130,7 @@ fn measured(server: &Server, size: &Size) -> Result<(Report, census::Groups)> {
     // Warm-up, because the first boxes, prepared volumes and connections cost more than later ones.
     work(&mut workers, Instant::now() + Duration::from_secs(5))?;
     for round in 1..=ROUNDS {
-        without.extend(work(&mut workers, Instant::now() + segment)?);
+        without.extend(work(&mut workers, Instant::now() + segment / ALONE_SHORTER)?);
         println!("  round {round}: {} operations without", without.count());
         let hostile = Hostile::begin(&admin, &size.attacks)?;
         let measured = work(&mut workers, Instant::now() + segment);
